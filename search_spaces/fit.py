@@ -25,7 +25,7 @@ LARGEST_BATCH = 200
 
 
 def data_values(name: str) -> dict[str, Any]:
-    """The values that `--data` puts on a recipe, by path.
+    """Returns the values that `--data` puts on a recipe, by path.
 
     `name`: a known set, your own class (`mine.py:Tiles`), an `.npz` file with `images` and `labels`, or a folder.
     """
@@ -35,7 +35,7 @@ def data_values(name: str) -> dict[str, Any]:
 
 
 def data_label(name: str) -> str:
-    """The images in the id of an edition: the last part of a path, in letters, digits and `-`."""
+    """Returns the images in the id of an edition: the last part of a path, in letters, digits and `-`."""
     return re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"\.npz$", "", Path(name).name))[:30].strip("-") or "images"
 
 
@@ -52,7 +52,7 @@ class Fit(Spec):
     most: int = Field(default=2_000, gt=0, description="a positive number of images")
 
     def values(self, data: Data) -> dict[str, Any]:
-        """The values of a recipe for these images, by path.
+        """Returns the values of a recipe for these images, by path.
 
         The side is that of the images, but at most `side`, in `grid` patches; of images whose side is given, in as many
         patches, near `grid`, as divide it. Epochs: as many as `images` allow, from 5 to 60; of larger sets a part is
@@ -84,7 +84,7 @@ class Fit(Spec):
 
 
 def fit_words(recipe: Recipe) -> str:
-    """What follows from the images, in words."""
+    """Returns what follows from the images, in words."""
     data, model, optimizer = recipe.data, recipe.model, recipe.optimizer
     side, patch = data.size[1], getattr(model, "patch_size", 1)
     larger = f" (tested at {recipe.test_sizes[0]}, too)" if recipe.test_sizes else ""

@@ -24,12 +24,12 @@ RECORDS = "records"
 
 
 def names() -> list[str]:
-    """The named studies."""
+    """Returns the named studies."""
     return _names_in("studies")
 
 
 def matrices() -> list[str]:
-    """The named matrices."""
+    """Returns the named matrices."""
     return _names_in("matrices")
 
 
@@ -39,7 +39,7 @@ def _names_in(folder: str) -> list[str]:
 
 
 def find_matrix(name: str) -> Matrix:
-    """The matrix of a name. Raises: SpecError for an unknown name."""
+    """Returns the matrix of a name. Raises: SpecError for an unknown name."""
     if name not in matrices():
         from trainables.sentence import did_you_mean
 
@@ -49,27 +49,27 @@ def find_matrix(name: str) -> Matrix:
 
 
 def in_file(name: str) -> bool:
-    """Whether a name is of a study in a user's file."""
+    """Returns whether a name is of a study in a user's file."""
     return re.search(r"\.(json|py(:\w+)?)$", name) is not None
 
 
 def folder(name: str) -> Path:
-    """Where the file of a study lies. `name`: of a named study, or of that file."""
+    """Returns where the file of a study lies. `name`: of a named study, or of that file."""
     return Path(name).parent if in_file(name) else Path(__file__).parent / "studies"
 
 
 def record_file(name: str, study: str, budget: str) -> Path:
-    """Where the record of a study at a budget is kept, beside its file. `name`: as `folder` has it."""
+    """Returns where the record of a study at a budget is kept, beside its file. `name`: as `folder` has it."""
     return folder(name) / RECORDS / f"{study}@{budget}.json"
 
 
 def records() -> list[Path]:
-    """The records of the named studies."""
+    """Returns the records of the named studies."""
     return sorted((folder("") / RECORDS).glob("*.json"))
 
 
 def find(name: str, others: Iterable[str] = ()) -> Study:
-    """The study of a name, of a file that defines `study` (`./mine.py`) or another name (`./mine.py:ordered`), of JSON.
+    """Returns the study of a name, of a file (`./mine.py`) or another name in it (`./mine.py:ordered`), of JSON.
 
     `others`: names that a person may have meant, beside those of named studies.
     Raises: SpecError for an unknown name or a file that holds no study, SourceError for a file that does not run.
@@ -91,7 +91,7 @@ def find(name: str, others: Iterable[str] = ()) -> Study:
 
 
 def shadowed(name: str) -> str:
-    """The named study whose name a file's study has, though it is another one; empty if there is none."""
+    """Returns the named study whose name a file's study has, though it is another one; empty if there is none."""
     study = find(name) if in_file(name) else None
     return study.name if study and study.name in names() and study != find(study.name) else ""
 

@@ -32,7 +32,7 @@ class Property(Spec):
     shown_by: Literal["scores", "probes", "parameters"] = "scores"
 
     def claims(self, encoding: str, study: Study) -> list[Claim]:
-        """The claims of the row's study that decide a cell; none if parameters are counted."""
+        """Returns the claims of the row's study that decide a cell; none if parameters are counted."""
         return [claim for claim in study.claims if self._decides(claim, self.cells[encoding].arms)]
 
     def _decides(self, claim: Claim, arms: tuple[str, ...]) -> bool:

@@ -85,7 +85,7 @@ PRESETS: dict[str, dict[str, Any]] = {"deit": DEIT, "deit3": DEIT3, "gabor": GAB
 
 
 def put_first(name: str | None, values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a preset, then a user's own, which replace those of the same path.
+    """Returns the values of a preset, then a user's own, which replace those of the same path.
 
     Raises: SpecError for an unknown preset.
     """

@@ -52,7 +52,7 @@ class Row(Spec):
     test_sizes: dict[int, Scored]
 
     def recipe(self, edition: Edition) -> Recipe:
-        """What the edition trains under this name, with these values."""
+        """Returns what the edition trains under this name, with these values."""
         plan = edition.study.plan
         if not isinstance(plan, Ablation):
             return edition.study.recipe(self.values)
@@ -121,12 +121,15 @@ class Record(Spec):
 
 
 def defined(edition: Edition) -> str:
-    """A digest of what an edition asks."""
+    """Returns a digest of what an edition asks."""
     return digest(edition.definition)
 
 
 def read(path: Path) -> Record | None:
-    """The record of a file; None if there is none. Raises: SpecError for a file that holds no record of its name."""
+    """Returns the record of a file; None if there is none.
+
+    Raises: SpecError for a file that holds no record of its name.
+    """
     if not path.is_file():
         return None
     try:

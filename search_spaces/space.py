@@ -41,7 +41,7 @@ class Real(Spec):
         return self.low, self.high
 
     def grid(self) -> list[float]:
-        """The evenly spaced values. There must be `points`."""
+        """Returns the evenly spaced values. There must be `points`."""
         assert self.points is not None
         shares = [place / (self.points - 1) for place in range(self.points)]
         if self.log:
@@ -188,7 +188,7 @@ class Space(Spec):
             yield from domains
 
     def _reached(self) -> Iterator[tuple[str, Domain, set[str]]]:
-        """Every path in the order of `point`, with the paths that surely have a value before it."""
+        """Yields every path in the order of `point`, with the paths that surely have a value before it."""
         earlier: set[str] = set()
         for path, domain in self.domains.items():
             yield path, domain, earlier
@@ -200,14 +200,14 @@ class Space(Spec):
                     inner.add(name)
 
     def every(self) -> Iterator[tuple[str, Domain]]:
-        """All paths with their domains, those under `given` too."""
+        """Yields all paths with their domains, those under `given` too."""
         yield from self.domains.items()
         for cases in self.given.values():
             for domains in cases.values():
                 yield from domains.items()
 
     def pinned(self, values: Mapping[str, Any]) -> Space | None:
-        """The space with some paths fixed; what was given for their values stays open.
+        """Returns the space with some paths fixed; what was given for their values stays open.
 
         None if nothing is left to search.
         """
@@ -232,7 +232,7 @@ class Space(Spec):
         return tuple(left)
 
     def point(self, base: Recipe, ask: Ask) -> dict[str, Any]:
-        """Values for every open path, each coordinate answered by `ask(name, coordinate)`."""
+        """Returns values for every open path, each coordinate answered by `ask(name, coordinate)`."""
         values: dict[str, Any] = {}
         for path, domain in self._open(values):
             name = _name(path, base, values)
@@ -246,7 +246,7 @@ class Space(Spec):
         return values
 
     def coordinates(self, base: Recipe, values: dict[str, Any]) -> dict[str, tuple[Coordinate, Any]]:
-        """The coordinates of a point, by name: the inverse of `point`."""
+        """Returns the coordinates of a point, by name: the inverse of `point`."""
         found: dict[str, tuple[Coordinate, Any]] = {}
         for path, domain in self._open(values):
             name = _name(path, base, values)
@@ -261,7 +261,7 @@ class Space(Spec):
         return found
 
     def carried(self, values: dict[str, Any]) -> dict[str, Any]:
-        """A point's values, with the source beside each kind of the user's own, as a recipe needs them."""
+        """Returns a point's values, with the source beside each kind of the user's own, as a recipe needs them."""
         own = {path: value for path, value in values.items() if path.endswith("kind") and is_own(value)}
         return values | {path.removesuffix("kind") + "source": self.sources[kind] for path, kind in own.items()}
 
@@ -281,18 +281,18 @@ class Space(Spec):
             require(holds, f"{where}.{path}", "a value that the space has", values[path])
 
     def opens(self, values: dict[str, Any]) -> bool:
-        """Whether values name just the paths that are open at them."""
+        """Returns whether values name just the paths that are open at them."""
         return set(values) == {path for path, _ in self._open(values)}
 
     def _open(self, values: dict[str, Any]) -> Iterator[tuple[str, Domain]]:
-        """The paths that are open at a point; `values` may grow while this is walked."""
+        """Yields the paths that are open at a point; `values` may grow while this is walked."""
         for path, domain in self.domains.items():
             yield path, domain
             yield from self.given.get(path, {}).get(str(values.get(path)), {}).items()
 
 
 def _domain_words(values: list[Any]) -> str:
-    """The domains that a list may stand for, as they are typed."""
+    """Returns the domains that a list may stand for, as they are typed."""
     inside, types = ", ".join(map(repr, values)), {*map(type, values)}
     if len(values) != 2 or not types <= {int, float}:
         return f"Choice([{inside}])"
@@ -305,7 +305,7 @@ CLOSE = 1e-9
 
 
 def _sources(fields: dict[str, Any]) -> dict[str, str]:
-    """The text of each file whose kinds may be chosen; a study carries it, as it does for an arm."""
+    """Returns the text of each file whose kinds may be chosen; a study carries it, as it does for an arm."""
     given = [domains for cases in fields.get("given", {}).values() for domains in cases.values()]
     chosen = [item for domains in (fields.get("domains", {}), *given) for item in domains.items()]
     kinds = [(path, option) for path, domain in chosen if isinstance(domain, Choice) for option in domain.options]

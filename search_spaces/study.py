@@ -127,7 +127,7 @@ class Study(Spec):
         return self
 
     def _said_of_space(self, error: str) -> str:
-        """What to know of the space where one of its points builds no recipe."""
+        """Returns what to know of the space where one of its points builds no recipe."""
         if error.startswith("no field"):
             return f"the space of {self.name} names {', '.join(self.paths())}"
         return (
@@ -155,28 +155,28 @@ class Study(Spec):
             )
 
     def _points(self) -> list[tuple[str, dict[str, Any]]]:
-        """The arms by name, or points all over the space, which have none."""
+        """Returns the arms by name, or points all over the space, which have none."""
         if isinstance(self.plan, Ablation):
             return list(self.plan.arms.items())
         return [("", point) for point in self.plan.all_over(self.base)]
 
     def recipe(self, values: dict[str, Any]) -> Recipe:
-        """The recipe of an arm or a point; the same object for the same values, as a large study has many."""
+        """Returns the recipe of an arm or a point; the same object for the same values, as a large study has many."""
         return self.base.variant(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
 
     def names(self) -> list[str]:
-        """What claims and published numbers may name: the arms, or `best`, `first` and, with a rival, `random`."""
+        """Returns what claims and published numbers may name: arms, or `best`, `first` and, with a rival, `random`."""
         if isinstance(self.plan, Ablation):
             return list(self.plan.arms)
         return ["best", "first", "random"] if self.plan.rival else ["best", "first"]
 
     def methods(self) -> list[str]:
-        """What claims over tasks may name: the values of the axis beside the tasks; nothing without tasks."""
+        """Returns what claims over tasks may name: the values of the axis beside the tasks; nothing without tasks."""
         plan = self.plan
         return [*plan.axes[plan.baseline_axis]] if isinstance(plan, Ablation) and plan.tasks else []
 
     def paths(self) -> list[str]:
-        """The paths in which this study's trials differ."""
+        """Returns the paths in which this study's trials differ."""
         if isinstance(self.plan, Search):
             return list(dict.fromkeys(path for path, _ in self.plan.space.every()))
         given = [path for values in self.plan.arms.values() for path in without_sources(values)]
@@ -193,7 +193,7 @@ class Study(Spec):
         arms: Iterable[str] = (),
         label: str = "",
     ) -> Edition:
-        """The study at a budget, with the user's own values and counts; `name` marks the edition.
+        """Returns the study at a budget, with the user's own values and counts; `name` marks the edition.
 
         `arms`: those of an ablation that run, beside its baseline; all where none is named. `label`: stands in the mark
         of an edition without a name.
@@ -218,14 +218,16 @@ class Study(Spec):
     def _edition(
         self, budget: str, size: Budget, own: dict[str, Any], seeds: int | None, trials: int | None
     ) -> Edition:
-        """The study with a budget's values and the user's own, and with its counts."""
+        """Returns the study with a budget's values and the user's own, and with its counts."""
         gaps = (*self.gaps, size.gap) if size.gap else self.gaps
         sized = self._asked_at(size)._with(size, own)
         budgeted = sized.counted(seeds=size.seeds, trials=size.trials, stop=size.stop, gaps=gaps, minutes=self.minutes)
         return Edition(budget=budget, study=budgeted.counted(seeds=seeds, trials=trials))
 
     def only(self, arms: list[str]) -> Study:
-        """The study with these arms and its baseline alone, without what it says of others; itself for no names.
+        """Returns the study with these arms and its baseline alone, without what it says of others.
+
+        Itself for no names.
 
         Raises: SpecError for an unknown arm, and for a search, which has none.
         """
@@ -245,7 +247,7 @@ class Study(Spec):
         return Study(**{**dict(left), "claims": claims, "published": published, "minutes": {}})
 
     def time_words(self, budget: str) -> str:
-        """What a budget takes, in words: `28 min`, `estimated 30 min`, `2.7 GPU-hours`; nothing if unknown."""
+        """Returns what a budget takes, in words: `28 min`, `estimated 30 min`, `2.7 GPU-hours`; nothing if unknown."""
         if budget in self.minutes:
             return "estimated " * (budget in self.not_run) + rough_time(self.minutes[budget])
         return f"{self.gpu_hours[budget]:g} GPU-hours" if budget in self.gpu_hours else ""
@@ -253,7 +255,9 @@ class Study(Spec):
     def counted(
         self, *, seeds: int | None = None, trials: int | None = None, stop: bool = True, **fields: Any
     ) -> Study:
-        """The study with other counts, where they are given, and other fields. `stop`: False stops no trial early.
+        """Returns the study with other counts, where they are given, and other fields.
+
+        `stop`: False stops no trial early.
 
         What its budgets take (`minutes`) is unknown with other counts. `trials`: of a search, or of each arm's tuning.
         Raises: SpecError for the trials of an ablation without tuning.
@@ -275,7 +279,7 @@ class Study(Spec):
         return Study(**{**dict(self), "seeds": seeds, "plan": plan, "minutes": minutes, **fields})
 
     def _asked_at(self, size: Budget) -> Study:
-        """The study without what this size leaves out: random points, claims about them, claims about chance."""
+        """Returns the study without what this size leaves out: random points, claims about them and about chance."""
         if size.rival and size.chance:
             return self  # to build a study builds every arm
         plan = self.plan if size.rival else Search(**{**dict(self.plan), "rival": False})
@@ -343,7 +347,7 @@ class Edition(Spec):
         return digest([claim.plain() for claim in self.study.claims])
 
     def fresh(self, number: int) -> Edition:
-        """The same definition under the next id, with `.number`."""
+        """Returns the same definition under the next id, with `.number`."""
         mark = re.sub(r"\.\d+$", "", self.mark) + f".{number}"
         return Edition(budget=self.budget, mark=mark, study=self.study, own_paths=self.own_paths)
 
@@ -355,7 +359,10 @@ class Edition(Spec):
         role: Role = "trial",
         tunes: tuple[str, int] | None = None,
     ) -> Trial:
-        """A trial of this study: its values put on the base recipe. The same object for the same trial, as recipes."""
+        """Returns a trial of this study: its values put on the base recipe.
+
+        The same object for the same trial, as recipes.
+        """
         recipe, name = self.study.recipe(values), name or short(values)
         known = self._trials.get((role, number, name))
         if known is None or known.recipe is not recipe:
@@ -368,12 +375,12 @@ class Edition(Spec):
         return {}
 
     def arms(self) -> list[Trial]:
-        """The trials of an ablation, in order."""
+        """Returns the trials of an ablation, in order."""
         assert isinstance(self.study.plan, Ablation)
         return [self.trial(number, values, name) for number, (name, values) in enumerate(self.study.plan.arms.items())]
 
     def tuning_trial(self, arm: str, number: int, point: dict[str, Any]) -> Trial:
-        """The trial of a point that may tune an arm."""
+        """Returns the trial of a point that may tune an arm."""
         plan = self.study.plan
         assert isinstance(plan, Ablation)
         assert plan.tune is not None

@@ -47,16 +47,16 @@ class Trial(Spec):
         return Score(f"val/{self.recipe.data.reported}")
 
     def seeds(self, count: int) -> range:
-        """The seeds of this trial's runs."""
+        """Returns the seeds of this trial's runs."""
         first = FIRST_SEEDS.get(self.role, 0)
         return range(first, first + count)
 
     def runs(self, count: int) -> list[Run]:
-        """One run a seed."""
+        """Returns one run a seed."""
         return [self.run(seed) for seed in self.seeds(count)]
 
     def run(self, seed: int) -> Run:
-        """The run of a seed: the same object each time, as a large study has many."""
+        """Returns the run of a seed: the same object each time, as a large study has many."""
         known = self._runs.get(seed)
         if known is None:
             known = self._runs[seed] = Run(recipe=self.recipe, seed=seed)

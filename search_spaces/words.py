@@ -15,7 +15,7 @@ from trainables.spec import Spec
 
 
 def quoted(name: str) -> str:
-    """A name in a sentence: names of arms may hold commas and blanks."""
+    """Returns a name in a sentence: names of arms may hold commas and blanks."""
     return f"“{name}”"
 
 
@@ -41,7 +41,7 @@ def duration(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A duration for people: 03:10, 2:05:00."""
+    """Returns a duration for people: 03:10, 2:05:00."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
@@ -56,7 +56,7 @@ def rough_time(minutes: float) -> str:
 
 
 def value_words(value: Any, *, digits: int = 6, between: str = ", ") -> str:
-    """A value of a recipe in words: a number in few digits, a list joined, a node by its kind and its values.
+    """Returns a value of a recipe in words: a number in few digits, a list joined, a node by its kind and its values.
 
     `digits`: of a float. `between`: what joins the entries of a list.
     """
@@ -76,7 +76,7 @@ def value_words(value: Any, *, digits: int = 6, between: str = ", ") -> str:
 
 
 def without_sources(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values, or `{path: value}`, without the text of the user's own files."""
+    """Returns plain values, or `{path: value}`, without the text of the user's own files."""
     own = {path.removesuffix("kind") + "source" for path, value in values.items() if _names_own(path, value)}
     return {path: _cleaned(value) for path, value in values.items() if path not in own}
 
@@ -96,7 +96,7 @@ class Setting:
 
 
 def configuration(recipe: Spec, path: str = "", default: Any = None) -> Iterator[Setting]:
-    """Every value of a recipe by its path. The text of a user's own file is left to study.json.
+    """Yields every value of a recipe by its path. The text of a user's own file is left to study.json.
 
     A field of a user's own class, and the kind of a node that has no default, differ from theirs: they have none.
     """
@@ -123,18 +123,18 @@ MOST_LETTERS = 200
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can name an arm: one line of letters that can be printed, none too long for a table."""
+    """Returns whether a text can name an arm: one line of letters that can be printed, none too long for a table."""
     return bool(text.strip()) and text.isprintable() and len(text) <= MOST_LETTERS
 
 
 def shortened(text: str) -> str:
-    """A text of which a sentence shows at most 60 letters, line breaks and other controls as Python writes them."""
+    """Returns a text as a sentence shows it: at most 60 letters, line breaks and the like as Python writes them."""
     plain = text if text.isprintable() else ascii(text)[1:-1]
     return plain if len(plain) <= 60 else f"{plain[:57]}..."
 
 
 def short(values: dict[str, Any]) -> str:
-    """A point in few characters: `gamma=2.31`."""
+    """Returns a point in few characters: `gamma=2.31`."""
     shown = without_sources(values)
     lasts = [path.rpartition(".")[2] for path in shown]
     names = [last if lasts.count(last) == 1 else path for path, last in zip(shown, lasts, strict=True)]
@@ -143,7 +143,7 @@ def short(values: dict[str, Any]) -> str:
 
 
 def placeless(value: Any) -> Any:
-    """Plain values without what changes no result: the text of the user's own files, and the paths of weights."""
+    """Returns plain values without what changes no result: texts of the user's own files, paths of weights."""
     if isinstance(value, dict):
         own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
         files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}

@@ -30,7 +30,7 @@ def cache_folder() -> Path | None:
 
 
 def kept(name: str, mark: str) -> Any:
-    """The plain value that was kept under a name and this mark; None if there is none, or a damaged one.
+    """Returns the plain value that was kept under a name and this mark; None if there is none, or a damaged one.
 
     `mark`: all that the value follows from, as text.
     """
@@ -81,7 +81,7 @@ def _seal(mark: str, text: str) -> str:
 
 
 def seen(*places: Path) -> str:
-    """What is seen of the Python files of folders, or of single files, without reading them: a mark for `kept`."""
+    """Returns a mark for `kept` of the Python files of folders, or of single files, which are not read."""
     marks = []
     for place in places:
         inside = [f"{at}/{file}" for at, _, files in os.walk(place) for file in files if file.endswith(".py")]

@@ -43,7 +43,7 @@ class OwnSpec(Spec):
 
     @classmethod
     def _own_class(cls, kind: str, source: str) -> type[Spec]:
-        """The class that a kind names. Raises: SpecError if it is none, or not one for this node."""
+        """Returns the class that a kind names. Raises: SpecError if it is none, or not one for this node."""
         file, _, name = kind.partition(":")
         own, base = getattr(load(file, source), name, None), cls.BASE.__name__
         if not (isinstance(own, type) and issubclass(own, cls.BASE)):
@@ -63,7 +63,7 @@ class OwnSpec(Spec):
         return value
 
     def made(self) -> Any:
-        """The user's own spec: an instance of the class that `kind` names."""
+        """Returns the user's own spec: an instance of the class that `kind` names."""
         declared = {name: getattr(self, name) for name in type(self).model_fields}
         return self._own_class(self.kind, self.source).read(_of_class(declared | (self.model_extra or {})))
 
@@ -77,19 +77,19 @@ class OwnSpec(Spec):
 
 
 def is_own(kind: object) -> bool:
-    """True for a kind such as "mine.py:Spiral"."""
+    """Returns True for a kind such as "mine.py:Spiral"."""
     return isinstance(kind, str) and ".py:" in kind
 
 
 def one_of(listed: Iterable[type[Spec]], own: type[OwnSpec]) -> Any:
-    """The type of a field that holds a spec of a list, or one of the user's own, told apart by `kind`."""
+    """Returns the type of a field that holds a spec of a list, or one of the user's own, told apart by `kind`."""
     members = [Annotated[cls, Tag(cls.model_fields["kind"].default)] for cls in listed]
     either = Union[(*members, Annotated[own, Tag(OWN)])]  # type: ignore[valid-type]
     return Annotated[either, Discriminator(_tag), BeforeValidator(own.carried)]
 
 
 def source_of(kind: str, path: str) -> str:
-    """The text of a kind's file: the one being loaded, else the one in the working folder, else the one loaded last.
+    """Returns the text of a kind's file: that being loaded, else that in the working folder, else that loaded last.
 
     Raises: SpecError that names the path of the kind.
     """
@@ -123,7 +123,7 @@ def carry(values: Any) -> Any:
 
 
 def _with_sources(value: Any, path: str) -> Any:
-    """A plain value with the text of the file beside each kind of the user's own in it."""
+    """Returns a plain value with the text of the file beside each kind of the user's own in it."""
     if isinstance(value, list | tuple):
         return type(value)(_with_sources(item, f"{path}.{place}") for place, item in enumerate(value))
     if not isinstance(value, Mapping):
@@ -148,13 +148,13 @@ def _needs_source(value: Spec) -> bool:
 
 
 def _source_beside(value: Spec, path: str) -> str:
-    """The text of the file that defines a value's class."""
+    """Returns the text of the file that defines a value's class."""
     loaded = getattr(sys.modules[type(value).__module__], "__source__", None)
     return str(loaded or source_of(value.kind, path))  # type: ignore[attr-defined]
 
 
 def _of_class(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the class's fields as plain JSON."""
+    """Returns the values of the class's fields as plain JSON."""
     return {name: _plain(value) for name, value in values.items() if name not in ("kind", "source")}
 
 

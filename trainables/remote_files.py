@@ -77,11 +77,11 @@ class RemoteFolder:
     limit: float = LIMIT_S
 
     def inside(self, name: str) -> RemoteFolder:
-        """A folder in this one."""
+        """Returns a folder in this one."""
         return replace(self, uri=f"{self.uri.rstrip('/')}/{name}")
 
     def longest(self, size: int) -> float:
-        """How long it may take until so many bytes are sent, or are known not to be. Units: seconds."""
+        """Returns how long it may take until so many bytes are sent, or are known not to be. Units: seconds."""
         return self.patience + self._limit(size)
 
     def check(self) -> None:
@@ -92,11 +92,14 @@ class RemoteFolder:
         once.remove(probe)
 
     def has(self, name: str) -> bool:
-        """Whether a file is there."""
+        """Returns whether a file is there."""
         return bool(self._asked(lambda fs, path: fs.isfile(path), name))
 
     def read(self, name: str) -> bytes | None:
-        """The content of a small file; None if there is none. Large ones need `get`, which sees how they grow."""
+        """Returns the content of a small file; None if there is none.
+
+        Large ones need `get`, which sees how they grow.
+        """
         try:
             return bytes(self._asked(lambda fs, path: fs.cat_file(path), name))
         except FileNotFoundError:
@@ -150,7 +153,7 @@ class RemoteFolder:
         return is_there
 
     def names(self, under: str = "") -> list[str]:
-        """The names of all files here, or in a folder below, sorted."""
+        """Returns the names of all files here, or in a folder below, sorted."""
 
         def found(fs: Any, path: str) -> list[str]:
             root = fs._strip_protocol(self.uri).rstrip("/")
@@ -162,7 +165,7 @@ class RemoteFolder:
             return []
 
     def folders(self) -> list[str]:
-        """The names of the folders here, sorted."""
+        """Returns the names of the folders here, sorted."""
         try:
             entries = self._asked(
                 lambda fs, path: [entry for entry in fs.ls(path, detail=True) if entry["type"] == "directory"], ""
@@ -186,7 +189,7 @@ class RemoteFolder:
             return None
 
     def arrow(self) -> tuple[str, Any]:
-        """The path, and the file system as pyarrow has them, for Ray."""
+        """Returns the path, and the file system as pyarrow has them, for Ray."""
         from pyarrow.fs import FSSpecHandler, PyFileSystem
 
         fs, path = _opened(self.uri)
@@ -208,7 +211,7 @@ class RemoteFolder:
         size: Callable[[], int] = lambda: 0,
         come: Callable[[], int] = lambda: 0,
     ) -> T:
-        """What an action answers. `size`: the bytes that it sends. `come`: how many have come so far."""
+        """Returns what an action answers. `size`: the bytes that it sends. `come`: how many have come so far."""
         if threading.current_thread() is iothread[0]:  # only what the garbage collector calls gets there
             raise StorageError(f"{self.uri} cannot be asked in fsspec's own thread, which would wait for itself")
         patience = 0.0 if get_protocol(self.uri) in LOCAL else self.patience  # a disk that is full stays full
@@ -234,7 +237,7 @@ class RemoteFolder:
 
 
 def _in_time(action: Callable[[], T], limit: float, come: Callable[[], int]) -> T:
-    """What an action answers in a thread of its own, which nobody waits for when the process ends.
+    """Returns what an action answers in a thread of its own, which nobody waits for when the process ends.
 
     Raises: what the action raises; _StoodStillError after `limit` seconds in which `come` did not change.
     """
@@ -261,12 +264,15 @@ def _answer(action: Callable[[], T], answer: Future[T]) -> None:
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a local file; 0 if there is none."""
+    """Returns the bytes of a local file; 0 if there is none."""
     return path.stat().st_size if path.exists() else 0
 
 
 def _opened(uri: str) -> tuple[Any, str]:
-    """The file system of a URI and the path in it. Nothing that it lists is remembered: others write there, too."""
+    """Returns the file system of a URI and the path in it.
+
+    Nothing that it lists is remembered: others write there, too.
+    """
     fs, path = url_to_fs(uri, use_listings_cache=False, **OPTIONS.get(get_protocol(uri), {}))
     if hasattr(fs, "retries"):  # `RemoteFolder` tries again itself, for as long as it is told
         fs.retries = 1

@@ -17,7 +17,7 @@ import torch
 
 
 def stream_seed(seed: int, *names: str | int) -> int:
-    """The seed of the stream with this name, a number of 63 bits.
+    """Returns the seed of the stream with this name, a number of 63 bits.
 
     numpy uses all of them. torch's CPU generator uses the lower 32: of 1,000 torch streams two are equal with a
     probability of about 1e-4.
@@ -27,12 +27,12 @@ def stream_seed(seed: int, *names: str | int) -> int:
 
 
 def torch_stream(seed: int, *names: str | int) -> torch.Generator:
-    """A fresh torch generator (on the CPU, so that every device sees the same numbers)."""
+    """Returns a fresh torch generator (on the CPU, so that every device sees the same numbers)."""
     return torch.Generator().manual_seed(stream_seed(seed, *names))
 
 
 def numpy_stream(seed: int, *names: str | int) -> np.random.Generator:
-    """A fresh numpy generator."""
+    """Returns a fresh numpy generator."""
     return np.random.default_rng(stream_seed(seed, *names))
 
 

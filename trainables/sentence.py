@@ -27,7 +27,7 @@ PAPERS = {"rope": "rotary", "sincos": "sinusoidal", "ape": "learnable", "rpe": "
 
 
 def sentence_of(cls: type[BaseModel], error: ValidationError) -> str:
-    """The sentence of the first error that pydantic found in a value of a class."""
+    """Returns the sentence of the first error that pydantic found in a value of a class."""
     errors = error.errors(include_url=False)
     detail = errors[0]
     if words := _of_several(errors):
@@ -73,7 +73,7 @@ PLAIN = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a 
 
 
 def _of_several(errors: Sequence[Mapping[str, Any]]) -> str:
-    """What may stand where a value is of none of several plain types; nothing if the first error is another."""
+    """Returns what may stand where a value is of none of several plain types; nothing if the first error is another."""
     if not (loc := errors[0]["loc"]) or loc[-1] not in PLAIN:
         return ""
     legal = [error["loc"][-1] for error in errors if error["loc"][:-1] == loc[:-1] and error["loc"][-1] in PLAIN]
@@ -84,7 +84,7 @@ def _of_several(errors: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _no_node(path: str, node: Any, given: object) -> str:
-    """The sentence for a value where a node must be: the nodes there are, as the value looks like Python or JSON."""
+    """Returns the sentence for a value where a node must be: the nodes there are, in Python or JSON as the value is."""
     kinds = _kinds(node)
     if isinstance(given, str) and kinds:
         near = next(iter(difflib.get_close_matches(given, kinds, n=1)), "")
@@ -96,7 +96,7 @@ def _no_node(path: str, node: Any, given: object) -> str:
 
 
 def no_field(path: str, names: list[str]) -> str:
-    """The sentence for a path that leads nowhere; `names` are the fields of the node where it ends."""
+    """Returns the sentence for a path that leads nowhere; `names` are the fields of the node where it ends."""
     listed = f"; known: {', '.join(names)}" if names else ""
     return f"no field '{path}'{listed}{did_you_mean(path.rpartition('.')[2], names)}"
 
@@ -121,13 +121,13 @@ def near_path(path: Path) -> str:
 
 
 def known(cls: type[BaseModel]) -> list[str]:
-    """The fields of a class, `kind` first, those given by name alone last."""
+    """Returns the fields of a class, `kind` first, those given by name alone last."""
     fields = cls.model_fields
     return sorted(fields, key=lambda name: (name != "kind", bool(fields[name].kw_only)))
 
 
 def _kinds(node: Any) -> list[str]:
-    """The kinds that a node may have, the user's own apart."""
+    """Returns the kinds that a node may have, the user's own apart."""
     return [str(tag) for member in models(node) if (tag := tag_of(member)) not in (None, OWN)]
 
 
@@ -150,7 +150,7 @@ class _Step:
 
 
 def _walk(cls: Any, loc: tuple[int | str, ...]) -> Iterator[_Step]:
-    """The steps of a pydantic location."""
+    """Yields the steps of a pydantic location."""
     here: Any = cls
     for step in loc:
         members = [*models(here)]
@@ -166,7 +166,7 @@ def _walk(cls: Any, loc: tuple[int | str, ...]) -> Iterator[_Step]:
 
 
 def tag_of(cls: type[BaseModel]) -> Any:
-    """The kind of a class, `OWN` for a user's own, None for a class without kinds."""
+    """Returns the kind of a class, `OWN` for a user's own, None for a class without kinds."""
     field = cls.model_fields.get("kind")
     if field is None:
         return None
@@ -174,7 +174,7 @@ def tag_of(cls: type[BaseModel]) -> Any:
 
 
 def models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Every model class named in a type annotation."""
+    """Yields every model class named in a type annotation."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         if issubclass(annotation, BaseModel):
             yield annotation
@@ -188,6 +188,6 @@ def _join(path: str, rest: str) -> str:
 
 
 def short(value: object) -> str:
-    """A value as it was given, cut where it is long."""
+    """Returns a value as it was given, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

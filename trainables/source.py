@@ -24,7 +24,7 @@ class SourceError(LocusError):
 
 
 def load(file: str, source: str) -> types.ModuleType:
-    """The module of a source text. While it is being loaded, it has the attribute `__loading__`.
+    """Returns the module of a source text. While it is being loaded, it has the attribute `__loading__`.
 
     Raises: SourceError with the file and the line where it fails; UntrustedError if it comes from a home and nobody
     here has run it.
@@ -55,7 +55,7 @@ def load(file: str, source: str) -> types.ModuleType:
 
 
 def sha256_of(file: str, source: str) -> str:
-    """What a source text is known by."""
+    """Returns what a source text is known by."""
     return hashlib.sha256(f"{file}\n{source}".encode()).hexdigest()
 
 
@@ -76,7 +76,10 @@ so two threads that parse at the same time can end in a SystemError: the live sc
 
 
 def _parse(source: str, file: str) -> ast.Module:
-    """The syntax tree of a file's text. Raises: SourceError with the file and the line where it is no Python."""
+    """Returns the syntax tree of a file's text.
+
+    Raises: SourceError with the file and the line where it is no Python.
+    """
     try:
         with PARSING:
             return ast.parse(source, file)
@@ -94,19 +97,19 @@ def fingerprint(source: str, file: str = "<source>") -> str:
 
 
 def tree_fingerprint(tree: ast.Module) -> str:
-    """The `fingerprint` of a syntax tree `without_study`."""
+    """Returns the `fingerprint` of a syntax tree `without_study`."""
     return hashlib.sha256(_shape(tree).encode()).hexdigest()[:16]
 
 
 def without_study(source: str, file: str) -> ast.Module:
-    """The syntax tree of a file's text without its `study = ...`. Raises: SourceError as `fingerprint` does."""
+    """Returns the syntax tree of a file's text without its `study = ...`. Raises: SourceError as `fingerprint` does."""
     tree = _parse(source, file)
     tree.body = [node for node in tree.body if not _names_study(node)]
     return tree
 
 
 def used_imports(tree: ast.Module) -> set[tuple[str, str]]:
-    """What a file imports and uses, anywhere in it: (module, name) pairs.
+    """Returns what a file imports and uses, anywhere in it: (module, name) pairs.
 
     `import a.b.c` is the pair ("a.b", "c").
     """
@@ -126,7 +129,7 @@ def _names_study(node: ast.stmt) -> bool:
 
 
 def _shape(node: Any) -> str:
-    """A syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
+    """Returns a syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
     parts: list[str] = []
     _add_shape(node, parts.append)
     return "".join(parts)
@@ -157,5 +160,5 @@ def _add_shape(node: Any, add: Callable[[str], None]) -> None:
 
 
 def _says_only(node: Any) -> bool:
-    """True for a string that stands alone: the docstring of a module, class or function, or of the name above it."""
+    """Returns True for a string that stands alone: the docstring of a module, class or function, or of a name."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

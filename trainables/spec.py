@@ -34,13 +34,16 @@ def require(holds: bool, path: str, must: str, got: object) -> None:
 
 
 def in_order(values: tuple[Any, ...], *, by: Callable[[Any], int] | None = None) -> tuple[Any, ...]:
-    """The sorted values of a list, so that equal lists are written in one way. Raises as `require` for doubles."""
+    """Returns the sorted values of a list, so that equal lists are written in one way.
+
+    Raises as `require` for doubles.
+    """
     require(len(set(values)) == len(values), "", "without doubles", list(values))
     return tuple(sorted(values, key=by))
 
 
 def _by_position(name: str, field: FieldInfo) -> bool:
-    """Whether a value may be given by position."""
+    """Returns whether a value may be given by position."""
     return name != "kind" and field.init is not False and not field.kw_only
 
 
@@ -76,21 +79,21 @@ class Spec(BaseModel, metaclass=_SpecMeta):
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Self:
-        """The spec of plain JSON values (lists for tuples allowed)."""
+        """Returns the spec of plain JSON values (lists for tuples allowed)."""
         return cls.read_text(json.dumps(value))
 
     @classmethod
     def read_text(cls, text: str) -> Self:
-        """The spec of a JSON text."""
+        """Returns the spec of a JSON text."""
         with sentences(cls):
             return cls.model_validate_json(text)
 
     def plain(self) -> dict[str, Any]:
-        """The spec as plain JSON values: `cls.read(spec.plain()) == spec`."""
+        """Returns the spec as plain JSON values: `cls.read(spec.plain()) == spec`."""
         return self.model_dump(mode="json")
 
     def put(self, values: Mapping[str, Any]) -> Self:
-        """A copy with `{path: value}` put in: all values apply, then one validation.
+        """Returns a copy with `{path: value}` put in: all values apply, then one validation.
 
         Nodes come before what lies in them. Setting a `kind`, or a node as {"kind": ...}, starts that node from the
         defaults of its kind; the other fields of the node follow it.
@@ -109,7 +112,7 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         return spec
 
     def get(self, path: str) -> Any:
-        """The value at a path such as `encoding.parts.1.beta`."""
+        """Returns the value at a path such as `encoding.parts.1.beta`."""
         node: Any = self
         for position, part in enumerate(path.split(".")):
             at = ".".join(path.split(".")[: position + 1])
@@ -124,11 +127,11 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         return node
 
     def fields(self) -> list[str]:
-        """The names of this node's fields, `kind` first, those given by name alone last."""
+        """Returns the names of this node's fields, `kind` first, those given by name alone last."""
         return [*known(type(self)), *(self.model_extra or {})]
 
     def identity(self) -> Any:
-        """What decides a result: every node's `kind` and the fields that differ from their defaults.
+        """Returns what decides a result: every node's `kind` and the fields that differ from their defaults.
 
         A new field with a default therefore changes no key; fields marked `WHERE` (folders) are left out.
         """
@@ -153,7 +156,7 @@ WHERE = "where"
 
 
 def absolute(path: str) -> str:
-    """A path from the root on, `~` expanded."""
+    """Returns a path from the root on, `~` expanded."""
     return os.path.abspath(os.path.expanduser(path))
 
 
@@ -172,7 +175,7 @@ def _identity(value: Any) -> Any:
 
 
 def digest(value: Any, length: int = 16) -> str:
-    """The first hex digits of the SHA-256 of a plain value's canonical JSON."""
+    """Returns the first hex digits of the SHA-256 of a plain value's canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 

@@ -56,7 +56,7 @@ def check(file: str, sha256: str) -> None:
 
 
 def known() -> set[str]:
-    """The SHA-256 of the known files."""
+    """Returns the SHA-256 of the known files."""
     try:
         return {*_list().read_text().split()}
     except OSError:

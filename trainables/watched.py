@@ -28,5 +28,5 @@ def watched(look: Look) -> Iterator[None]:
 
 
 def looking() -> Look:
-    """What a step calls each time that one more is done."""
+    """Returns what a step calls each time that one more is done."""
     return _look.get()

@@ -18,13 +18,13 @@ SEAL = b',\n "digest": "%s"\n}'
 
 
 def sealed(plain: Mapping[str, Any]) -> bytes:
-    """Plain values as JSON, with a digest at the end, so that a byte that changes later is seen."""
+    """Returns plain values as JSON, with a digest at the end, so that a byte that changes later is seen."""
     content = json.dumps(plain, indent=1).encode().removesuffix(b"\n}")
     return content + SEAL % hashlib.sha256(content).hexdigest().encode()
 
 
 def unsealed(whole: bytes) -> bytes | None:
-    """The JSON of sealed values, without the digest; None if a byte was changed since."""
+    """Returns the JSON of sealed values, without the digest; None if a byte was changed since."""
     content = whole[: -len(SEAL % (64 * b"0"))]
     return content + b"\n}" if whole == content + SEAL % hashlib.sha256(content).hexdigest().encode() else None
 

@@ -103,7 +103,7 @@ class Ablation(Spec):
         require({*self.families} <= {*tasks}, "families", must, [*self.families])
 
     def tuned_by(self, tune: Tuning) -> Ablation:
-        """The same arms, tuned in another way."""
+        """Returns the same arms, tuned in another way."""
         return Ablation(**{**dict(self), "tune": tune})
 
     @property
@@ -112,14 +112,16 @@ class Ablation(Spec):
         return [name for named in self.axes.values() for name in named] if self.axes else [*self.arms]
 
     def resized(self, values: Mapping[str, Values]) -> Ablation:
-        """The same arms, some with other values instead of their own. `values`: by the name of a part."""
+        """Returns the same arms, some with other values instead of their own. `values`: by the name of a part."""
         if not self.axes:
             return Ablation(**{**dict(self), "arms": {**self.arms, **values}})
         axes = {axis: {name: values.get(name, own) for name, own in named.items()} for axis, named in self.axes.items()}
         return Ablation(**{**dict(self), "axes": axes, "arms": {}})
 
     def only(self, names: Iterable[str]) -> Ablation:
-        """The arms of these names, and those that they are compared with; of axes, the values of the baseline's axis.
+        """Returns the arms of these names, and those that they are compared with.
+
+        Of axes, the values of the baseline's axis.
 
         Raises: SpecError for a name that is none of them.
         """
@@ -145,11 +147,11 @@ class Ablation(Spec):
         return [axis for axis in self.axes if axis != self.baseline_axis]
 
     def combination(self, arm: str) -> Combination:
-        """The value that an arm has on each axis; nothing if there are no axes."""
+        """Returns the value that an arm has on each axis; nothing if there are no axes."""
         return dict(zip(self.axes, arm.split(BETWEEN), strict=True)) if self.axes else {}
 
     def by_task(self, arms: Mapping[str, T]) -> dict[str, dict[str, T]]:
-        """What is known of arms, by task, then by the value of the other axis. `arms`: by the name of the arm.
+        """Returns what is known of arms, by task, then by the value of the other axis. `arms`: by the name of the arm.
 
         Every task is there, in the order of the study; an arm of which nothing is known is not.
         """
@@ -160,7 +162,10 @@ class Ablation(Spec):
         return found
 
     def compared_with(self, arm: str) -> str | None:
-        """The arm that an arm is compared with; None for a baseline itself, or where its partner was left out."""
+        """Returns the arm that an arm is compared with.
+
+        None for a baseline itself, or where its partner was left out.
+        """
         names = {**self.combination(arm), self.baseline_axis: self.baseline} if self.axes else {}
         partner = BETWEEN.join(names.values()) if names else self.baseline
         return partner if partner in self.arms and partner != arm else None
@@ -171,7 +176,7 @@ class Ablation(Spec):
         return {arm: partner for arm, partner in found.items() if partner and partner in arms}
 
     def is_baseline(self, arm: str) -> bool:
-        """Whether an arm is one that others are compared with."""
+        """Returns whether an arm is one that others are compared with."""
         return self.combination(arm)[self.baseline_axis] == self.baseline if self.axes else arm == self.baseline
 
     @property
@@ -182,7 +187,7 @@ class Ablation(Spec):
         return f"{quoted(self.baseline)} with the same {listed(self.other_axes)}"
 
     def grouped(self) -> list[str]:
-        """The arms with equal values of the other axes beside each other, each group in the order of the study."""
+        """Returns the arms, those with equal values of the other axes beside each other, in the order of the study."""
         order = [tuple(self.axes[axis]) for axis in self.other_axes]
 
         def place(arm: str) -> list[int]:
@@ -193,7 +198,7 @@ class Ablation(Spec):
 
 
 def leave_one_out(parts: Mapping[str, Mapping[str, Any]], everything: str = "all") -> dict[str, dict[str, Any]]:
-    """The arms that show what each part does: all parts, and an arm for each part without it.
+    """Returns the arms that show what each part does: all parts, and an arm for each part without it.
 
     `parts`: by the name of a part, the values that switch it off on a base recipe that has every part.
     `everything`: the name of the arm with all parts, which is the baseline.
@@ -230,7 +235,7 @@ def check_own_paths(study: str, arms: Mapping[str, Mapping[str, Any]], paths: It
 
 
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:
-    """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
+    """Returns whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
     return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
 
 
@@ -253,7 +258,7 @@ def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: 
 
 
 def _are_axes(given: Any) -> bool:
-    """Whether a value has the form of axes."""
+    """Returns whether a value has the form of axes."""
     return isinstance(given, Mapping) and all(
         isinstance(values, Mapping) and all(isinstance(one, Mapping) for one in values.values())
         for values in given.values()
@@ -268,7 +273,7 @@ def _entries(given: Any) -> list[Mapping[str, str]]:
 def _arms(
     axes: Mapping[str, Mapping[str, Mapping[str, Any]]], without: Iterable[Mapping[str, str]]
 ) -> dict[str, dict[str, Any]]:
-    """An arm for each combination of values that is not left out. The last axis changes fastest."""
+    """Returns an arm for each combination of values that is not left out. The last axis changes fastest."""
     found = {}
     for names in product(*axes.values()):
         chosen = dict(zip(axes, names, strict=True))
@@ -278,7 +283,7 @@ def _arms(
 
 
 def _values(axes: Mapping[str, Mapping[str, Mapping[str, Any]]], chosen: Combination) -> Iterator[tuple[str, Any]]:
-    """The values of one combination. No two axes may set the same: one would silently replace the other."""
+    """Yields the values of one combination. No two axes may set the same: one would silently replace the other."""
     setters: dict[str, str] = {}
     for axis, name in chosen.items():
         for path in axes[axis][name]:

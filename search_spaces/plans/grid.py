@@ -10,7 +10,7 @@ from trainables.recipe import Recipe
 
 
 def grid(space: Space, base: Recipe) -> Iterator[dict[str, Any]]:
-    """Every combination of the coordinates' values; the last coordinate changes first.
+    """Yields every combination of the coordinates' values; the last coordinate changes first.
 
     The numbers of `Real` domains must have their `points`.
     """
@@ -27,7 +27,10 @@ def grid(space: Space, base: Recipe) -> Iterator[dict[str, Any]]:
 
 
 def _point(space: Space, base: Recipe, chosen: list[int]) -> tuple[dict[str, Any], list[int]]:
-    """The point whose first coordinates have the chosen values and whose others have their first; all their counts."""
+    """Returns the point whose first coordinates have the chosen values and whose others have their first.
+
+    All their counts.
+    """
     sizes: list[int] = []
 
     def answer(name: str, coordinate: Coordinate) -> Any:
@@ -39,7 +42,7 @@ def _point(space: Space, base: Recipe, chosen: list[int]) -> tuple[dict[str, Any
 
 
 def values(coordinate: Coordinate) -> list[Any]:
-    """The values of one coordinate, in order."""
+    """Returns the values of one coordinate, in order."""
     match coordinate:
         case Real():
             return coordinate.grid()
@@ -50,12 +53,12 @@ def values(coordinate: Coordinate) -> list[Any]:
 
 
 def is_finite(space: Space) -> bool:
-    """Whether a space has no number between two ends."""
+    """Returns whether a space has no number between two ends."""
     return not any(_real(domain) for _, domain in space.every())
 
 
 def without_points(space: Space) -> list[str]:
-    """The paths whose numbers have no `points`, so that no grid can be laid over the space."""
+    """Returns the paths whose numbers have no `points`, so that no grid can be laid over the space."""
     return [path for path, domain in space.every() if (real := _real(domain)) and real.points is None]
 
 

@@ -63,7 +63,7 @@ class Search(Spec):
         return [*self.first, *probes(self.space, base)]
 
     def pinned(self, own: dict[str, Any], study: str) -> Search:
-        """The search of what a user's own values leave open. Raises: SpecError if they leave nothing open."""
+        """Returns the search of what a user's own values leave open. Raises: SpecError if they leave nothing open."""
         space = self.space.pinned(own)
         if space is None:
             raise SpecError(f"{study} searches only {', '.join(sorted(own))}, so --set leaves nothing to search")

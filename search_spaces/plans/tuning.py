@@ -54,11 +54,11 @@ class Tuning(Spec):
         return list(dict.fromkeys(path for path, _ in self.space.every()))
 
     def put_on(self, arm: Mapping[str, Any], point: dict[str, Any]) -> dict[str, Any]:
-        """The values of an arm with those of a point, which replace the arm's own at the same paths."""
+        """Returns the values of an arm with those of a point, which replace the arm's own at the same paths."""
         return {**arm, **self.space.carried(point)}
 
     def pinned(self, values: Mapping[str, Any], study: str) -> Tuning:
-        """The tuning without paths that a user has set. Raises: SpecError if no path is left."""
+        """Returns the tuning without paths that a user has set. Raises: SpecError if no path is left."""
         space = self.space.pinned(values)
         if space is None:
             raise SpecError(f"{study} tunes only {', '.join(sorted(values))}, so --set leaves nothing to tune")

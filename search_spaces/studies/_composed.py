@@ -4,5 +4,5 @@ from typing import Any
 
 
 def both(*parts: dict[str, Any]) -> dict[str, Any]:
-    """The values of an arm with several encodings."""
+    """Returns the values of an arm with several encodings."""
     return {"encoding": {"kind": "composed", "parts": [*parts]}}

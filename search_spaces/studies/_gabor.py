@@ -54,7 +54,7 @@ WITHOUT: dict[str, Any] = {"encoding": NONE, **UNCHANGED}
 
 
 def placed(code: dict[str, Any], *places: str, **more: Any) -> dict[str, Any]:
-    """A code that is added in every block at these places; each block and place has a code of its own."""
+    """Returns a code that is added in every block at these places; each block and place has a code of its own."""
     return {**code, "injection": {"kind": "add", "places": [*places], "shared": False, **more}}
 
 

@@ -16,5 +16,5 @@ SMALL: dict[str, Any] = {
 
 
 def searched(trials: int) -> Budget:
-    """The budget `smoke` of a search. No point is stopped, so each trains all its seeds."""
+    """Returns the budget `smoke` of a search. No point is stopped, so each trains all its seeds."""
     return Budget(SMALL, trials=trials, seeds=2, stop=False, gap=PARTS_GAP)

@@ -38,7 +38,10 @@ def parent(data: dict[str, Any], **values: Any) -> dict[str, Any]:
 
 
 def finetuned(kind: str) -> Budget:
-    """A set of table 2, in images of 224 pixels, after a parent on ImageNet. Other sets than CIFAR-10 stand in gaps."""
+    """Returns a set of table 2, in images of 224 pixels, after a parent on ImageNet.
+
+    Other sets than CIFAR-10 stand in gaps.
+    """
     beside = (
         "" if kind == "cifar10" else f"the published numbers beside the scores are those of CIFAR-10, not of {kind}; "
     )

@@ -31,7 +31,7 @@ from trainables.recipe import AdamW, FromTrial, Recipe
 
 
 def base_model(name: str) -> dict[str, Any]:
-    """A base model of timm's, its table replaced in 10 epochs."""
+    """Returns a base model of timm's, its table replaced in 10 epochs."""
     return {
         "data": {"kind": "tiny_imagenet", "image_size": 224},
         "model.embed_dim": 768,

@@ -20,7 +20,7 @@ ALPHA, BETA, GAMMA = "encoding.index.alpha", "encoding.index.beta", "encoding.in
 
 
 def point(alpha: float, beta: float, gamma: float) -> dict[str, Any]:
-    """A point that is tried first. Units: patches."""
+    """Returns a point that is tried first. Units: patches."""
     return {ALPHA: alpha, BETA: beta, GAMMA: gamma}
 
 

@@ -24,7 +24,7 @@ VIT_B: dict[str, Any] = {"model.embed_dim": 768, "model.depth": 12, "model.num_h
 
 
 def whole(kind: str, patch: int, **size: int) -> Budget:
-    """All images of a set but those held out for validation, five times.
+    """Returns all images of a set but those held out for validation, five times.
 
     Other sets than CIFAR-10 have no claims here: their numbers are in `gaps`.
     """

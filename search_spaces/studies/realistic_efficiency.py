@@ -21,7 +21,7 @@ NAMES = ("absolute", "sinusoidal", "learnable sinusoidal", "fourier", "relative"
 
 
 def arms() -> dict[str, dict[str, Any]]:
-    """An arm an encoding and a number of images of each class: `fourier 100`."""
+    """Returns an arm an encoding and a number of images of each class: `fourier 100`."""
     return {
         f"{name} {count}": {**ENCODINGS[name], "data.samples_per_class": count} for name in NAMES for count in PER_CLASS
     }

@@ -32,7 +32,7 @@ SMALLER, LARGER, LARGEST = 20, 56, 72
 
 
 def large(model: ViT, side: int, **values: Any) -> dict[str, Any]:
-    """The paper's training of a ViT of a size, on images of a side."""
+    """Returns the paper's training of a ViT of a size, on images of a side."""
     return {
         "data": {"kind": "tiny_imagenet", "image_size": side},
         **{f"model.{name}": getattr(model, name) for name in ("embed_dim", "depth", "num_heads", "patch_size")},

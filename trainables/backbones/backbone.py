@@ -33,7 +33,7 @@ class ModelSpec(Spec):
         """Checks with `require` that images of this size can be cut into patches."""
 
     def shapes(self, size: Size) -> tuple[Shape, ...]:
-        """The backbone as an encoding sees it: one shape a stage, each with an encoding of its own."""
+        """Returns the backbone as an encoding sees it: one shape a stage, each with an encoding of its own."""
         raise NotImplementedError
 
     def check_encoding(self, encoding: EncodingSpec, size: Size) -> None:
@@ -48,11 +48,14 @@ class ModelSpec(Spec):
             encoding.check(shape)
 
     def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
-        """The backbone's parameters without its encoding, and without the channels reserved for position."""
+        """Counts the backbone's parameters without its encoding, and without the channels reserved for position."""
         raise NotImplementedError
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """Numbers saved for backward for each image, within a factor of 1.5; `saved_pairs` as an encoding has it."""
+        """Counts the numbers saved for backward for each image, within a factor of 1.5.
+
+        `saved_pairs` as an encoding has it.
+        """
         raise NotImplementedError
 
 

@@ -28,44 +28,49 @@ class Host(nn.Module):
         def __getattr__(self, name: str) -> Any: ...
 
     def has_place(self, name: str) -> bool:
-        """Whether a parameter is a prefix token or belongs to the backbone's own positions."""
+        """Returns whether a parameter is a prefix token or belongs to the backbone's own positions."""
         return name.endswith("_token") or any(part in name for part in self.no_decay)
 
     def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
-        """The value of a backbone's parameter in another backbone, which is built for images of another size."""
+        """Returns the value of a backbone's parameter in another backbone, which is for images of another size."""
         return value
 
     def features(self, images: Tensor) -> Tokens:
-        """The tokens after the last block and norm. Shapes: (B, channels, height, width) to (B, N, D)."""
+        """Returns the tokens after the last block and norm. Shapes: (B, channels, height, width) to (B, N, D)."""
         raise NotImplementedError
 
     def head_tokens(self, images: Tensor) -> Tokens:
-        """Those of `features` that the heads read; a backbone that can leaves the others out."""
+        """Returns those of `features` that the heads read; a backbone that can leaves the others out."""
         return self.features(images)
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """The output of each head; by default there is one, timm's. Shapes: (B, outputs) each."""
+        """Returns the output of each head; by default there is one, timm's. Shapes: (B, outputs) each."""
         return (self.forward_head(t.x),)
 
     def predictions(self, t: Tokens) -> tuple[Tensor, ...]:
-        """The output of each head, computed in float32 or float64 also under autocast. Shapes: (B, outputs) each."""
+        """Returns the output of each head, computed in float32 or float64 also under autocast.
+
+        Shapes: (B, outputs) each.
+        """
         with full_precision(t.x):
             return self.answers(replace(t, x=residual(t.x)))
 
     def output(self, t: Tokens) -> Tensor:
-        """The mean of the outputs of the heads. Shapes: (B, outputs)."""
+        """Returns the mean of the outputs of the heads. Shapes: (B, outputs)."""
         first, *others = self.predictions(t)
         return first if not others else (first + sum(others)) / (1 + len(others))
 
     def forward(self, images: Tensor) -> Tensor:
-        """The output, computed from no more tokens than it needs. Shapes: (B, channels, height, width) to (B, outputs).
+        """Returns the output, computed from no more tokens than it needs.
+
+        Shapes: (B, channels, height, width) to (B, outputs).
 
         The same from all tokens is `output(features(images))`; for timm's ViT it is timm's to the last bit.
         """
         return self.output(self.head_tokens(images))
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """The tokens of `features`."""
+        """Returns the tokens of `features`."""
         return self.features(images).x
 
     def forward_intermediates(self, *_: Any, **__: Any) -> Any:
@@ -82,12 +87,12 @@ def residual(x: Tensor) -> Tensor:
 
 
 def position(encoding: EncodingSpec, shape: Shape) -> Composition:
-    """The modules of an encoding in a backbone, or a stage of it, of this shape."""
+    """Returns the modules of an encoding in a backbone, or a stage of it, of this shape."""
     return build(encoding, shape.widths, Grid.of(shape), shape.depth)
 
 
 def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleList:
-    """The modules of an encoding, one composition a stage.
+    """Returns the modules of an encoding, one composition a stage.
 
     Raises: SpecError if they reserve channels, which stages do not support.
     """
@@ -98,6 +103,9 @@ def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleLis
 
 
 def on_map(encoding: PositionEncoding, x: Tensor, block: int, cache: Cache) -> Tensor:
-    """A map of tokens as an encoding changes it before a block. Shapes: (B, R, C, D) to (B, R, C, D or more)."""
+    """Returns a map of tokens as an encoding changes it before a block.
+
+    Shapes: (B, R, C, D) to (B, R, C, D or more).
+    """
     t = encoding.tokens(Tokens(residual(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]), cache=cache), block)
     return residual(t.x).reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)

@@ -46,7 +46,7 @@ class PositionedCaiT(Host, Cait):  # type: ignore[misc]
         self.encoding, self.layer_scale = composition, model.init_values
 
     def features(self, images: Tensor) -> Tokens:
-        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
+        """Returns the class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         rows, columns = self.patch_embed.grid_size
         t = self.encoding.tokens(Tokens(residual(self.patch_embed(images)), Grid(rows, columns)), 0)
         x, token = self.blocks(t.x), self.cls_token.expand(t.x.shape[0], -1, -1)

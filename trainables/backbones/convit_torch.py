@@ -50,7 +50,7 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
             block.attn.rel_indices = block.attn.get_rel_indices(self.patch_embed.num_patches)
 
     def features(self, images: Tensor) -> Tokens:
-        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
+        """Returns the class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         rows, columns = self.patch_embed.grid_size
         x = self.encoding.tokens(Tokens(residual(self.patch_embed(images)), Grid(rows, columns)), 0).x
         for number, block in enumerate(self.blocks):
@@ -80,7 +80,10 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
 
 
 def neighbors(heads: int) -> Tensor:
-    """The weights of (dx, dy, squared distance) in each head, by which each looks at one neighbor. Shapes: (k^2, 3)."""
+    """Returns the weights of (dx, dy, squared distance) in each head, by which each looks at one neighbor.
+
+    Shapes: (k^2, 3).
+    """
     side = math.isqrt(heads)
     offsets = 2 * torch.arange(side) - (side - 1)
     rows, columns = torch.meshgrid(offsets, offsets, indexing="ij")

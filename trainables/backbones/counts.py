@@ -4,25 +4,25 @@ from __future__ import annotations
 
 
 def linear(inputs: int, outputs: int, bias: bool = True) -> int:
-    """A matrix and its biases."""
+    """Counts a matrix and its biases."""
     return inputs * outputs + (outputs if bias else 0)
 
 
 def convolution(inputs: int, outputs: int, kernel: int, bias: bool = True) -> int:
-    """A dense square kernel for each pair of channels, and the biases."""
+    """Counts a dense square kernel for each pair of channels, and the biases."""
     return linear(inputs * kernel**2, outputs, bias)
 
 
 def norm(dim: int) -> int:
-    """A scale and a shift for each channel."""
+    """Counts a scale and a shift for each channel."""
     return 2 * dim
 
 
 def mlp(dim: int, hidden: int) -> int:
-    """Two matrices with biases."""
+    """Counts two matrices with biases."""
     return linear(dim, hidden) + linear(hidden, dim)
 
 
 def hidden(dim: int, ratio: float) -> int:
-    """The hidden channels of an MLP, as timm counts them."""
+    """Counts the hidden channels of an MLP, as timm counts them."""
     return int(dim * ratio)

@@ -28,7 +28,10 @@ class DropPath(nn.Module):
         self.factors: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """The branch as it is kept. Shapes: (B, N, D) to the same. Raises: LocusError without numbers for it."""
+        """Returns the branch as it is kept.
+
+        Shapes: (B, N, D) to the same. Raises: LocusError without numbers for it.
+        """
         if not self.training:
             return x
         if self.factors is None:
@@ -47,7 +50,7 @@ def replace_drop_paths(model: nn.Module) -> None:
 
 
 def draw_factors(model: nn.Module, images: int, seed: int, step: int) -> Tensor:
-    """The factors of all branches for the images of a step. Shapes: (B, branches) float64."""
+    """Returns the factors of all branches for the images of a step. Shapes: (B, branches) float64."""
     drops = torch.tensor([drop.drop_prob for drop in _drop_paths(model)], dtype=torch.float64)
     drawn = torch.rand((images, len(drops)), dtype=torch.float64, generator=torch_stream(seed, "drop_path", step))
     return (drawn >= drops) / (1 - drops)
@@ -60,5 +63,5 @@ def assign_factors(model: nn.Module, factors: Tensor) -> None:
 
 
 def _drop_paths(model: nn.Module) -> list[DropPath]:
-    """The modules that drop branches, in the order of the blocks."""
+    """Returns the modules that drop branches, in the order of the blocks."""
     return [module for module in model.modules() if isinstance(module, DropPath)]

@@ -25,7 +25,7 @@ RATIO = "a positive ratio of the MLP's width to dim"
 
 
 def reason(kind: str, why: str) -> str:
-    """The end of the error message for an encoding that a backbone with one grid does not support."""
+    """Returns the end of the error message for an encoding that a backbone with one grid does not support."""
     return f"none, or what enters {kind} before its first block: a code or a padded convolution ({why})"
 
 
@@ -35,7 +35,7 @@ class OneGrid(ModelSpec):
     supported_points: ClassVar[frozenset[InjectionPoint]] = frozenset({"first"})
 
     def shape(self, size: Size) -> Shape:
-        """The one grid, as an encoding sees it."""
+        """Returns the one grid, as an encoding sees it."""
         raise NotImplementedError
 
     def shapes(self, size: Size) -> tuple[Shape, ...]:

@@ -37,7 +37,7 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
         self.encoding = stages
 
     def features(self, images: Tensor) -> Tokens:
-        """The patches of the last stage after its norm. Shapes: to (B, P, D)."""
+        """Returns the patches of the last stage after its norm. Shapes: to (B, P, D)."""
         x = self.patch_embed(images)
         for stage, encoding in zip(self.stages, self.encoding, strict=True):
             if stage.downsample is not None:
@@ -52,7 +52,7 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
         return t
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """The head's output for the mean of the patches."""
+        """Returns the head's output for the mean of the patches."""
         image = t.x.reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)
         return (self.forward_head(image.permute(0, 3, 1, 2).contiguous()),)
 

@@ -101,16 +101,16 @@ class Pyramid(Staged):
             require(shape.rows % by == shape.columns % by == 0, "model.sr_ratios", must, list(self.sr_ratios))
 
     def attention(self, stage: int) -> int:
-        """The parameters of a stage's attention."""
+        """Counts the parameters of a stage's attention."""
         dim, by = self.embed_dims[stage], self.sr_ratios[stage]
         return 4 * linear(dim, dim) + (convolution(dim, dim, by) + norm(dim) if by > 1 else 0)
 
     def hidden(self, stage: int) -> int:
-        """The width of a stage's MLPs."""
+        """Returns the width of a stage's MLPs."""
         return hidden(self.embed_dims[stage], self.mlp_ratios[stage])
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """What the blocks of all stages keep; the reduced map counts little."""
+        """Returns what the blocks of all stages keep; the reduced map counts little."""
         return sum(
             shape.depth * shape.tokens * int((12 + self.mlp_steps * ratio) * shape.widths.dim)
             + 6 * shape.tokens * shape.widths.dim

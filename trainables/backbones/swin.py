@@ -64,7 +64,7 @@ class Swin(Staged):
         return total + norm(dim) + linear(dim, outputs)
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """What the blocks of all stages keep; pairs of one window in each of three steps."""
+        """Returns what the blocks of all stages keep; pairs of one window in each of three steps."""
         total = 0
         for shape in self.shapes(size):
             area = min(shape.rows, self.window_size) * min(shape.columns, self.window_size)

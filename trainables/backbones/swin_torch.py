@@ -53,13 +53,13 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
                 block.attn.register_buffer(TABLE, zeros, persistent=False)
 
     def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
-        """A table of offsets for the other's windows, which are smaller where its grid is."""
+        """Returns a table of offsets for the other's windows, which are smaller where its grid is."""
         if not name.endswith(TABLE):
             return value
         return resampled_offsets(value.T, _window(self, name), _window(other, name)).T
 
     def features(self, images: Tensor) -> Tokens:
-        """The patches of the last stage after the norm. Shapes: to (B, P, D)."""
+        """Returns the patches of the last stage after the norm. Shapes: to (B, P, D)."""
         x = self.patch_embed(images)
         cache: Cache = {}
         for stage, encoding in zip(self.layers, self.encoding, strict=True):
@@ -69,7 +69,7 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
         return Tokens(self.norm(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """The head's output for the mean of the patches."""
+        """Returns the head's output for the mean of the patches."""
         return (self.head(t.x.reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)),)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
@@ -81,7 +81,7 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
 
 
 def _window(host: Host, table: str) -> Grid:
-    """The window that a table of offsets is for."""
+    """Returns the window that a table of offsets is for."""
     attention: Any = host.get_submodule(table.rpartition(".")[0])
     rows, columns = attention.window_size
     return Grid(rows, columns)

@@ -119,5 +119,5 @@ class TimmViT(ModelSpec):
 
 
 def canonical_model(model: ModelSpec) -> ModelSpec:
-    """The same model, by its numbers where it is given by a name."""
+    """Returns the same model, by its numbers where it is given by a name."""
     return model.numbers if isinstance(model, TimmViT) else model

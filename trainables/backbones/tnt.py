@@ -51,7 +51,7 @@ class TNT(Patches):
         return first + self.depth * (inside + between + outside) + norm(dim) + linear(dim, outputs)
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """What a patch keeps outside and for its pixels inside, neither with fused attention."""
+        """Returns what a patch keeps outside and for its pixels inside, neither with fused attention."""
         tokens = self.shape(size).tokens
         inside = self.pixels * (21 * self.inner_dim + 2 * self.num_heads_inner * self.pixels)
         outside = (13 + 2 * self.mlp_ratio) * self.embed_dim + 2 * self.num_heads * tokens

@@ -48,7 +48,7 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
         self.encoding = composition
 
     def features(self, images: Tensor) -> Tokens:
-        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
+        """Returns the class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         pixels = residual(self.pixel_embed(images, self.pixel_pos))
         x = residual(self.norm2_proj(self.proj(self.norm1_proj(pixels.reshape(images.shape[0], self.num_patches, -1)))))
         x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], dim=1)

@@ -45,7 +45,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
         self.encoding = stages
 
     def features(self, images: Tensor) -> Tokens:
-        """The tokens of the last stage after the norm. Shapes: to (B, N, D)."""
+        """Returns the tokens of the last stage after the norm. Shapes: to (B, N, D)."""
         x = images
         for stage, (embed, blocks) in enumerate(zip(self.patch_embeds, self.blocks, strict=True)):
             tokens, side = embed(x)
@@ -62,7 +62,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
         return replace(t, x=self.norm(t.x))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """The output of the class token where there is one, else of the mean of all patches."""
+        """Returns the output of the class token where there is one, else of the mean of all patches."""
         return super().answers(replace(t, x=t.x[:, : t.grid.prefix or None]))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:

@@ -55,7 +55,7 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
             self.k_norm = _narrower(self.k_norm, self.head_dim - reserved.k)
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> TokensBND:
-        """The output of the first tokens, by default of all. Shapes: (B, N, D) to (B, queries, D)."""
+        """Returns the output of the first tokens, by default of all. Shapes: (B, N, D) to (B, queries, D)."""
         if queries is not None and encoding.in_heads == "nothing" and not self._normed():
             return self._of_first(t, encoding.bias(t.grid, queries, block), queries)
         projected = self._projected(t, None if encoding.in_heads == "all" else queries)
@@ -76,7 +76,7 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         return self.proj(o[:, :, :queries].transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def _of_first(self, t: Tokens, bias: Tensor | None, queries: int) -> TokensBND:
-        """The same for few queries, without keys and values: the tokens themselves are asked and summed.
+        """Returns the same for few queries, without keys and values: the tokens themselves are asked and summed.
 
         q . (W x + b) is (W^T q) . x plus a number that the softmax does not see; and since weights sum to 1, the sum of
         weights times values is W (sum of weights times x) + b.
@@ -94,11 +94,11 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         return self.proj(o.flatten(2) + bv)  # type: ignore[no-any-return]
 
     def _normed(self) -> bool:
-        """Whether queries and keys are normalized."""
+        """Returns whether queries and keys are normalized."""
         return not isinstance(self.q_norm, nn.Identity)
 
     def weights(self, h: Heads) -> Tensor:
-        """The attention weights. Shapes: (B, H, N, N)."""
+        """Returns the attention weights. Shapes: (B, H, N, N)."""
         logits = (h.q * self.scale) @ h.k.transpose(2, 3)
         return torch.softmax(logits if h.bias is None else logits + h.bias, dim=3)
 
@@ -117,7 +117,7 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         return of_q(t.qk_input[:, :queries]), of_k(t.qk_input), of_v(t.x)
 
     def _parts(self, *widths: int) -> list[Callable[[Tensor], Tensor]]:
-        """The projection cut into several, each with its own output channels."""
+        """Returns the projection cut into several, each with its own output channels."""
         parts = zip(*(torch.split(of_all, list(widths)) for of_all in (self.qkv.weight, self.qkv.bias)), strict=True)
         return [partial(linear, weight=weight, bias=bias) for weight, bias in parts]
 
@@ -127,7 +127,7 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 
 
 def _narrower(norm: nn.Module, channels: int) -> nn.Module:
-    """A norm of the same kind over other channels."""
+    """Returns a norm of the same kind over other channels."""
     made: nn.Module = type(norm)(channels, eps=norm.eps)
     return made
 
@@ -136,7 +136,7 @@ class Block(timm_vit.Block):  # type: ignore[misc]
     """timm's block, with an encoding before and in it."""
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> Tokens:
-        """The first tokens after this block, by default all. Shapes: (B, N, D) to (B, queries, D)."""
+        """Returns the first tokens after this block, by default all. Shapes: (B, N, D) to (B, queries, D)."""
         t = encoding.tokens(t, block)
         t = replace(t, x=residual(t.x))
         qk_input = None if t.qk_input is None else self.norm1(t.x + t.qk_input)
@@ -220,11 +220,11 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         return self._after_blocks(images, None)
 
     def head_tokens(self, images: Tensor) -> Tokens:
-        """The prefix tokens alone if the heads read no others; then the last block computes no others."""
+        """Returns the prefix tokens alone if the heads read no others; then the last block computes no others."""
         return self._after_blocks(images, self.num_prefix_tokens if self.global_pool == "token" else None)
 
     def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:
-        """The first tokens after the last block and norm (None: all), on the grid they end on."""
+        """Returns the first tokens after the last block and norm (None: all), on the grid they end on."""
         x = residual(self.patch_embed(images))
         tokens = (self.cls_token, self.dist_token, self.reg_token)
         prefix = [token.expand(x.shape[0], -1, -1) for token in tokens if token is not None]
@@ -236,7 +236,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         return replace(t, x=self.norm(t.x))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """The head's output for the pooled tokens, and the distillation head's for the distillation token."""
+        """Returns the head's output for the pooled tokens, and the distillation head's for the distillation token."""
         first = self.forward_head(t.x)
         return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
 

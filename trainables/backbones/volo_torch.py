@@ -46,7 +46,7 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
         self.encoding = composition
 
     def features(self, images: Tensor) -> Tokens:
-        """The class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
+        """Returns the class token and the patches after the last norm. Shapes: to (B, 1 + P, D)."""
         outlookers, downsample, *stages = self.network
         x = downsample(outlookers(residual(self.patch_embed(images)).permute(0, 2, 3, 1)))
         x = on_map(self.encoding, x, 0, {})

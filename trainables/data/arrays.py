@@ -27,7 +27,7 @@ _SAVE = "np.savez(path, images=images, labels=labels)"
 
 
 def checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images and labels as they are kept.
+    """Returns images and labels as they are kept.
 
     Shapes: images (N, H, W), (N, H, W, C) or (N, C, H, W), returned as (N, H, W, C) with 1 or 3 channels; labels (N,).
     Raises: SpecError for other types, shapes and labels.
@@ -64,7 +64,7 @@ def _with_channels_last(images: NDArray[Any]) -> NDArray[Any]:
 
 
 def read(path: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The arrays of a file. Raises: SpecError if it is none, or its arrays cannot be used."""
+    """Returns the arrays of a file. Raises: SpecError if it is none, or its arrays cannot be used."""
     import numpy as np
 
     must = f"an .npz file with arrays images and labels, as {_SAVE} writes it"
@@ -84,7 +84,7 @@ def read(path: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def digest_of(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> str:
-    """The first digits of the SHA-256 of checked images and labels."""
+    """Returns the first digits of the SHA-256 of checked images and labels."""
     text = hashlib.sha256(f"{images.shape}\n".encode())
     text.update(images.data)
     text.update(labels.astype("<i8").data)
@@ -92,7 +92,7 @@ def digest_of(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> str:
 
 
 def content(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> dict[str, Any]:
-    """What a spec says of checked images and labels."""
+    """Returns what a spec says of checked images and labels."""
     counts = Counter(labels.tolist()).values()
     return {
         "digest": digest_of(images, labels),

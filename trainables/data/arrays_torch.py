@@ -16,12 +16,12 @@ from trainables.spec import LocusError
 
 
 def load(spec: Arrays, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError if the file is not there, or has other arrays."""
+    """Returns the splits that the spec asks for. Raises: LocusError if the file is not there, or has other arrays."""
     return load_images(spec, partial(records, spec), reading)
 
 
 def records(spec: Arrays) -> dict[str, Records]:
-    """The images of the file, after a comparison with the digest of the spec."""
+    """Returns the images of the file, after a comparison with the digest of the spec."""
     path = Path(spec.path)
     if not path.is_file():
         raise LocusError(spec.must(path))

@@ -28,7 +28,7 @@ from trainables.rng_torch import seeded, stream_seed, torch_stream
 
 
 def _posterized(image: Image.Image, bits: int, **_: Any) -> Image.Image:
-    """An image with fewer bits a channel; with none it is black, where Pillow 13 refuses what timm asks for."""
+    """Returns an image with fewer bits a channel; with none it is black, where Pillow 13 refuses what timm asks for."""
     return auto_augment.posterize(image, bits) if bits else Image.new(image.mode, image.size)
 
 
@@ -55,7 +55,7 @@ class Augmentation:
         return self.spec.repeats if isinstance(self.spec, Mixing) else 1
 
     def repeated(self, order: Tensor) -> tuple[Tensor, Tensor]:
-        """The images of an epoch, each some times in a row, as many in all; and how often each came before.
+        """Returns the images of an epoch, each some times in a row, as many in all; and how often each came before.
 
         Source: DeiT's repeated augmentation. Differs: with several workers the copies may be in one worker's share.
         Shapes: (N,) to (N,) and (N,).
@@ -64,14 +64,14 @@ class Augmentation:
         return order.repeat_interleave(self.repeats)[: len(order)], copies[: len(order)]
 
     def change(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
-        """One image, changed. Shapes: (3, side, side)."""
+        """Returns one image, changed. Shapes: (3, side, side)."""
         with seeded(stream_seed(self.seed, "augment", *drawn)):
             pixels = np.asarray(self._transform(side)(image))
             erased = isinstance(self.spec, DeiT) and random.random() < self.spec.erase
             return self._erased(pixels) if erased else pixels
 
     def batch(self, images: Tensor, targets: Tensor, numbers: Tensor, epoch: int, step: int) -> tuple[Tensor, Tensor]:
-        """A batch of floats, changed, with its targets: classes, or a probability of each class.
+        """Returns a batch of floats, changed, with its targets: classes, or a probability of each class.
 
         `numbers`: the numbers of the images. If images are mixed, a worker's share must hold the two images that
         are mixed, the first of one half and the last of the other (`DataParallel.shard`).
@@ -86,7 +86,7 @@ class Augmentation:
         return images, targets.to(images.dtype) if targets.is_floating_point() else targets
 
     def _cropped(self, spec: Standard, images: Tensor, numbers: Tensor, epoch: int) -> Tensor:
-        """Each image shifted by up to the border, and flipped or not."""
+        """Returns each image shifted by up to the border, and flipped or not."""
         rows, columns = images.shape[2:]
         drawn = self._table(epoch, images.device)[numbers]
         shift = (drawn[:, :2] * (2 * spec.border + 1)).long()
@@ -106,7 +106,7 @@ class Augmentation:
         return self._epoch[1]
 
     def _mixed(self, spec: Mixing, images: Tensor, targets: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Each image mixed with the one that is as far from the batch's other end."""
+        """Returns each image mixed with the one that is as far from the batch's other end."""
         mixup = Mixup(
             mixup_alpha=spec.mixup, cutmix_alpha=spec.cutmix, label_smoothing=spec.smoothing, num_classes=self.classes
         )
@@ -121,7 +121,7 @@ class Augmentation:
         return images, targets
 
     def _transform(self, side: int) -> Callable[[Image.Image], Tensor]:
-        """The transform of timm for images of a side, up to bytes."""
+        """Returns the transform of timm for images of a side, up to bytes."""
         assert isinstance(self.spec, Mixing), "other kinds change whole batches"
         if side not in self._transforms:
             crop, change, end = create_transform(
@@ -137,7 +137,7 @@ class Augmentation:
         return self._transforms[side]
 
     def _erased(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """An image in which a rectangle is noise of the mean and deviation of ImageNet's pixels."""
+        """Returns an image in which a rectangle is noise of the mean and deviation of ImageNet's pixels."""
         mean, std = (torch.tensor(of)[:, None, None] for of in (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD))
         normalized = (torch.from_numpy(pixels) / 255 - mean) / std
         erased: Tensor = RandomErasing(1.0, mode="pixel", device="cpu")(normalized)

@@ -18,12 +18,12 @@ READERS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 
 def load(spec: Cifar10 | Cifar100, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError if the set is not there, or damaged."""
+    """Returns the splits that the spec asks for. Raises: LocusError if the set is not there, or damaged."""
     return load_known(spec, reading, records)
 
 
 def records(spec: Cifar10 | Cifar100, folder: Path) -> dict[str, Records]:
-    """The images of the set's own splits; torchvision compares the files with their published checksums."""
+    """Returns the images of the set's own splits; torchvision compares the files with their published checksums."""
     return {name: _records(READERS[spec.kind](folder, train=name == "train")) for name in ("train", "test")}
 
 

@@ -12,7 +12,7 @@ from trainables.data.folder import content, scan
 
 
 def class_names(spec: Data, folder: Path | None) -> tuple[str, ...]:
-    """The names of the classes; their numbers where the set has no names, or is not there any more.
+    """Returns the names of the classes; their numbers where the set has no names, or is not there any more.
 
     Empty if the targets are no classes. `folder`: that of all data.
     """
@@ -26,7 +26,7 @@ def class_names(spec: Data, folder: Path | None) -> tuple[str, ...]:
 
 
 def _names(spec: Data, folder: Path | None) -> list[str]:
-    """The names of a set that has some, as those who opened its images numbered the classes."""
+    """Returns the names of a set that has some, as those who opened its images numbered the classes."""
     if isinstance(spec, Folder):
         layout, held = scan(spec.path)
         same = content(layout, held)["digest"] == spec.digest

@@ -50,7 +50,7 @@ class OwnData(OwnSpec, DatasetSpec):
         return self
 
     def _declared(self, name: str, must: str, holds: Any) -> Any:
-        """What the class declares under a name. Raises: SpecError if it declares nothing, or what cannot be."""
+        """Returns what the class declares under a name. Raises: SpecError if it declares nothing, or what cannot be."""
         try:
             value = getattr(self.spec, name)
         except (NotImplementedError, AttributeError) as error:
@@ -110,7 +110,7 @@ class OwnData(OwnSpec, DatasetSpec):
 
 
 def _counts(values: Any, count: int, least: int = 1) -> bool:
-    """Whether there are so many whole numbers, each from `least` on."""
+    """Returns whether there are so many whole numbers, each from `least` on."""
     if not isinstance(values, tuple | list) or len(values) != count:
         return False
     return all(isinstance(value, int) and not isinstance(value, bool) and value >= least for value in values)

@@ -21,7 +21,7 @@ from trainables.spec import SpecError
 
 
 def load(spec: OwnData, reading: Reading) -> Splits:
-    """The splits of a user's data set; its images lie in no folder of ours.
+    """Returns the splits of a user's data set; its images lie in no folder of ours.
 
     Raises: SpecError for arrays that are not what the class declares, or that differ from call to call.
     Cost: `arrays` runs twice, because every run, every worker and every start again must see the same images.
@@ -36,7 +36,7 @@ def load(spec: OwnData, reading: Reading) -> Splits:
 
 
 def digest_of(arrays: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> str:
-    """The SHA-256 of all images and targets."""
+    """Returns the SHA-256 of all images and targets."""
     text = hashlib.sha256()
     for name in SPLITS:
         for array in arrays[name]:
@@ -46,7 +46,7 @@ def digest_of(arrays: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> str:
 
 
 def _arrays(spec: OwnData) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
-    """What the method returns, checked."""
+    """Returns what the method returns, checked."""
     declared: Any = spec.spec
     arrays = declared.arrays()
     where = f"{spec.label}.arrays in {spec.file} must return"
@@ -73,7 +73,7 @@ Fault = tuple[str, str, object]
 
 
 def _of_images(spec: OwnData, count: int, images: NDArray[Any]) -> Fault | None:
-    """What is wrong with the images of a split."""
+    """Returns what is wrong with the images of a split."""
     shape = (count, *spec.size)
     if images.dtype != np.uint8:
         return "images", "of type uint8", images.dtype
@@ -85,7 +85,7 @@ def _of_images(spec: OwnData, count: int, images: NDArray[Any]) -> Fault | None:
 
 
 def _of_targets(spec: OwnData, name: str, count: int, targets: NDArray[Any]) -> Fault | None:
-    """What is wrong with the targets of a split: labels of classes, or numbers where the metric is R^2."""
+    """Returns what is wrong with the targets of a split: labels of classes, or numbers where the metric is R^2."""
     labels = spec.metric != "r2"
     kinds, words = ("iu", "integers") if labels else ("f", "floats")
     shape = (count,) if labels else (count, spec.outputs)
@@ -115,7 +115,7 @@ def _of_chance(spec: OwnData, targets: NDArray[Any]) -> Fault | None:
 
 
 def _split(spec: OwnData, images: NDArray[Any], targets: NDArray[Any]) -> Split:
-    """Tensors of their own: torch needs arrays that can be written, in memory without gaps."""
+    """Returns tensors of their own: torch needs arrays that can be written, in memory without gaps."""
     own = np.require(images, requirements=["C", "W"])
     kind = np.float64 if spec.metric == "r2" else np.int64
     return Split(torch.from_numpy(own), torch.from_numpy(targets.astype(kind)), spec.max_value)

@@ -36,7 +36,7 @@ class Chances(NamedTuple):
 
 
 def luck(chance: float, images: float) -> float:
-    """How far above chance the accuracy of a model that guesses lies on so many images in one of twenty cases.
+    """Returns how far above chance the accuracy of a model that guesses lies on so many images in one of twenty cases.
 
     Source: the normal approximation of the binomial distribution. Differs: nothing.
     """
@@ -119,7 +119,7 @@ class DatasetSpec(Spec):
         return ImageCounts(fields.train_size, fields.val_size, fields.test_size)
 
     def counts_at(self, seed: int) -> ImageCounts:
-        """How many images are used by a run of this seed, which matters only if seeds are folds."""
+        """Returns how many images are used by a run of this seed, which matters only if seeds are folds."""
         return self.image_counts
 
     @property
@@ -153,7 +153,7 @@ class DatasetSpec(Spec):
         return Chances(self.metric_chance, self.metric_chance)
 
     def step(self, split: SplitName) -> float:
-        """What one image of a split can change of the metric, 0 for R^2, which has no steps."""
+        """Returns what one image of a split can change of the metric, 0 for R^2, which has no steps."""
         return 0.0 if self.metric == "r2" else 1 / getattr(self.image_counts, _COUNTED[split])
 
     @property
@@ -162,7 +162,7 @@ class DatasetSpec(Spec):
         return "skill" if self.skill else self.metric
 
     def chance(self, split: SplitName) -> float:
-        """The reported score of a model that has learned nothing, on a split."""
+        """Returns the reported score of a model that has learned nothing, on a split."""
         return self.score(getattr(self.chances, split), split)
 
     @property
@@ -172,7 +172,7 @@ class DatasetSpec(Spec):
         return f"{self.reported}, {' and '.join(chances)}"
 
     def score(self, metric: float, split: SplitName) -> float:
-        """The reported score of a value of the metric, measured on a split."""
+        """Returns the reported score of a value of the metric, measured on a split."""
         chance: float = getattr(self.chances, split)
         return (metric - chance) / (1 - chance) if self.skill else metric
 
@@ -190,7 +190,7 @@ class DatasetSpec(Spec):
         return ""
 
     def missing(self, folder: Path) -> str:
-        """What is missing, in a sentence, where the images are not there; `folder`: that of all data."""
+        """Returns what is missing, in a sentence, where the images are not there; `folder`: that of all data."""
         return ""
 
     def fit_patch(self, side: int) -> None:

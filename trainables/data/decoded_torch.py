@@ -38,7 +38,7 @@ Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def kept(folder: Path, name: str) -> Arrays | None:
-    """The decoded images of a name, mapped into memory; None if there are none yet."""
+    """Returns the decoded images of a name, mapped into memory; None if there are none yet."""
     images, labels = _files(folder, name)
     try:
         arrays = np.load(images, mmap_mode="c"), np.load(labels)  # torch refuses arrays that cannot be written
@@ -135,7 +135,7 @@ def _fill(images: NDArray[np.uint8], pixels: Callable[[int], NDArray[np.uint8]])
 
 
 def _reserved(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:
-    """A new file of images, mapped into memory, with all its bytes on the disk.
+    """Returns a new file of images, mapped into memory, with all its bytes on the disk.
 
     Otherwise a full disk would be a crash when memory is written, and no error.
     Raises: LocusError if the disk is full.

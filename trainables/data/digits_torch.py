@@ -20,7 +20,9 @@ MAX_VALUE = 16
 
 
 def arrays(spec: Digits) -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Images and labels of train, validation and test; each class has the same share of each split, to one image.
+    """Returns images and labels of train, validation and test.
+
+    Each class has the same share of each split, to one image.
 
     Shapes: images (N, 1, 8, 8), labels (N,). Units: gray values from 0 to 16.
     """
@@ -34,7 +36,7 @@ def arrays(spec: Digits) -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int64]
 
 
 def checksum() -> str:
-    """The SHA-256 of the installed images and labels, which must be `Digits.fingerprint`."""
+    """Returns the SHA-256 of the installed images and labels, which must be `Digits.fingerprint`."""
     images, labels = _all()
     return hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()
 

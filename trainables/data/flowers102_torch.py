@@ -14,12 +14,15 @@ SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
 
 def load(spec: Flowers102, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError if the set is not there, or damaged."""
+    """Returns the splits that the spec asks for. Raises: LocusError if the set is not there, or damaged."""
     return load_known(spec, reading, records)
 
 
 def records(spec: Flowers102, folder: Path) -> dict[str, Records]:
-    """The images of the set's own splits; torchvision compares the labels' files with their published checksums."""
+    """Returns the images of the set's own splits.
+
+    Torchvision compares the labels' files with their published checksums.
+    """
     readers = {name: Reader(folder, split=split) for name, split in SPLITS.items()}
     return {name: of_files(own._labels, own._image_files) for name, own in readers.items()}
 

@@ -30,7 +30,7 @@ MOST = 3
 
 
 def scan(root: str) -> tuple[Layout, dict[str, Content]]:
-    """What lies in a folder, and what its images hold; they are not read where they are too large together.
+    """Returns what lies in a folder, and what its images hold; they are not read where they are too large together.
 
     Raises: an error as `require` raises for a layout that is not that of ImageFolder, or a file that is no image.
     Cost: see `contents`; 10 us for a file whose content is known.
@@ -46,12 +46,12 @@ def scan(root: str) -> tuple[Layout, dict[str, Content]]:
 
 
 def is_read(there: Layout) -> bool:
-    """Whether a folder is known by what its files hold."""
+    """Returns whether a folder is known by what its files hold."""
     return there.size <= READ_BYTES
 
 
 def no_folder(root: str) -> str:
-    """A path of something else than a folder in a sentence; if it holds arrays, with what to do."""
+    """Returns a path of something else than a folder in a sentence; if it holds arrays, with what to do."""
     arrays = root.lower().endswith((".npy", ".npz"))
     how = " (np.savez(path, images=images, labels=labels) writes what --data FILE.npz reads)" if arrays else ""
     return f"{shown(root)}{how or ('' if os.path.exists(root) else near_path(Path(root)))}"
@@ -64,7 +64,7 @@ def _refused(must: str, got: str) -> PydanticCustomError:
 
 
 def mistakes(there: Layout) -> Iterator[tuple[str, str]]:
-    """What must be so and is not, and what is there: why a folder cannot be read as ImageFolder."""
+    """Yields what must be so and is not, and what is there: why a folder cannot be read as ImageFolder."""
     for flaw in there.flaws:
         yield "a folder of which all can be read", shown(f"{flaw.at}: {flaw.why}")
     for folders in there.folders.values():
@@ -99,7 +99,7 @@ def _wrong_classes(
 
 
 def content(there: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
-    """What a folder holds: its digest, its classes, and how many images each of its splits has.
+    """Returns what a folder holds: its digest, its classes, and how many images each of its splits has.
 
     The digest is of the paths and contents of all images; if they are too large together, of paths, sizes and times.
     What a split's folder is called is no part of it.
@@ -120,7 +120,7 @@ def content(there: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
 
 
 def sources(images: Sequence[int], val_from: str | None = None) -> tuple[Split, Split, Split]:
-    """The splits of a folder that the images to train, to validate and to test come from.
+    """Returns the splits of a folder that the images to train, to validate and to test come from.
 
     `images`: how many there are in `train`, `val` and `test`. A split that nothing is named after is part of another
     one: of `train`, or of what `val_from` says.
@@ -134,7 +134,7 @@ def sources(images: Sequence[int], val_from: str | None = None) -> tuple[Split, 
 
 
 def _shares(images: list[ImageFile]) -> list[float]:
-    """The share of each class."""
+    """Returns the share of each class."""
     return [count / len(images) for count in Counter(file.label for file in images).values()]
 
 
@@ -222,7 +222,7 @@ class Folder(ImagesSpec):
         return f"data.path must name a folder with the digest {self.digest}, got no folder in {self.path}"
 
     def described(self) -> Described:
-        """Which folders the images come from, and what a reader should know of them, by a look at the folder."""
+        """Returns which folders the images come from, and what a reader should know of them. It looks at the folder."""
         try:
             there, held = scan(self.path)
         except PydanticCustomError:  # it is gone, or has changed: a run says so
@@ -237,7 +237,9 @@ class Folder(ImagesSpec):
         return self._with_folds(Described(train, validation, test, (*self._replaced(own), *_remarks(there, held))))
 
     def wrong_counts(self, there: Layout) -> str:
-        """What is wrong where a folder has other numbers of images than this spec says; empty if it has the same.
+        """Returns what is wrong where a folder has other numbers of images than this spec says.
+
+        Empty if it has the same.
 
         A spec from before `val` without `test` was the validation set says that the images of `val` test.
         """
@@ -248,7 +250,7 @@ class Folder(ImagesSpec):
         return f"data.images must be {must}, got {[*self.images]}; name the study with its values again"
 
     def _replaced(self, own: Mapping[Split, str]) -> Iterator[str]:
-        """What can take the place of a split that is missing, where that was not said."""
+        """Yields what can take the place of a split that is missing, where that was not said."""
         if {*own} == {"train", "val"} and self.val_from is None:
             yield (
                 f"there is no test/: data.val_from=train makes {own['val']} the test set, as in ImageNet; then "
@@ -289,7 +291,7 @@ class Folder(ImagesSpec):
         return super().rarest if self.least is None else self._scored(self.least)
 
     def _scored(self, shares: tuple[float, float]) -> Chances:
-        """The shares of the images that validate and of those that test, from those of `val` and of `test`.
+        """Returns the shares of the images that validate and of those that test, from those of `val` and of `test`.
 
         If a folder is missing, its share is that of `train`.
         """
@@ -306,7 +308,7 @@ class Folder(ImagesSpec):
 
 
 def _remarks(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
-    """What a reader should know of a folder: what is not read, and what becomes of images of unusual kinds."""
+    """Yields what a reader should know of a folder: what is not read, and what becomes of images of unusual kinds."""
     if there.unread:
         yield unread(there)
     if alpha := sum(image.has_alpha for image in held.values()):
@@ -321,7 +323,7 @@ def _remarks(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
 
 
 def unread(there: Layout) -> str:
-    """Which files are not read, in a sentence: images of no class, and what is no image, by ending."""
+    """Returns which files are not read, in a sentence: images of no class, and what is no image, by ending."""
     kinds = Counter(os.path.splitext(path)[1].lower() or "no ending" for path in there.unread)
     some = ", ".join(f"{count:,} of {ending}" for ending, count in kinds.most_common(MOST))
     more = ", ..." if len(kinds) > MOST else ""

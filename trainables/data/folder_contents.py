@@ -39,7 +39,7 @@ class Content(NamedTuple):
 
 
 def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
-    """What each file holds, by its whole path. Files that cannot be opened have a flaw and no digest.
+    """Returns what each file holds, by its whole path. Files that cannot be opened have a flaw and no digest.
 
     Cost: 40 us for a small file, the time to read a large one; 3 us where it is in the cache.
     """
@@ -64,7 +64,7 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
 
 
 def _all_read(files: list[ImageFile]) -> Iterator[Content]:
-    """What each file holds, read in threads. Who waits is told how many are read; Ctrl-C ends it at once."""
+    """Yields what each file holds, read in threads. Who waits is told how many are read; Ctrl-C ends it at once."""
     pool, look = ThreadPoolExecutor(os.cpu_count()), looking()
     try:
         for number, content in enumerate(pool.map(_read, files), 1):
@@ -101,7 +101,7 @@ def _name(root: str) -> str:
 
 
 def _mark() -> str:
-    """What a content follows from beside its file: today's code and Pillow."""
+    """Returns what a content follows from beside its file: today's code and Pillow."""
     here = Path(__file__).parent
     code = [code_fingerprint((here / name).read_text(), name) for name in ("upright_rgb.py", "folder_contents.py")]
     return digest([code, version("pillow")], 64)

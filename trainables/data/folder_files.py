@@ -98,7 +98,10 @@ Ids = frozenset[tuple[int, int]]
 
 
 def layout(root: str) -> Layout:
-    """What lies in a folder; hidden files are passed over, links are followed. It raises no error: see `flaws`."""
+    """Returns what lies in a folder; hidden files are passed over, links are followed.
+
+    It raises no error: see `flaws`.
+    """
     layout = Layout(root)
     real = Path(os.path.realpath(root))
     try:
@@ -142,7 +145,7 @@ def _read_split(layout: Layout, split: Split, folder: _Entry, above: Ids) -> Non
 
 
 def _files(folder: _Entry, above: Ids, flaws: list[Flaw]) -> Iterator[_Entry]:
-    """All files below a folder."""
+    """Yields all files below a folder."""
     if _id(folder.status) in above:
         flaws.append(Flaw(folder.at, "it leads to a folder above it"))
         return
@@ -154,7 +157,7 @@ def _files(folder: _Entry, above: Ids, flaws: list[Flaw]) -> Iterator[_Entry]:
 
 
 def _entries(folder: str, flaws: list[Flaw]) -> list[_Entry]:
-    """What lies in a folder, by name."""
+    """Returns what lies in a folder, by name."""
     try:
         with os.scandir(folder) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
@@ -183,10 +186,10 @@ def _id(status: os.stat_result) -> tuple[int, int]:
 
 
 def seen(status: os.stat_result) -> Seen:
-    """What tells whether a file was changed since."""
+    """Returns what tells whether a file was changed since."""
     return Seen(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def shown(path: str) -> str:
-    """A path as a line can show it: what does not print is written as Python would."""
+    """Returns a path as a line can show it: what does not print is written as Python would."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)

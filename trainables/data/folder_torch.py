@@ -17,12 +17,12 @@ from trainables.spec import LocusError
 
 
 def load(spec: Folder, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError if the folder is not there, or has other images."""
+    """Returns the splits that the spec asks for. Raises: LocusError if the folder is not there, or has other images."""
     return load_images(spec, partial(records, spec), reading)
 
 
 def records(spec: Folder) -> dict[str, Records]:
-    """The images of the folder's own splits, after a comparison with the digest of the spec.
+    """Returns the images of the folder's own splits, after a comparison with the digest of the spec.
 
     Each image must then stay as it was seen here, so that nothing else is decoded under that digest.
     """
@@ -54,6 +54,6 @@ def records(spec: Folder) -> dict[str, Records]:
 
 
 def _halves(spec: Folder, files: list[ImageFile]) -> list[list[ImageFile]]:
-    """Two parts of some images, as large and with the same share of each class, to one image."""
+    """Returns two parts of some images, as large and with the same share of each class, to one image."""
     order = stratified_order(np.array([file.label for file in files]), spec.data_seed, "images", "halves")
     return [[files[number] for number in half] for half in np.split(order, [len(files) // 2])]

@@ -81,7 +81,10 @@ class ImagesSpec(DatasetSpec):
         return side
 
     def held_out_at(self, seed: int) -> ImageCounts:
-        """How many of the set's training images become validation and test images; `train`: how many are left."""
+        """Returns how many of the set's training images become validation and test images.
+
+        `train`: how many are left.
+        """
         there = self.available
         share = max(1, round(HELD_OUT * there.train))
         test = 0 if there.test or self.cross_validated else self.test_size or share
@@ -114,13 +117,13 @@ class ImagesSpec(DatasetSpec):
         return self.folds is not None and not (self.available.test or self.test_size)
 
     def described(self) -> Described:
-        """Where the images of each split come from, in words."""
+        """Returns where the images of each split come from, in words."""
         own = zip(self.OWN, self.available, strict=True)
         _, validation, test = (f"of {name}" if there else f"held out of {self.OWN[0]}" for name, there in own)
         return self._with_folds(Described(self.OWN[0], validation, test))
 
     def _with_folds(self, described: Described) -> Described:
-        """What is described, where folds of the training images take the place of a split."""
+        """Returns what is described, where folds of the training images take the place of a split."""
         if not self.folds:
             return described._replace(train=f"of {described.train}")
         fold = f"of a fold of {described.train}, another one of {self.folds} for each seed"
@@ -147,7 +150,7 @@ class ImagesSpec(DatasetSpec):
         return self
 
     def _check_folds(self, folds: int) -> None:
-        """Every fold has an image of each class, and nothing else says which images train and validate."""
+        """Checks that every fold has an image of each class, and that nothing else says which images validate."""
         require(not self.available.validation, "folds", "null where images of their own validate", folds)
         for name in ("train_size", "samples_per_class", "val_size"):
             require(getattr(self, name) is None, name, "null where folds is given", getattr(self, name))
@@ -178,7 +181,7 @@ class ImagesSpec(DatasetSpec):
         return digest([fields, self.fingerprint, code, version("pillow")])
 
     def root(self, folder: Path) -> Path:
-        """Where the images lie; `folder`: that of all data."""
+        """Returns where the images lie; `folder`: that of all data."""
         return folder / self.FOLDER
 
     def missing(self, folder: Path) -> str:
@@ -187,7 +190,7 @@ class ImagesSpec(DatasetSpec):
         return self.must(folder)
 
     def must(self, folder: Path) -> str:
-        """What must be where, in a sentence."""
+        """Returns what must be where, in a sentence."""
         return (
             f"data.kind {self.kind} needs its images, whole, in {self.root(folder)}: put them there, or use --download"
         )

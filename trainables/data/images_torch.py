@@ -39,11 +39,11 @@ class Records:
     name: Callable[[int], str]
 
     def opened(self, number: int) -> Image.Image:
-        """An image in RGB. Raises: LocusError that names an image that cannot be read."""
+        """Returns an image in RGB. Raises: LocusError that names an image that cannot be read."""
         return opened(self.name(number), partial(self.image, number))
 
     def pixels(self, side: int, number: int) -> NDArray[np.uint8]:
-        """An image of a side, decoded. Shapes: (3, side, side)."""
+        """Returns an image of a side, decoded. Shapes: (3, side, side)."""
         return np.asarray(centered(self.opened(number), side)).transpose(2, 0, 1)
 
 
@@ -67,13 +67,13 @@ class _Files:
 
 
 def of_files(labels: Iterable[int], paths: Sequence[Path], seen: Sequence[tuple[int, int]] = ()) -> Records:
-    """Images that are files. Units: `seen` in bytes and nanoseconds; a file that has others is refused."""
+    """Returns images that are files. Units: `seen` in bytes and nanoseconds; a file that has others is refused."""
     files = _Files(paths, seen)
     return Records(np.array(labels), files.image, files.name)
 
 
 def centered(image: Image.Image, side: int) -> Image.Image:
-    """An image whose shorter side is resized to `side`, bicubic, and cropped at its center. Units: pixels."""
+    """Returns an image whose shorter side is resized to `side`, bicubic, and cropped at its center. Units: pixels."""
     scale = side / min(image.size)
     width, height = (max(side, round(length * scale)) for length in image.size)
     if image.size != (width, height):
@@ -83,7 +83,7 @@ def centered(image: Image.Image, side: int) -> Image.Image:
 
 
 def stratified_order(labels: NDArray[np.int64], seed: int, *names: str) -> NDArray[np.int64]:
-    """All images in a random order, of which every beginning has the same share of each class, to one image."""
+    """Returns all images in a random order, of which every beginning has the same share of each class, to one image."""
     shuffled = numpy_stream(seed, *names).permutation(len(labels))
     share = np.empty(len(labels))
     for label in np.unique(labels):
@@ -93,7 +93,7 @@ def stratified_order(labels: NDArray[np.int64], seed: int, *names: str) -> NDArr
 
 
 def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[str, list[tuple[str, int]]]:
-    """Which images a spec asks for, a split: the set's own split that each comes from, and its number there.
+    """Returns which images a spec asks for, a split: the set's own split that each comes from, and its number there.
 
     Images that are held out come first in the order of the training images, so the size of one draw moves no other.
     If seeds are folds, all images that train or validate are those to train: `parts` deals them.
@@ -123,7 +123,7 @@ Places = range | NDArray[np.int64]
 
 
 def parts(spec: ImagesSpec, labels: NDArray[np.int64], seed: int) -> list[Places]:
-    """Where the images of each split lie in a run of this seed. `labels`: of all images that are used.
+    """Returns where the images of each split lie in a run of this seed. `labels`: of all images that are used.
 
     Raises: LocusError if a class has fewer images than there are folds.
     """
@@ -139,7 +139,7 @@ def parts(spec: ImagesSpec, labels: NDArray[np.int64], seed: int) -> list[Places
 
 
 def dealt(labels: NDArray[np.int64], folds: int, seed: int, time: int) -> NDArray[np.int64]:
-    """The fold of each image: each has the same number of images, and of each class, to one image.
+    """Returns the fold of each image: each has the same number of images, and of each class, to one image.
 
     `time`: how many times the images were dealt before. Raises: LocusError if a class has too few images.
     """
@@ -154,7 +154,7 @@ def dealt(labels: NDArray[np.int64], folds: int, seed: int, time: int) -> NDArra
 
 
 def _each(order: NDArray[np.int64], labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The first images of each class."""
+    """Returns the first images of each class."""
     taken = [order[labels[order] == label][:count] for label in np.unique(labels)]
     fewest = min(len(images) for images in taken)
     if fewest < count:
@@ -163,7 +163,7 @@ def _each(order: NDArray[np.int64], labels: NDArray[np.int64], count: int) -> ND
 
 
 def selected(spec: ImagesSpec, records: Mapping[str, Records]) -> Records:
-    """The images that a spec asks for: those to train first, then those to validate and to test.
+    """Returns the images that a spec asks for: those to train first, then those to validate and to test.
 
     Raises: LocusError if the set is not the one of the spec.
     """
@@ -185,7 +185,7 @@ def _name(places: Sequence[tuple[Records, int]], place: int) -> str:
 
 
 def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], reading: Reading) -> Splits:
-    """The splits of a set. Images that fit into memory are decoded once, and then read by every run.
+    """Returns the splits of a set. Images that fit into memory are decoded once, and then read by every run.
 
     Without a folder they are decoded for this run alone. Large sets are streamed, and so are images to train which are
     changed one by one.
@@ -215,19 +215,19 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
 
 
 def _streamed(images: Records, side: int, places: Places, workers: Workers, change: Change | None) -> StreamedSplit:
-    """The images in some places, decoded batch by batch."""
+    """Returns the images in some places, decoded batch by batch."""
     labels = torch.from_numpy(images.labels)[_index(places)]
     return StreamedSplit(partial(_drawn, images, side, places, change), labels, workers)
 
 
 def _drawn(images: Records, side: int, places: Places, change: Change | None, drawn: Drawn) -> NDArray[np.uint8]:
-    """One image of a split."""
+    """Returns one image of a split."""
     place = int(places[drawn[1]])
     return images.pixels(side, place) if change is None else change(images.opened(place), drawn, side)
 
 
 def _resident(decoded: Arrays, split: list[Places]) -> list[Split]:
-    """The splits of decoded images. Those that lie one after another are not copied."""
+    """Returns the splits of decoded images. Those that lie one after another are not copied."""
     images, labels = (torch.from_numpy(array) for array in decoded)
     return [Split(images[_index(part)], labels[_index(part)], WHITE) for part in split]
 
@@ -248,7 +248,7 @@ def _check(spec: ImagesSpec, records: Mapping[str, Records]) -> None:
 
 
 def load_known(spec: ImagesSpec, reading: Reading, records: Callable[[Any, Path], dict[str, Records]]) -> Splits:
-    """The splits of a known set, which lies in the folder of all data.
+    """Returns the splits of a known set, which lies in the folder of all data.
 
     Raises: LocusError if it is not there, or where `records` finds that it is damaged.
     """

@@ -14,12 +14,12 @@ SPLITS = {"train": "trainval", "test": "test"}
 
 
 def load(spec: OxfordPets, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError if the set is not there."""
+    """Returns the splits that the spec asks for. Raises: LocusError if the set is not there."""
     return load_known(spec, reading, records)
 
 
 def records(spec: OxfordPets, folder: Path) -> dict[str, Records]:
-    """The images of the set's own splits."""
+    """Returns the images of the set's own splits."""
     readers = {name: Reader(folder, split=split) for name, split in SPLITS.items()}
     return {name: of_files(own._labels, own._images) for name, own in readers.items()}
 

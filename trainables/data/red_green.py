@@ -59,7 +59,7 @@ class RedGreen(DatasetSpec):
         return self
 
     def _draws(self, name: str) -> int:
-        """How many different images of a class a split needs at most; a mirrored pair counts once."""
+        """Returns how many different images of a class a split needs at most; a mirrored pair counts once."""
         size: int = getattr(self, name)
         if self.task == "direction":
             return size if name == "train_size" else size // 2

@@ -42,14 +42,17 @@ class Scene:
         return len(self.green)
 
     def reflected(self, which: NDArray[np.bool_], axis: int, span: int) -> Scene:
-        """The scene with some images reflected along an axis (0 up-down, 1 left-right); places run from 0 to span."""
+        """Returns the scene with some images reflected along an axis (0 up-down, 1 left-right).
+
+        Places run from 0 to span.
+        """
         green, red = self.green.copy(), self.red.copy()
         for places in (green, red):
             places[which, axis] = span - places[which, axis]
         return Scene(green, red)
 
     def replaced(self, which: NDArray[np.bool_], other: Scene) -> Scene:
-        """The scene with the images of another one in some places."""
+        """Returns the scene with the images of another one in some places."""
         green, red = self.green.copy(), self.red.copy()
         green[which], red[which] = other.green, other.red
         return Scene(green, red)
@@ -60,7 +63,7 @@ MAX_VALUE = 255
 
 
 def arrays(spec: RedGreen) -> dict[Split, tuple[Images, NDArray[Any]]]:
-    """The images of all splits with their targets.
+    """Returns the images of all splits with their targets.
 
     Classes are balanced exactly, or to one where the count does not divide. `direction`: 0 green left of red, 1 right;
     validation and test come in left-right mirrored pairs (images 2i and 2i + 1), so that a model blind to reflection
@@ -80,7 +83,7 @@ def arrays(spec: RedGreen) -> dict[Split, tuple[Images, NDArray[Any]]]:
 
 
 def further_test(spec: RedGreen, number: int) -> tuple[Images, NDArray[Any]]:
-    """Another draw of the test images, with their targets: drawn as they are, and shared with no other split.
+    """Returns another draw of the test images, with their targets: drawn as they are, and shared with no other split.
 
     `number`: of the draw, from 1 on. An image may be in several draws.
     """
@@ -94,7 +97,7 @@ SEEN: tuple[Split, ...] = ("train", "validation")
 
 
 def _scenes(spec: RedGreen, splits: tuple[Split, ...] = (*SEEN, "test")) -> list[tuple[Split, tuple[Scene, Labels]]]:
-    """Where the squares lie in the images of each split, with the labels."""
+    """Returns where the squares lie in the images of each split, with the labels."""
     seen: set[int] = set()
     drawn: list[tuple[Split, tuple[Scene, Labels]]] = []
     for split in splits:
@@ -105,7 +108,7 @@ def _scenes(spec: RedGreen, splits: tuple[Split, ...] = (*SEEN, "test")) -> list
 
 
 def _scene(spec: RedGreen, split: Split, rng: np.random.Generator, seen: set[int]) -> tuple[Scene, Labels]:
-    """Where the squares lie in the images of one split, none of them `seen`, with the labels."""
+    """Returns where the squares lie in the images of one split, none of them `seen`, with the labels."""
     count = {"train": spec.train_size, "validation": spec.val_size, "test": spec.test_size}[split]
     mirrored = spec.task == "direction" and split != "train"
     scene = _draw(spec, rng, count // 2 if mirrored else count)
@@ -117,7 +120,7 @@ def _scene(spec: RedGreen, split: Split, rng: np.random.Generator, seen: set[int
 
 
 def _unseen(spec: RedGreen, rng: np.random.Generator, scene: Scene, labels: Labels, seen: set[int]) -> Scene:
-    """The scene with each image drawn again, in its class, until it is new and occurs once.
+    """Returns the scene with each image drawn again, in its class, until it is new and occurs once.
 
     Cost: one draw where few images are drawn again; more of them where few different images are left.
     """
@@ -134,7 +137,7 @@ def _unseen(spec: RedGreen, rng: np.random.Generator, scene: Scene, labels: Labe
 
 
 def _numbers(spec: RedGreen, scene: Scene) -> NDArray[np.int64]:
-    """A number for each image, equal for equal images; for `direction` also for mirror images. Shapes: (N,)."""
+    """Returns a number for each image, equal for equal images; for `direction` also for mirror images. Shapes: (N,)."""
     side = spec.image_size
 
     def number(scene: Scene) -> NDArray[np.int64]:
@@ -149,7 +152,7 @@ def _numbers(spec: RedGreen, scene: Scene) -> NDArray[np.int64]:
 
 
 def _targets(spec: RedGreen, split: Split, scene: Scene, labels: Labels) -> NDArray[Any]:
-    """The labels; for `distance` the offsets (columns, rows) from green to red."""
+    """Returns the labels; for `distance` the offsets (columns, rows) from green to red."""
     if spec.task != "distance":
         return labels
     offsets = np.ascontiguousarray((scene.red - scene.green)[:, ::-1] / spec.image_size)
@@ -165,7 +168,7 @@ def colors(spec: RedGreen, split: Split) -> Colors:
 
 
 def paint(spec: RedGreen, scene: Scene, colors: Colors) -> Images:
-    """The images of a scene, its squares `red` and `green` in two colors. Shapes: (N, 3, S, S)."""
+    """Returns the images of a scene, its squares `red` and `green` in two colors. Shapes: (N, 3, S, S)."""
     images = np.zeros((len(scene), 3, spec.image_size, spec.image_size), np.uint8)
     line = np.arange(spec.image_size)
     for channels, places in zip(colors, (scene.red, scene.green), strict=True):
@@ -209,7 +212,7 @@ def _balanced(rng: np.random.Generator, count: int, classes: int) -> Labels:
 
 
 def _classed(spec: RedGreen, scene: Scene, labels: Labels) -> Scene:
-    """The scene with each image reflected, where needed, into the class of its label."""
+    """Returns the scene with each image reflected, where needed, into the class of its label."""
     span = spec.image_size - spec.square
     if spec.halves:
         return scene.reflected(labels == 1, 0, span)
@@ -223,7 +226,7 @@ def _classed(spec: RedGreen, scene: Scene, labels: Labels) -> Scene:
 
 
 def _paired(spec: RedGreen, scene: Scene, labels: Labels) -> tuple[Scene, Labels]:
-    """Each scene followed by its left-right mirror image, which has the other label."""
+    """Returns each scene followed by its left-right mirror image, which has the other label."""
     twice = Scene(np.repeat(scene.green, 2, axis=0), np.repeat(scene.red, 2, axis=0))
     second = np.arange(len(twice.green)) % 2 == 1
     return twice.reflected(second, 1, spec.image_size - spec.square), np.repeat(labels, 2) ^ second

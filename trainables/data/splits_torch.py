@@ -37,17 +37,20 @@ class Split:
         return len(self.images)
 
     def to(self, device: torch.device | str) -> Split:
-        """The same split on a device."""
+        """Returns the same split on a device."""
         return Split(self.images.to(device), self.targets.to(device), self.max_value)
 
     def batches(
         self, numbers: Sequence[Tensor], dtype: torch.dtype, epoch: int = 0, copies: Sequence[Tensor] | None = None
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """The images of these numbers, batch by batch; `epoch` and `copies` are for images that are streamed."""
+        """Returns the images of these numbers, batch by batch.
+
+        `epoch` and `copies` are for images that are streamed.
+        """
         return (self.batch(chosen, dtype) for chosen in numbers)
 
     def batch(self, chosen: Tensor | slice, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The chosen images as floats of this type, black 0 and white 1, with their targets."""
+        """Returns the chosen images as floats of this type, black 0 and white 1, with their targets."""
         targets = self.targets[chosen]
         pixels = self.images[chosen].to(dtype).div_(self.max_value)
         return pixels, targets.to(dtype) if targets.is_floating_point() else targets
@@ -77,7 +80,7 @@ class Splits:
     test: Images
 
     def to(self, device: torch.device | str) -> Splits:
-        """The same splits on a device."""
+        """Returns the same splits on a device."""
         return Splits(self.train.to(device), self.validation.to(device), self.test.to(device))
 
 
@@ -133,7 +136,7 @@ class Reading:
 
 
 def load(spec: Data, reading: Reading | None = None) -> Splits:
-    """The splits of a data set, by the file `x_torch.py` beside the spec's file.
+    """Returns the splits of a data set, by the file `x_torch.py` beside the spec's file.
 
     That file has `load(spec, reading)`, or `arrays(spec)` and the value of white, `MAX_VALUE`.
     Raises: LocusError if the images are not there, or cannot be read.

@@ -52,7 +52,7 @@ class _Images(Dataset[Any]):
 
 
 def _stacked(images: list[Tensor | LocusError]) -> Tensor | LocusError:
-    """The images of a part, in shared memory where another process made them.
+    """Returns the images of a part, in shared memory where another process made them.
 
     torch would share them in a thread of its own, where an error is printed, and the training waits without end.
     """
@@ -71,7 +71,7 @@ def _stacked(images: list[Tensor | LocusError]) -> Tensor | LocusError:
 
 
 def shared_bytes() -> int:
-    """The bytes of shared memory that one run may fill."""
+    """Returns the bytes of shared memory that one run may fill."""
     if not SHARED.is_dir():  # macOS keeps it elsewhere, without a bound
         return SHARED_BYTES
     shared = os.statvfs(SHARED)
@@ -79,7 +79,7 @@ def shared_bytes() -> int:
 
 
 def part_size(image_bytes: int, workers: int) -> int:
-    """How many images a process decodes at a time, so that all that wait fit into the shared memory of a run."""
+    """Returns how many images a process decodes at a time: all that wait fit into the shared memory of a run."""
     return max(1, min(PART, shared_bytes() // (max(workers, 1) * AHEAD * image_bytes)))
 
 
@@ -97,7 +97,7 @@ class _Pool:
         )  # fmt: skip
 
     def __call__(self, parts: list[list[Key]]) -> Iterator[Tensor | LocusError]:
-        """The images of each part, in order. Whoever asked before gets no more: there is one queue."""
+        """Yields the images of each part, in order. Whoever asked before gets no more: there is one queue."""
         self._asked += 1
         mine = self._asked
         self._parts[:] = parts
@@ -133,13 +133,13 @@ class StreamedSplit:
         return len(self.targets)
 
     def to(self, device: torch.device | str) -> StreamedSplit:
-        """The same images, brought to a device batch by batch."""
+        """Returns the same images, brought to a device batch by batch."""
         return StreamedSplit(self.pixels, self.targets.to(device), self.workers, torch.device(device))
 
     def batches(
         self, numbers: Sequence[Tensor], dtype: torch.dtype, epoch: int = 0, copies: Sequence[Tensor] | None = None
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """The images of these numbers as floats, black 0 and white 1, with their targets, batch by batch.
+        """Yields the images of these numbers as floats, black 0 and white 1, with their targets, batch by batch.
 
         `epoch` and `copies` (how often an image came before in the epoch) are for augmentation.
         Raises: LocusError for an image that cannot be read.
@@ -159,7 +159,7 @@ class StreamedSplit:
             yield self._batch(images, len(chosen)).to(dtype).div_(WHITE), self.targets[chosen]
 
     def _pool(self) -> _Pool:
-        """The processes of the run; started again where they do not know this split."""
+        """Returns the processes of the run; started again where they do not know this split."""
         pool: _Pool | None = self.workers.pool
         if pool is None or len(pool.pixels) != len(self.workers.pixels):
             self.workers.close()

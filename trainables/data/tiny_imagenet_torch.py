@@ -14,12 +14,12 @@ URL = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 
 
 def load(spec: TinyImageNet, reading: Reading) -> Splits:
-    """The splits that the spec asks for. Raises: LocusError if the set is not there."""
+    """Returns the splits that the spec asks for. Raises: LocusError if the set is not there."""
     return load_known(spec, reading, records)
 
 
 def records(spec: TinyImageNet, folder: Path) -> dict[str, Records]:
-    """The images of `train` by the folders of their classes, those of `val` by its list of labels."""
+    """Returns the images of `train` by the folders of their classes, those of `val` by its list of labels."""
     root = folder / spec.FOLDER
     classes = sorted((root / "wnids.txt").read_text().split())
     lines = [line.split("\t") for line in (root / "val" / "val_annotations.txt").read_text().splitlines()]

@@ -29,7 +29,7 @@ WHITE = 255
 
 
 def refused(image: Image.Image) -> str:
-    """Why an image cannot become RGB of 8 bits, empty if it can; the header of its file is enough to tell.
+    """Returns why an image cannot become RGB of 8 bits, empty if it can; the header of its file is enough to tell.
 
     Floats, integers of 32 bits and numbers with a sign are refused: nothing says which of them is white.
     """
@@ -41,12 +41,12 @@ def refused(image: Image.Image) -> str:
 
 
 def is_deep(image: Image.Image) -> bool:
-    """Whether an image is gray of 16 bits, which are scaled to 8."""
+    """Returns whether an image is gray of 16 bits, which are scaled to 8."""
     return image.mode in SIXTEEN_BITS or (image.mode == "I" and image.format in GRAY_OF_INTEGERS)
 
 
 def rgb(image: Image.Image) -> Image.Image:
-    """An image in RGB of 8 bits: turned as its EXIF data say, 16 bits divided by 257, transparent pixels white.
+    """Returns an image in RGB of 8 bits: turned as its EXIF data say, 16 bits divided by 257, transparent pixels white.
 
     Raises: ValueError for an image that is refused; whatever Pillow raises for a damaged one.
     """
@@ -66,7 +66,7 @@ def rgb(image: Image.Image) -> Image.Image:
 
 
 def opened(name: str, image: Callable[[], Image.Image]) -> Image.Image:
-    """What `image` opens, in RGB of 8 bits. Raises: LocusError that names an image that cannot be read."""
+    """Returns what `image` opens, in RGB of 8 bits. Raises: LocusError that names an image that cannot be read."""
     try:
         with image() as raw:
             return rgb(raw)
@@ -77,14 +77,14 @@ def opened(name: str, image: Callable[[], Image.Image]) -> Image.Image:
 
 
 def reason(error: Exception) -> str:
-    """What an error says, or its name where it says nothing."""
+    """Returns what an error says, or its name where it says nothing."""
     if isinstance(error, UnidentifiedImageError):
         return "Pillow does not know its format"  # Pillow's own words name an object of Python
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def _depth(image: Image.Image) -> tuple[int, bool, int | None]:
-    """The bits of deep gray, whether 0 is white, and the value that is transparent, if there is one."""
+    """Returns the bits of deep gray, whether 0 is white, and the value that is transparent, if there is one."""
     key = image.info.get("transparency")
     if not isinstance(image, TiffImagePlugin.TiffImageFile):
         return 16, False, key if isinstance(key, int) else None
@@ -92,14 +92,14 @@ def _depth(image: Image.Image) -> tuple[int, bool, int | None]:
 
 
 def _tag(image: TiffImagePlugin.TiffImageFile, number: int, usual: int) -> int:
-    """The number of a TIFF tag, the first where it has several."""
+    """Returns the number of a TIFF tag, the first where it has several."""
     value = image.tag_v2.get(number, usual)
     return int(value[0] if isinstance(value, tuple) else value)
 
 
 @lru_cache(maxsize=16)
 def _table(bits: int, is_inverted: bool, transparent: int | None) -> list[int]:
-    """The 8 bits of each value of 16."""
+    """Returns the 8 bits of each value of 16."""
     top = 2**bits - 1
     table = [round(WHITE * min(value, top) / top) for value in range(2**16)]
     if is_inverted:

@@ -28,7 +28,7 @@ class ALiBi(HeadsSpec):
     distance: Literal["euclidean", "manhattan"] = Field(default="euclidean", description="euclidean or manhattan")
 
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
-        """The bias of all pairs. Shapes: (1, H, N, N)."""
+        """Returns the bias of all pairs. Shapes: (1, H, N, N)."""
         columns, rows = ((line[:, None] - line[None, :]).abs() for line in (at.x, at.y))
         distance = (columns.square() + rows.square()).sqrt() if self.distance == "euclidean" else columns + rows
         heads = at.widths.heads

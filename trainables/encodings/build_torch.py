@@ -19,7 +19,7 @@ from trainables.spec import SpecError
 
 
 def build(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Composition:
-    """The module of an encoding: always a composition, its parts named by kind (`fourier`, a second one `fourier_2`).
+    """Returns the module of an encoding: a composition, its parts named by kind (`fourier`, a second one `fourier_2`).
 
     Parts are built from the last to the first: one that reserves channels of the tokens leaves fewer to those before.
     Raises: SpecError if the parts reserve all channels, or stand in an order that cannot work.
@@ -52,7 +52,7 @@ def _module(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Posit
 
 
 def _injected(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
-    """One code for all places and blocks, or a separate one for each."""
+    """Returns one code for all places and blocks, or a separate one for each."""
     codes: dict[Slot, Code] = {}
     for slot in spec.injection.codes(depth):
         codes[slot] = _built(spec, replace(widths, dim=spec.injection.width(slot[0], widths)), grid, depth)
@@ -67,7 +67,7 @@ def _injected(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> Positio
 
 
 def _built(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Any:
-    """The module of one spec."""
+    """Returns the module of one spec."""
     if hasattr(spec, "build"):
         return _built_by_user(spec, widths, grid, depth)
     if isinstance(spec, CodeSpec) and type(spec).code is not CodeSpec.code:
@@ -83,7 +83,7 @@ def _built(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Any:
 
 
 def _built_by_user(spec: Any, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
-    """What the method `build` of a user's spec returns. Raises: SpecError if that is no position encoding."""
+    """Returns what the method `build` of a user's spec returns. Raises: SpecError if that is no position encoding."""
     module = spec.build(widths, grid, depth)
     must = Code if isinstance(spec, CodeSpec) else PositionEncoding
     if not isinstance(module, must):

@@ -90,7 +90,7 @@ class Composed(EncodingSpec):
         return [(part, replace(shape, widths=widths)) for part, widths in self._part_widths(shape.widths)]
 
     def _part_widths(self, widths: Widths) -> list[tuple[EncodingSpec, Widths]]:
-        """Each part with its widths: one that reserves channels of the tokens leaves fewer to those before it."""
+        """Returns each part with its widths: if one reserves channels of the tokens, those before it have fewer."""
         pairs: list[tuple[EncodingSpec, Widths]] = []
         for part in reversed(self.parts):
             pairs.append((part, widths))
@@ -99,7 +99,10 @@ class Composed(EncodingSpec):
 
 
 def canonical(encoding: EncodingSpec) -> EncodingSpec:
-    """The same encoding, nested parts flattened and no-ops dropped; a single part stands alone, no part is `none`."""
+    """Returns the same encoding, nested parts flattened and no-ops dropped.
+
+    A single part stands alone, no part is `none`.
+    """
     parts = _active(encoding)
     if len(parts) > 1:
         return Composed(parts=tuple(parts))
@@ -107,7 +110,7 @@ def canonical(encoding: EncodingSpec) -> EncodingSpec:
 
 
 def parts_of(encoding: EncodingSpec) -> tuple[EncodingSpec, ...]:
-    """The parts of an encoding in canonical form; an encoding that is not composed is its own single part."""
+    """Returns the parts of an encoding in canonical form; an encoding that is not composed is its own single part."""
     return encoding.parts if isinstance(encoding, Composed) else (encoding,)
 
 

@@ -37,7 +37,7 @@ Params = Mapping[str, Param]
 
 
 def count(params: Params) -> int:
-    """The number of values in all parameters."""
+    """Returns the number of values in all parameters."""
     return sum(math.prod(param.shape) for param in params.values())
 
 
@@ -94,11 +94,11 @@ class HeadsSpec(PairSpec):
     reads_qk: ClassVar[bool] = False
 
     def params(self, widths: Widths, grid: Grid, depth: int) -> Params:
-        """The parameters for a ViT of these widths, grid and number of blocks."""
+        """Returns the parameters for a ViT of these widths, grid and number of blocks."""
         return {}
 
     def terms(self, p: Any, at: Any) -> tuple[Any, ...]:
-        """Tensors that all blocks use, from the parameters and the positions of the tokens."""
+        """Returns tensors that all blocks use, from the parameters and the positions of the tokens."""
         raise NotImplementedError
 
     def heads(self, h: Any, terms: tuple[Any, ...], block: int) -> Any:

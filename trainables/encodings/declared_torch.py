@@ -21,7 +21,7 @@ CoordinatesP2 = Float[Tensor, "P 2"]
 
 
 def last_coordinates(grid: Grid) -> Tensor:
-    """The coordinates (x, y) of the last patch. Shapes: (2)."""
+    """Returns the coordinates (x, y) of the last patch. Shapes: (2)."""
     return torch.tensor([grid.columns - 1, grid.rows - 1])
 
 
@@ -40,7 +40,7 @@ class Positions:
 
     @classmethod
     def of(cls, grid: Grid, widths: Widths, depth: int = 1) -> Positions:
-        """The positions of a grid, on the CPU in float64."""
+        """Returns the positions of a grid, on the CPU in float64."""
         return cls(grid, widths, coordinates(grid).double(), last_coordinates(grid).double(), depth)
 
     @property
@@ -71,26 +71,29 @@ class Positions:
         return torch.stack(torch.meshgrid(*lines, indexing="ij"), dim=-1).flatten(0, 1).to(self.xy.dtype)
 
     def of_offsets(self, values: Tensor) -> Tensor:
-        """The value of each pair's offset, query minus key. Shapes: (..., (2R - 1)(2C - 1)) to (..., P, P)."""
+        """Returns the value of each pair's offset, query minus key. Shapes: (..., (2R - 1)(2C - 1)) to (..., P, P)."""
         rows, columns = (line[:, None] - line[None, :] for line in (self.y, self.x))
         index = (rows + self.grid.rows - 1) * (2 * self.grid.columns - 1) + columns + self.grid.columns - 1
         taken = values.index_select(-1, index.flatten().long())
         return taken.reshape(*values.shape[:-1], self.grid.patches, self.grid.patches)
 
     def tensor(self, numbers: list[Any]) -> Tensor:
-        """Numbers as a tensor of the same type and device as `xy`."""
+        """Returns numbers as a tensor of the same type and device as `xy`."""
         return self.xy.new_tensor(numbers)
 
     def cat(self, *tensors: Tensor) -> Tensor:
-        """Tensors joined along the last dimension."""
+        """Returns tensors joined along the last dimension."""
         return torch.cat(tensors, dim=-1)
 
     def stack(self, *tensors: Tensor) -> Tensor:
-        """Tensors side by side in a new last dimension. Shapes: (...) each to (..., n)."""
+        """Returns tensors side by side in a new last dimension. Shapes: (...) each to (..., n)."""
         return torch.stack([tensor.to(self.xy.dtype) for tensor in tensors], dim=-1)
 
     def prefixed(self, patches: Tensor, prefix: Tensor | None = None) -> Tensor:
-        """The patches' rows after those of the prefix tokens, by default zeros. Shapes: (..., P, n) to (..., N, n)."""
+        """Returns the patches' rows after those of the prefix tokens, by default zeros.
+
+        Shapes: (..., P, n) to (..., N, n).
+        """
         if prefix is not None:
             return torch.cat([prefix, patches], dim=-2)
         return pad(patches, (0, 0, self.grid.prefix, 0))
@@ -110,15 +113,15 @@ class Parameters:
         self._module, self._dtype = module, dtype
 
     def __call__(self, name: str) -> Tensor:
-        """A parameter, in float32 or float64."""
+        """Returns a parameter, in float32 or float64."""
         return self._module.get_parameter(name).to(self._dtype)
 
     def linear(self, name: str, x: Tensor) -> Tensor:
-        """A linear layer with the parameters `<name>.weight` and `<name>.bias`."""
+        """Returns a linear layer with the parameters `<name>.weight` and `<name>.bias`."""
         return linear(x, self(f"{name}.weight"), self(f"{name}.bias"))
 
     def mlp(self, name: str, x: Tensor) -> Tensor:
-        """A linear layer `<name>.0`, GELU, a linear layer `<name>.2`."""
+        """Returns a linear layer `<name>.0`, GELU, a linear layer `<name>.2`."""
         return self.linear(f"{name}.2", gelu(self.linear(f"{name}.0", x)))
 
 
@@ -153,14 +156,17 @@ class Declared(PositionEncoding):
         return not self.params and not (self.training and self.spec.draws)
 
     def tensors(self) -> tuple[Parameters, Positions]:
-        """The parameters and positions, as the declared methods receive them. Raises: LocusError as `_numbers`."""
+        """Returns the parameters and positions, as the declared methods receive them.
+
+        Raises: LocusError as `_numbers`.
+        """
         xy, last = (self.get_buffer(name).to(self.dtype) for name in ("xy", "last"))
         at = Positions(self.grid, self.widths, xy, last, self.depth)
         at.drawn = self._numbers() if self.training and self.spec.draws else None
         return Parameters(self, self.dtype), at
 
     def _numbers(self) -> Tensor:
-        """The random numbers of this forward pass. Raises: LocusError without numbers for it."""
+        """Returns the random numbers of this forward pass. Raises: LocusError without numbers for it."""
         if self.drawn is None:
             must = "given random numbers before each forward pass in training (assign_numbers)"
             raise LocusError(f"encoding {self.spec.label} must be {must}, got none; model.eval() needs none")
@@ -173,7 +179,7 @@ class Declared(PositionEncoding):
             self.register_buffer(f"fixed_{number}", tensor.double(), persistent=False)
 
     def fixed(self) -> tuple[Tensor, ...]:
-        """The registered tensors, in the type that the declared methods compute in."""
+        """Returns the registered tensors, in the type that the declared methods compute in."""
         buffers = self.named_buffers(recurse=False)
         return tuple(value.to(self.dtype) for name, value in buffers if name.startswith("fixed_"))
 
@@ -223,7 +229,10 @@ class DeclaredCode(Declared, Code):
         return self.fixed()[0] if self.is_fixed else self._checked(self.spec.code(*self.tensors()))
 
     def _checked(self, code: CodeND) -> CodeND:
-        """The code, unchanged. Raises: SpecError for another shape, which torch might broadcast without an error."""
+        """Returns the code, unchanged.
+
+        Raises: SpecError for another shape, which torch might broadcast without an error.
+        """
         needed, shape = (self.grid.tokens, self.widths.dim), tuple(getattr(code, "shape", ()))
         if shape != needed:
             kind, got = self.spec.kind, f"shape {shape}" if shape else f"{type(code).__name__}"
@@ -254,13 +263,13 @@ class DeclaredHeads(Declared):
 
 
 def that_draw(model: nn.Module) -> list[tuple[str, Declared]]:
-    """The encodings of a model that need random numbers in training, by name."""
+    """Returns the encodings of a model that need random numbers in training, by name."""
     modules = ((name, module) for name, module in model.named_modules() if isinstance(module, Declared))
     return [(name, module) for name, module in modules if module.spec.draws]
 
 
 def draw_numbers(encodings: list[tuple[str, Declared]], seed: int, step: int) -> Tensor:
-    """The random numbers of all encodings for a step, a stream for each. Shapes: (draws of all) float64."""
+    """Returns the random numbers of all encodings for a step, a stream for each. Shapes: (draws of all) float64."""
     streams = ((module.spec.draws, torch_stream(seed, "encoding", name, step)) for name, module in encodings)
     return torch.cat([torch.rand(count, dtype=torch.float64, generator=stream) for count, stream in streams])
 

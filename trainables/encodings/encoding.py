@@ -66,7 +66,7 @@ class Grid:
 
     @classmethod
     def of(cls, shape: Shape) -> Grid:
-        """The grid of a backbone, or of a stage of it."""
+        """Returns the grid of a backbone, or of a stage of it."""
         return cls(shape.rows, shape.columns, shape.prefix)
 
     @property
@@ -144,15 +144,15 @@ class EncodingSpec(Spec):
         """Checks with `require` that this encoding can be built for a ViT of this shape."""
 
     def reserved(self, widths: Widths) -> ReservedChannels:
-        """The channels of the content that position replaces."""
+        """Returns the channels of the content that position replaces."""
         return ReservedChannels()
 
     def parameters(self, shape: Shape) -> int:
-        """The number of its parameters, for the plan; 0 for an own encoding that does not override this."""
+        """Returns the number of its parameters, for the plan; 0 for an own encoding that does not override this."""
         return 0
 
     def trainable_parameters(self, shape: Shape) -> int:
-        """The number of its parameters that are trained."""
+        """Returns the number of its parameters that are trained."""
         return self.parameters(shape)
 
     def identity(self) -> Any:
@@ -199,7 +199,7 @@ class OrderedPart:
 
 
 def order_error(parts: Iterable[OrderedPart]) -> tuple[str, str] | None:
-    """What the order of parts must be and what was found instead; None for an order that works.
+    """Returns what the order of parts must be and what was found instead; None for an order that works.
 
     A part that reserves channels comes before all that see the full width, and one that changes queries or keys comes
     before those that read them: a part must never act on something that it was not built for.

@@ -47,7 +47,7 @@ Cache = dict[int, Any]
 
 
 def coordinates(grid: Grid) -> CoordinatesP2:
-    """The integer coordinates (x, y) of the patches. Shapes: (P, 2). Units: patches, from 0."""
+    """Returns the integer coordinates (x, y) of the patches. Shapes: (P, 2). Units: patches, from 0."""
     rows, columns = torch.meshgrid(torch.arange(grid.rows), torch.arange(grid.columns), indexing="ij")
     return torch.stack([columns.flatten(), rows.flatten()], dim=1)
 
@@ -86,7 +86,7 @@ class Heads:
         return self.q.shape[2]
 
     def plus(self, term: LogitsBHQN) -> Heads:
-        """The same heads with one more term in their logits. It is not scaled by 1/sqrt(E).
+        """Returns the same heads with one more term in their logits. It is not scaled by 1/sqrt(E).
 
         The term may have a row for each of the N tokens; those without a query are dropped.
         """
@@ -94,7 +94,7 @@ class Heads:
         return replace(self, bias=term if self.bias is None else self.bias + term)
 
     def first(self, queries: int) -> Heads:
-        """The same heads with the queries of the first tokens alone."""
+        """Returns the same heads with the queries of the first tokens alone."""
         return replace(self, q=self.q[:, :, :queries], bias=None if self.bias is None else self.bias[..., :queries, :])
 
 
@@ -122,11 +122,11 @@ class PositionEncoding(nn.Module):
         check_flags(cls)
 
     def tokens(self, t: Tokens, block: int) -> Tokens:
-        """The tokens before block number `block`."""
+        """Returns the tokens before block number `block`."""
         return t
 
     def bias(self, grid: Grid, queries: int, block: int) -> LogitsBHQN | None:
-        """A term of the scaled logits of the first tokens that depends on no query or key, where there is one."""
+        """Returns a term of the first tokens' scaled logits that depends on no query or key, where there is one."""
         return None
 
     def heads(self, h: Heads, block: int) -> Heads:
@@ -135,11 +135,11 @@ class PositionEncoding(nn.Module):
         return h if bias is None else h.plus(bias)
 
     def outputs(self, o: OutputsBHQE, weights: LogitsBHQN, grid: Grid, block: int) -> OutputsBHQE:
-        """The heads' outputs after the softmax. Called only if `reads_weights`."""
+        """Returns the heads' outputs after the softmax. Called only if `reads_weights`."""
         return o
 
     def value_terms(self, h: Heads, block: int) -> OutputsBHQE | None:
-        """A term of the heads' outputs that depends on their values alone, where there is one.
+        """Returns a term of the heads' outputs that depends on their values alone, where there is one.
 
         `h`: as they are before the softmax, after all parts. An encoding with such a term needs the heads: its
         `in_heads` is first or all.
@@ -154,7 +154,7 @@ class PositionEncoding(nn.Module):
         torch_init(self, name, value, stream)
 
     def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
-        """One parameter for another grid, without training: the same value, unless it is a table of the grid."""
+        """Returns a parameter for another grid, without training: the same value, unless it is a table of the grid."""
         return value
 
 
@@ -176,11 +176,11 @@ class Injector:
     in_heads: InHeads = "first"
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
-        """The tokens with the code of their places."""
+        """Returns the tokens with the code of their places."""
         return t
 
     def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
-        """The heads with the code of their places."""
+        """Returns the heads with the code of their places."""
         return h
 
 
@@ -208,7 +208,7 @@ class Code(PositionEncoding):
         return "all" if own else self.injector.in_heads
 
     def code(self) -> CodeND:
-        """The code of all N tokens, prefix first. Shapes: (N, D)."""
+        """Returns the code of all N tokens, prefix first. Shapes: (N, D)."""
         raise NotImplementedError
 
     def inject_by(self, injector: Injector) -> None:
@@ -216,7 +216,7 @@ class Code(PositionEncoding):
         self.injector, self.reserved, self.modifies_qk = injector, injector.reserved, injector.modifies_qk
 
     def cached(self, like: Tensor, cache: Cache) -> CodeND:
-        """The code, from the cache of this forward pass; `like` is a tensor on the device in use."""
+        """Returns the code, from the cache of this forward pass; `like` is a tensor on the device in use."""
         if id(self) not in cache:
             with full_precision(like):
                 cache[id(self)] = self.code()
@@ -276,14 +276,14 @@ class Composition(PositionEncoding):
         return sum(some[1:], some[0]) if some else None
 
     def part(self, name: str) -> PositionEncoding:
-        """The part of a name: its kind, or `kind_2` for a second part of that kind."""
+        """Returns the part of a name: its kind, or `kind_2` for a second part of that kind."""
         part = self._modules[name]
         assert isinstance(part, PositionEncoding)
         return part
 
 
 def _ordered(parts: Mapping[str, PositionEncoding]) -> Iterator[OrderedPart]:
-    """All parts in order, those of nested compositions included."""
+    """Yields all parts in order, those of nested compositions included."""
     for name, part in parts.items():
         if isinstance(part, Composition):
             yield from _ordered({name: part.part(name) for name in part.parts})

@@ -38,15 +38,15 @@ class InjectionSpec(Spec):
     shared: bool = Field(default=True, kw_only=True, description=_SHARED)
 
     def slots(self, depth: int) -> tuple[Slot, ...]:
-        """Every place and block that gets the code."""
+        """Returns every place and block that gets the code."""
         raise NotImplementedError
 
     def width(self, place: Place, widths: Widths) -> int:
-        """The code's channels at a place."""
+        """Returns the code's channels at a place."""
         return widths.dim if place == "common" else widths.heads * widths.head_dim
 
     def reserved(self, widths: Widths) -> ReservedChannels:
-        """The channels of the content that the code replaces."""
+        """Returns the channels of the content that the code replaces."""
         return ReservedChannels()
 
     def check(self, multiple: int, shape: Shape) -> None:
@@ -63,7 +63,7 @@ class InjectionSpec(Spec):
         return 0
 
     def codes(self, depth: int) -> tuple[Slot, ...]:
-        """The slots with their own code; a shared code belongs to the first."""
+        """Returns the slots with their own code; a shared code belongs to the first."""
         slots = self.slots(depth)
         return slots[:1] if self.shared else slots
 
@@ -216,11 +216,11 @@ class CodeSpec(EncodingSpec):
         return 1
 
     def params(self, dim: int, grid: Grid) -> Params:
-        """The parameters of one code of `dim` channels; none for a fixed code."""
+        """Returns the parameters of one code of `dim` channels; none for a fixed code."""
         return {}
 
     def code(self, p: Any, at: Any) -> Any:
-        """The code of all tokens, prefix first, from the parameters and the positions. Shapes: to (N, D)."""
+        """Returns the code of all tokens, prefix first, from the parameters and the positions. Shapes: to (N, D)."""
         raise NotImplementedError
 
     @property
@@ -242,7 +242,7 @@ class CodeSpec(EncodingSpec):
         return self.injection.saved_pairs
 
     def code_parameters(self, width: int, shape: Shape) -> int:
-        """The number of parameters of one code of `width` channels."""
+        """Returns the number of parameters of one code of `width` channels."""
         return count(self.params(width, Grid.of(shape)))
 
     def check(self, shape: Shape) -> None:

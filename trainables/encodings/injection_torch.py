@@ -27,7 +27,7 @@ from trainables.encodings.injection import HEADS, Add, Concat, Extend, Parts, Sl
 
 
 def by_head(code: CodeND, heads: int, like: Tensor) -> Tensor:
-    """A code's channels split among the heads in order, for as many tokens as `like` has.
+    """Returns a code's channels split among the heads in order, for as many tokens as `like` has.
 
     Shapes: (N, H e) and like (B, H, Q, E) to (H, Q, e).
     """
@@ -35,7 +35,7 @@ def by_head(code: CodeND, heads: int, like: Tensor) -> Tensor:
 
 
 def in_heads(slots: Iterable[Slot]) -> InHeads:
-    """What an injector needs in the heads: nothing if all slots are before a block."""
+    """Returns what an injector needs in the heads: nothing if all slots are before a block."""
     return "nothing" if all(place == "common" for place, _ in slots) else "first"
 
 
@@ -177,7 +177,7 @@ class LogitParts(Injector):
         return replace(h, q=q, k=_joined(met_by_q, k_rest, met_by_pos))
 
     def _is_product(self) -> bool:
-        """Whether the parts are all products of a set of query terms with a set of key terms."""
+        """Returns whether the parts are all products of a set of query terms with a set of key terms."""
         queries = {(part - 1) % 2 for part in self.parts}  # 1, 3 have the content's query; 2, 4 the position's
         keys = {(part - 1) // 2 for part in self.parts}  # 1, 2 have the content's key; 3, 4 the position's
         return len(self.parts) == len(queries) * len(keys)
@@ -197,7 +197,7 @@ def _joined(*channels: Tensor) -> Tensor:
 
 
 def _head(channels: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """The head's own channels, and those that another part appended to it."""
+    """Returns the head's own channels, and those that another part appended to it."""
     return channels[..., :width], channels[..., width:]
 
 

@@ -105,12 +105,12 @@ Index = Annotated[Piecewise | PiecewiseRatio | Clip | ClipRatio, Field(discrimin
 
 
 def tables(mapping: Mapping) -> int:
-    """The number of tables of a mapping."""
+    """Returns the number of tables of a mapping."""
     return 2 if isinstance(mapping, Cross) else 1
 
 
 def buckets(mapping: Mapping, index: Index, prefix: int) -> int:
-    """The number of rows of a table: one for each number within trunc(beta), or pair of them, and one for all prefixes.
+    """Counts the rows of a table: one for each number within trunc(beta), or pair of them, and one for all prefixes.
 
     Source: iRPE's published code (product at ratio 1.9 with a class token: 50). Differs: nothing.
     """

@@ -30,14 +30,16 @@ def piecewise_index(offsets: Tensor, alpha: float, beta: float, gamma: float) ->
 
 
 def numbered(offsets: Tensor, index: irpe.Index) -> Tensor:
-    """The numbers of offsets, from -trunc(beta) to trunc(beta). Shapes: any; int64 of the same shape."""
+    """Returns the numbers of offsets, from -trunc(beta) to trunc(beta). Shapes: any; int64 of the same shape."""
     if isinstance(index, irpe.Clip | irpe.ClipRatio):
         return offsets.long().clamp(-int(index.beta), int(index.beta))
     return piecewise_index(offsets, index.alpha, index.beta, index.gamma)
 
 
 def bucket_ids(mapping: irpe.Mapping, index: irpe.Index, grid: Grid) -> BucketsMNN:
-    """The bucket of every pair (query, key) in each table of a mapping; pairs with a prefix token have the last one.
+    """Returns the bucket of every pair (query, key) in each table of a mapping.
+
+    Pairs with a prefix token have the last one.
 
     Shapes: (1, N, N), or (2, N, N) under `cross`: rows, then columns.
     Source: iRPE, section 3.2; its published code. Differs: `rank` is the paper's, `squared` the code's.
@@ -90,7 +92,7 @@ class IRPE(PositionEncoding):
         return h
 
     def _term(self, h: Heads, on: str, block: int) -> LogitsBHQN:
-        """The term of queries (products of the keys) or of keys (products of the queries) in the logits."""
+        """Returns the term of queries (products of the keys) or of keys (products of the queries) in the logits."""
         tables, ids = self._tables(on, block), self.get_buffer("ids")
         ids = ids[:, : h.queries] if on == "k" else ids[:, :, : h.queries]
         if self.spec.mode == "bias":

@@ -52,7 +52,7 @@ class LogCPB(HeadsSpec):
         }
 
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
-        """The biases of all pairs. Shapes: (1, depth or 1, H, N, N)."""
+        """Returns the biases of all pairs. Shapes: (1, depth or 1, H, N, N)."""
         rows, columns = self.pretrained_window_size or (at.grid.rows, at.grid.columns)
         scaled = 8 * at.offsets / at.tensor([max(rows - 1, 1), max(columns - 1, 1)])
         logs = scaled.sign() * (1 + scaled.abs()).log2() / 3

@@ -43,7 +43,7 @@ class LookHere(HeadsSpec):
     slope: float = Field(default=1.0, gt=0, description="a positive factor of all slopes")
 
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
-        """The bias of all pairs, and the factor of each block. Shapes: (1, H, N, N), (depth)."""
+        """Returns the bias of all pairs, and the factor of each block. Shapes: (1, H, N, N), (depth)."""
         right, up = at.x[None, :] - at.x[:, None], at.y[:, None] - at.y[None, :]  # from the query to the key
         distance = (right.square() + up.square()).sqrt()
         last, maps = at.widths.heads // 6 * 2, []

@@ -6,12 +6,12 @@ from torch import Tensor
 
 
 def picked(table: Tensor, index: Tensor) -> Tensor:
-    """The table's value at the index of each pair. Shapes: table (H, n) and index (I, J) to (H, I, J)."""
+    """Returns the table's value at the index of each pair. Shapes: table (H, n) and index (I, J) to (H, I, J)."""
     return table.index_select(1, index.flatten()).reshape(len(table), *index.shape)
 
 
 def looked_up(products: Tensor, index: Tensor) -> Tensor:
-    """Each token's products with a table's rows, at the index of each of its pairs.
+    """Returns each token's products with a table's rows, at the index of each of its pairs.
 
     Shapes: products (B, H, I, n) and index (I, J) to (B, H, I, J).
     Cost: B H I J numbers; the gradient sums the pairs of each index.
@@ -20,6 +20,9 @@ def looked_up(products: Tensor, index: Tensor) -> Tensor:
 
 
 def summed_by_number(weights: Tensor, index: Tensor, numbers: int) -> Tensor:
-    """The sums of each token's weights over the pairs of each index. Shapes: (B, H, I, J), (I, J) to (B, H, I, n)."""
+    """Returns the sums of each token's weights over the pairs of each index.
+
+    Shapes: (B, H, I, J), (I, J) to (B, H, I, n).
+    """
     sums = weights.new_zeros(*weights.shape[:3], numbers)
     return sums.scatter_add(3, index.expand(*weights.shape), weights)

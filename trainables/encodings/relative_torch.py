@@ -18,7 +18,10 @@ IndexLL = Int[Tensor, "L L"]
 
 
 def offset_index(grid: Grid) -> IndexPP:
-    """The number of the offset query minus key: (dr + R - 1)(2C - 1) + dc + C - 1. Shapes: (P queries, P keys)."""
+    """Returns the number of the offset query minus key: (dr + R - 1)(2C - 1) + dc + C - 1.
+
+    Shapes: (P queries, P keys).
+    """
     x, y = coordinates(grid).unbind(1)
     rows = y[:, None] - y[None, :] + grid.rows - 1
     columns = x[:, None] - x[None, :] + grid.columns - 1
@@ -26,13 +29,19 @@ def offset_index(grid: Grid) -> IndexPP:
 
 
 def clipped_index(grid: Grid, reach: int) -> IndexPP:
-    """The number of the clipped offset key minus query: (dr + K)(2K + 1) + dc + K. Shapes: (P queries, P keys)."""
+    """Returns the number of the clipped offset key minus query: (dr + K)(2K + 1) + dc + K.
+
+    Shapes: (P queries, P keys).
+    """
     rows, columns = ((at[None, :] - at[:, None]).clamp(-reach, reach) for at in coordinates(grid).flip(1).unbind(1))
     return (rows + reach) * (2 * reach + 1) + columns + reach
 
 
 def line_index(length: int) -> IndexLL:
-    """The number of the offset key minus query along one side: j - i + length - 1. Shapes: (L queries, L keys)."""
+    """Returns the number of the offset key minus query along one side: j - i + length - 1.
+
+    Shapes: (L queries, L keys).
+    """
     at = torch.arange(length)
     return at[None, :] - at[:, None] + length - 1
 
@@ -83,7 +92,10 @@ class SplitTables(nn.Module):
         self.register_buffer("column_index", line_index(grid.columns), persistent=False)
 
     def _vectors(self, table: int) -> tuple[Tensor, Tensor]:
-        """The vectors of all pairs of rows, and of all pairs of columns. Shapes: (R, R, E / 2), (C, C, E / 2)."""
+        """Returns the vectors of all pairs of rows, and of all pairs of columns.
+
+        Shapes: (R, R, E / 2), (C, C, E / 2).
+        """
         return self.rows[table][self.get_buffer("row_index")], self.columns[table][self.get_buffer("column_index")]
 
     def _map(self, patches: Tensor, dim: int) -> Tensor:
@@ -101,7 +113,7 @@ class SplitTables(nn.Module):
         return (along_rows[..., :, None] + along_columns[..., None, :]).flatten(4).flatten(2, 3)
 
     def sums(self, weights: Tensor, table: int) -> Tensor:
-        """The sums over j of weights_ij r_ij. Shapes: (B, H, P, P) to (B, H, P, E)."""
+        """Returns the sums over j of weights_ij r_ij. Shapes: (B, H, P, P) to (B, H, P, E)."""
         if not weights.shape[2]:
             return self._without_queries(weights, 2 * self.rows.shape[2])
         weights = self._map(self._map(weights, 3), 2)
@@ -135,7 +147,7 @@ class ClippedTables(nn.Module):
         return looked_up(q @ self.vectors[table].T, self.get_buffer("index")[: q.shape[2]])
 
     def sums(self, weights: Tensor, table: int) -> Tensor:
-        """The sums over j of weights_ij r_ij. Shapes: (B, H, Q, P) to (B, H, Q, E)."""
+        """Returns the sums over j of weights_ij r_ij. Shapes: (B, H, Q, P) to (B, H, Q, E)."""
         vectors, index = self.vectors[table], self.get_buffer("index")[: weights.shape[2]]
         return summed_by_number(weights, index, len(vectors)) @ vectors
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def resampled_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
-    """A table with a row for each token, for another grid; prefix rows stay.
+    """Returns a table with a row for each token, for another grid; prefix rows stay.
 
     Shapes: (prefix + P, D) to (prefix + P', D). Source: DeiT's evaluation at other sizes, and so CPVT tables 1, 2, 8.
     Differs: in float64; without antialiasing also if the grid shrinks (timm antialiases by default).
@@ -24,7 +24,7 @@ def resampled_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
 
 
 def resampled_offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
-    """A table with a number for each offset of two patches, for another grid; the value of offset 0 stays.
+    """Returns a table with a number for each offset of two patches, for another grid; the value of offset 0 stays.
 
     Shapes: (..., (2R - 1)(2C - 1)) to (..., (2R' - 1)(2C' - 1)), row offsets first.
     Source: timm's `resize_rel_pos_bias_table_simple`. Differs: in float64; grids need not be square.
@@ -34,7 +34,9 @@ def resampled_offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
 
 
 def resampled_line(table: Tensor, length: int) -> Tensor:
-    """A table with a vector for each offset along one side, for a side of another length; that of offset 0 stays.
+    """Returns a table with a vector for each offset along one side, for a side of another length.
+
+    That of offset 0 stays.
 
     Shapes: (..., 2L - 1, E) to (..., 2 length - 1, E). Source: as `resampled_offsets`.
     Differs: one dimension.
@@ -43,7 +45,7 @@ def resampled_line(table: Tensor, length: int) -> Tensor:
 
 
 def resampled_side(table: Tensor, length: int) -> Tensor:
-    """A table with a vector for each place along one side, for a side of another length.
+    """Returns a table with a vector for each place along one side, for a side of another length.
 
     Shapes: (..., L, E) to (..., length, E). Source: as `resampled_table`. Differs: one dimension.
     """

@@ -24,7 +24,7 @@ Side = Annotated[int, Field(gt=0)]
 
 
 def magnitudes(head_dim: int, temperature: float) -> list[float]:
-    """The frequencies temperature^(-4k/E) for k = 0 ... E/4 - 1. Units: radians per patch."""
+    """Returns the frequencies temperature^(-4k/E) for k = 0 ... E/4 - 1. Units: radians per patch."""
     return [temperature ** (-4 * k / head_dim) for k in range(head_dim // 4)]
 
 
@@ -114,7 +114,7 @@ class Rotary(HeadsSpec):
         return angles.cos()[..., None], at.stack(-angles.sin(), angles.sin())
 
     def coordinates(self, at: Positions) -> Any:
-        """What the frequencies are multiplied with. Shapes: (P, 2: x, y)."""
+        """Returns what the frequencies are multiplied with. Shapes: (P, 2: x, y)."""
         sides, xy = at.tensor([at.grid.columns, at.grid.rows]), at.xy
         if self.normalize_coords is not None:
             sides = {"separate": sides, "max": sides.max(), "min": sides.min()}[self.normalize_coords]
@@ -133,7 +133,10 @@ class Rotary(HeadsSpec):
 
 
 def rotated(channels: Any, cos: Any, sin: Any) -> Any:
-    """The first E channels, rotated in pairs (2i, 2i + 1). Shapes: (B, H, Q, E or more), (..., N, E/2, 1 or 2)."""
+    """Returns the first E channels, rotated in pairs (2i, 2i + 1).
+
+    Shapes: (B, H, Q, E or more), (..., N, E/2, 1 or 2).
+    """
     width, tokens = 2 * cos.shape[-2], channels.shape[2]
     cos, sin = cos[..., :tokens, :, :], sin[..., :tokens, :, :]
     pairs = channels[..., :width].unflatten(-1, (-1, 2))

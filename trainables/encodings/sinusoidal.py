@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def frequencies(dim: int) -> list[list[float]]:
-    """The linear maps of (x, y) whose sines and cosines are the fixed code: D/4 of x, then D/4 of y.
+    """Returns the linear maps of (x, y) whose sines and cosines are the fixed code: D/4 of x, then D/4 of y.
 
     Shapes: (D/2, 2). Source: thesis eq. 1, w_k = 10000^(-4k/D). Differs: written as one matrix, as eq. 6 needs it.
     """

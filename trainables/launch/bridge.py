@@ -26,7 +26,7 @@ class Bridge:
         return await self._answers.get()
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next message; None if none will come."""
+        """Returns the next message; None if none will come."""
         return await self._messages.get()
 
     async def go_on(self) -> None:

@@ -46,14 +46,14 @@ class CodeError(WorkError):
 
 
 def failure(error: Exception) -> WorkError:
-    """An error as a sentence: a `CodeError`, unless memory, files, a device or a network may have caused it."""
+    """Returns an error as a sentence: a `CodeError`, unless memory, files, a device or a network may have caused it."""
     passing = isinstance(error, OSError | MemoryError)
     passing |= isinstance(error, RuntimeError) and any(word in str(error).lower() for word in TRANSIENT)
     return (WorkError if passing else CodeError)(sentence(error))
 
 
 def sentence(error: Exception) -> str:
-    """An error in one line: a user's mistake as it is, any other with its place.
+    """Returns an error in one line: a user's mistake as it is, any other with its place.
 
     The place is the last line of a user's own file, where the error passed through one, else of this project.
     """
@@ -68,24 +68,24 @@ def sentence(error: Exception) -> str:
 
 
 def death(text: str) -> str | None:
-    """The sentence for a dead process that a message of Ray's reports; None if it reports none."""
+    """Returns the sentence for a dead process that a message of Ray's reports; None if it reports none."""
     return next((sentence for words, sentence in DEATHS.items() if words in text), None)
 
 
 def reason(text: str) -> str:
-    """A long error message in one sentence: the worker's own, else of a dead process, else its last line."""
+    """Returns a long error message in one sentence: the worker's own, else of a dead process, else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["unknown error"]
     named = re.search(r"(?:Work|Code)Error: (.+)", text)
     return (named[1] if named else death(text) or lines[-1])[:LENGTH]
 
 
 def is_code_error(text: str) -> bool:
-    """Whether a long error message is about a `CodeError`, which a second attempt cannot correct."""
+    """Returns whether a long error message is about a `CodeError`, which a second attempt cannot correct."""
     return re.search(r"\bCodeError: ", text) is not None
 
 
 def group_failure(error: Exception) -> WorkError:
-    """Why a worker group failed: a dead worker comes first, because the others then fail as they wait for it."""
+    """Returns why a worker group failed. A dead worker comes first: the others then fail as they wait for it."""
     failures: dict[int, Exception] = getattr(error, "worker_failures", {})
     deaths = {rank: died for rank, failure in failures.items() if (died := death(str(failure)))}
     if deaths:
@@ -97,10 +97,10 @@ def group_failure(error: Exception) -> WorkError:
 
 
 def lost(reason: str) -> bool:
-    """Whether a run failed because a node went away, which does not count as an attempt."""
+    """Returns whether a run failed because a node went away, which does not count as an attempt."""
     return reason.endswith(LOST)
 
 
 def changed(reason: str) -> bool:
-    """Whether a run failed because its code was edited, which a second attempt cannot correct."""
+    """Returns whether a run failed because its code was edited, which a second attempt cannot correct."""
     return reason.endswith(CHANGED)

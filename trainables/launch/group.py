@@ -103,7 +103,7 @@ def _trainer(job: Job, bridge: Any) -> TorchTrainer:
 
 
 def _member(job: Job, bridge: Any) -> None:
-    """One worker's part. Rank 0 reports for all workers, and all receive the answer: to go on or to end."""
+    """Trains as one of the workers. Rank 0 reports for all of them, and all receive the answer: to go on or to end."""
     imported_code()
     import torch
 

@@ -14,7 +14,7 @@ FRAMEWORKS = ("ray", "optuna", "mlflow")
 
 
 def host() -> dict[str, Any]:
-    """The CPU, its cores and its memory, and the versions of the frameworks that are installed. Cost: 5 ms.
+    """Returns the CPU, its cores and its memory, and the versions of the frameworks that are installed. Cost: 5 ms.
 
     Units: `host_memory_gib` of the whole machine; `host_cores` that this process may use.
     """
@@ -26,7 +26,7 @@ def host() -> dict[str, Any]:
 
 
 def cpu_model() -> str:
-    """The name of the CPU: Linux has it in a file; elsewhere what Python knows, which may be nothing."""
+    """Returns the name of the CPU: Linux has it in a file; elsewhere what Python knows, which may be nothing."""
     if CPU_INFO.exists():
         names = [line.partition(":")[2].strip() for line in CPU_INFO.read_text().splitlines() if "model name" in line]
         if names:
@@ -35,12 +35,12 @@ def cpu_model() -> str:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Returns how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
 
 
 def memory_gib() -> float:
-    """The memory of the machine; 0 if the system does not tell it."""
+    """Returns the memory of the machine; 0 if the system does not tell it."""
     if "SC_PHYS_PAGES" not in os.sysconf_names:
         return 0.0
     return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)

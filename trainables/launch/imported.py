@@ -53,7 +53,7 @@ class ImportedCode:
         _require_equal(planned.files, self._files)
 
     def code(self, planned: CodeDigest) -> CodeDigest:
-        """The code of a job as this process has imported it.
+        """Returns the code of a job as this process has imported it.
 
         The text of a user's own file travels inside the recipe, so it is always the text that was planned.
         """
@@ -69,12 +69,15 @@ class ImportedCode:
 
 @cache
 def imported_code() -> ImportedCode:
-    """The one record of this process, which lives as long as `sys.modules` does. A worker asks for it first of all."""
+    """Returns the one record of this process, which lives as long as `sys.modules` does.
+
+    A worker asks for it first of all.
+    """
     return ImportedCode()
 
 
 def _name(module: str) -> str:
-    """The file of a module of `trainables`, such as `trainables/spec.py`."""
+    """Returns the file of a module of `trainables`, such as `trainables/spec.py`."""
     path = Path(module.replace(".", "/"))
     return f"{path}.py" if (FOLDER.parent / f"{path}.py").is_file() else f"{path}/__init__.py"
 

@@ -42,13 +42,13 @@ class Job(Spec):
 
     @classmethod
     def received(cls, values: Mapping[str, Any]) -> Job:
-        """A job that came to this process, read where a relative path in a user's file means what it meant before."""
+        """Returns a job that came to this process. Relative paths in a user's file mean what they meant before."""
         enter(values["cwd"])
         return cls.read(values)
 
     @staticmethod
     def working_folder() -> str:
-        """The working folder of this process; empty if it was removed."""
+        """Returns the working folder of this process; empty if it was removed."""
         with suppress(OSError):
             return os.getcwd()
         return ""

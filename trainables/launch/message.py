@@ -18,7 +18,7 @@ BEGAN_AGAIN = "the checkpoint was damaged and is set aside (checkpoint.damaged):
 
 
 def message(run: Run, epoch: Measurement | Diverged, job: Job) -> dict[str, Any]:
-    """What a worker reports of an epoch; where the run ends, with the code that trained it and the environment.
+    """Returns what a worker reports of an epoch; where the run ends, with the code that trained it and the environment.
 
     Plain values only: Tune flattens deeper ones.
     """
@@ -34,19 +34,19 @@ def message(run: Run, epoch: Measurement | Diverged, job: Job) -> dict[str, Any]
 
 
 def is_last(epoch: Measurement | Diverged, job: Job) -> bool:
-    """Whether a run ends with this epoch."""
+    """Returns whether a run ends with this epoch."""
     return isinstance(epoch, Diverged) or epoch.epoch == job.run.recipe.optimizer.epochs
 
 
 def note(job: Job) -> str:
-    """What a user should know of how a job is trained; empty if all is as planned."""
+    """Returns what a user should know of how a job is trained; empty if all is as planned."""
     more_parts = MORE_PARTS.format(job.more_parts) if job.more_parts > 1 else ""
     again = BEGAN_AGAIN if (Path(job.folder) / "checkpoint.damaged").exists() else ""
     return "; ".join(filter(None, (again, more_parts)))
 
 
 def environment(job: Job) -> dict[str, Any]:
-    """Where and how a run trained, called while it trains: recorded, shown where it is mixed, no part of a key."""
+    """Returns where and how a run trained, while it trains: recorded, shown where it is mixed, no part of a key."""
     from trainables.training.checkpoint import recorded_sources
     from trainables.training.runtime import environment as environment_of
 
@@ -62,7 +62,7 @@ def environment(job: Job) -> dict[str, Any]:
 
 
 def compilation(job: Job) -> dict[str, Any]:
-    """Whether a job is compiled, and in how many graphs: for a compiled run's numbers differ in the last digits."""
+    """Returns whether a job is compiled, and in how many graphs: a compiled run's numbers differ in the last digits."""
     if not job.compile:
         return {"compile": False}
     from trainables.training.optional.compiled import graphs

@@ -74,7 +74,7 @@ def _try_step(recipe: Recipe, data: Path | None) -> list[str]:
 
 
 def _targets(recipe: Recipe) -> Tensor:
-    """A class, or two numbers, for each image."""
+    """Returns a class, or two numbers, for each image."""
     if recipe.data.metric == "r2":
         return torch.zeros(IMAGES, recipe.data.outputs, dtype=torch.float64)
     return torch.arange(IMAGES) % recipe.data.outputs

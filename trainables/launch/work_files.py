@@ -77,7 +77,7 @@ class Sender:
                 self._sent = state
 
     def _state(self) -> tuple[int, int] | None:
-        """What tells one checkpoint from the next; each is a file of its own, renamed into place."""
+        """Returns what tells one checkpoint from the next; each is a file of its own, renamed into place."""
         try:
             status = (self._folder / CHECKPOINT).stat()
         except FileNotFoundError:
@@ -111,12 +111,12 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
 
 
 def is_uri(folder: str) -> bool:
-    """Whether a folder is a URI, and no path on this node."""
+    """Returns whether a folder is a URI, and no path on this node."""
     return "://" in folder
 
 
 def _fetched(uri: str, local: Path) -> Path:
-    """A parent's weights on this node."""
+    """Returns a parent's weights on this node."""
     folder, _, name = uri.rpartition("/")
     if not RemoteFolder(folder, PATIENCE_S, LIMIT_S).get(name, local):
         raise StorageError(f"{uri} must hold the weights of a parent, got no such file")

@@ -75,7 +75,7 @@ def without_launcher() -> Iterator[None]:
 
 
 def member_of(job: Job, rank: int = 0, size: int = 1) -> DataParallel:
-    """One of a job's workers: this process, and what wraps its objective: torch.compile, and DDP around it."""
+    """Returns one of a job's workers: this process, and what wraps its objective: torch.compile, and DDP around it."""
     from trainables.training.distributed import DataParallel
 
     def wrap(module: nn.Module) -> nn.Module:

@@ -14,7 +14,7 @@ from trainables.recipe.findings import Findings
 
 
 def attention_distance(weights: Any, grid: Grid) -> Array:
-    """The mean over queries i of sum_j A_ij dist(i, j), with prefix tokens dropped and rows renormalized.
+    """Returns the mean over queries i of sum_j A_ij dist(i, j), with prefix tokens dropped and rows renormalized.
 
     A query that gives patches no weight at all is left out of the mean; a head in which none gives any is NaN.
     Shapes: weights (..., N, N), queries before keys, N with the grid's prefix tokens, to (...): one number a head.
@@ -38,7 +38,7 @@ def attention_distance(weights: Any, grid: Grid) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """The mean over images of each block's heads; `uniform` is what attention to all patches alike would have.
+    """Returns the mean over images of each block's heads; `uniform` is what attention to all patches alike would have.
 
     `last`: the mean over the last third of the blocks, one at least, so that models of any depth are compared.
     """

@@ -22,7 +22,7 @@ SIDE = 64
 
 
 def between_patches(weights: Any, grid: Grid) -> Array:
-    """The weights without prefix tokens, each row renormalized. Shapes: (..., N, N) to (..., P, P)."""
+    """Returns the weights without prefix tokens, each row renormalized. Shapes: (..., N, N) to (..., P, P)."""
     patches = float64(weights)[..., grid.prefix :, grid.prefix :]
     total = patches.sum(axis=-1, keepdims=True)
     result: Array = patches / np.where(total > 0, total, 1)
@@ -30,7 +30,7 @@ def between_patches(weights: Any, grid: Grid) -> Array:
 
 
 def heat(weights: Any, grid: Grid, registers: int = 0) -> Array:
-    """How much each patch is attended to: by the class tokens where there are some, else by all patches.
+    """Returns how much each patch is attended to: by the class tokens where there are some, else by all patches.
 
     `registers`: how many of the prefix tokens are no class tokens; they stand after those. The mean over heads, scaled
     so that all patches of an image add up to 1.
@@ -44,7 +44,7 @@ def heat(weights: Any, grid: Grid, registers: int = 0) -> Array:
 
 
 def area(maps: Any) -> Array:
-    """The share of the patches that a heat map covers: 1 if all have the same heat, 1 / P where one has all of it.
+    """Returns the share of the patches that a heat map covers: 1 if all have the same heat, 1 / P if one has it all.
 
     Shapes: (B, R, C) to (B,). Source: the exponential of the map's entropy, as a share of the number of patches.
     Differs: ours; the concat paper says only that an attention area is larger.
@@ -79,13 +79,16 @@ def probe(subject: Subject) -> Findings:
 
 
 def _summed(block: BlockAttention) -> Array:
-    """The sum over images of the means over heads. Shapes: to (P, P)."""
+    """Returns the sum over images of the means over heads. Shapes: to (P, P)."""
     result: Array = between_patches(block.weights, block.grid).mean(axis=1).sum(axis=0)
     return result
 
 
 def _small(images: Tensor) -> Any:
-    """Images of at most SIDE pixels a side, from 0 to 255, channels last. Shapes: to (B, rows, columns, channels)."""
+    """Returns images of at most SIDE pixels a side, from 0 to 255, channels last.
+
+    Shapes: to (B, rows, columns, channels).
+    """
     rows, columns = (min(side, SIDE) for side in images.shape[2:])
     pixels = adaptive_avg_pool2d(images, (rows, columns)).permute(0, 2, 3, 1)
     low, high = pixels.amin(), pixels.amax()

@@ -23,7 +23,7 @@ LEAST = 0.1
 
 
 def block_channels(model: Host, images: Tensor) -> Array:
-    """The tokens of the patches before the first block, with the codes that are added there, and after each block.
+    """Returns the tokens of the patches before the first block, with the codes added there, and after each block.
 
     Shapes: normalized images (B, channels, rows, columns), to (blocks + 1, B, P, D). Raises: ProbeError for another
     backbone, for codes that are not added to all channels, or for an encoding that changes the grid.
@@ -45,7 +45,7 @@ def block_channels(model: Host, images: Tensor) -> Array:
 
 
 def code_share(tokens: Any, codes: Any) -> Array:
-    """The share of each channel's variance that its code has, where a token is its content plus its code.
+    """Returns the share of each channel's variance that its code has, where a token is its content plus its code.
 
     The variance of the code over patches, by the sum of this and the variance of the content over images and patches.
     A channel in which nothing varies has 0. Shapes: tokens (B, P, D), codes (P, D), to (D,).
@@ -58,7 +58,7 @@ def code_share(tokens: Any, codes: Any) -> Array:
 
 
 def kept(states: Array, codes: Any) -> Array:
-    """How much each channel keeps of its code's shape: the correlation over patches of its mean over images with it.
+    """Returns how much each channel keeps of its code's shape: over patches, the correlation of its mean image with it.
 
     0 if one of both is the same everywhere. Shapes: states (blocks, B, P, D), codes (P, D), to (blocks, D).
     """

@@ -15,7 +15,10 @@ from trainables.spec import LocusError
 
 
 def probe_of(name: str) -> Callable[[Subject], Findings]:
-    """The probe of a name: the function `probe` of the file of that name. Raises: ProbeError for an unknown name."""
+    """Returns the probe of a name: the function `probe` of the file of that name.
+
+    Raises: ProbeError for an unknown name.
+    """
     if name not in LOOKS:
         raise ProbeError(f"the probe must be one of {', '.join(LOOKS)}, got {name!r}")
     probe: Callable[[Subject], Findings] = import_module(f"trainables.probes.{name}").probe
@@ -31,7 +34,7 @@ def probe_run(
     environment: Mapping[str, Any],
     unknown: str = "",
 ) -> Probed:
-    """What a probe finds in a run's model at its initial weights, and at the weights that were kept.
+    """Returns what a probe finds in a run's model at its initial weights, and at the weights that were kept.
 
     `parent`: the weights that the run started from, where it has a parent. `data`: the folder of all data.
     `environment`: of the run's answer. `unknown`: why today's code cannot make the initial weights again.

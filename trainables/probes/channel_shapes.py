@@ -56,7 +56,7 @@ class _Side:
 
 
 def channel_shapes(codes: Any, grid: Grid) -> ChannelShapes:
-    """The least-squares fit of the Gabor paper's waves (G), edges (E) and both (G+E) to the map of each channel.
+    """Fits the Gabor paper's waves (G), edges (E) and both (G+E) to the map of each channel, by least squares.
 
     All forms are a function of x plus one of y. On a full grid these are fitted apart, to the means of the columns and
     of the rows; the weights follow from width and wavelength by linear least squares.
@@ -101,7 +101,7 @@ _FITS: dict[Form, Callable[[Array], list[Array]]] = {"gabor": lambda at: [], "ed
 
 
 def _side(means: Array, form: Form) -> _Side:
-    """The fit of one side's means. Shapes: (L, D)."""
+    """Returns the fit of one side's means. Shapes: (L, D)."""
     length, channels = means.shape
     at = np.linspace(-1, 1, length) if length > 1 else np.zeros(1)
     fixed = [np.ones(length), *(_FITS[form](at) if length > 1 else [])]
@@ -115,7 +115,7 @@ def _side(means: Array, form: Form) -> _Side:
 
 
 def _shortest(at: Array) -> float:
-    """A little over two patches: a shorter wave has the same values at every patch as a longer one.
+    """Returns a little over two patches: a shorter wave has the same values at every patch as a longer one.
 
     At two patches exactly, one of the two weights could be any number.
     """
@@ -123,7 +123,7 @@ def _shortest(at: Array) -> float:
 
 
 def _design(at: Array, fixed: list[Array], sigma: float, wavelength: float) -> Array:
-    """The columns that a wave of this width and wavelength has a linear weight for. Shapes: (L, 2 + fixed)."""
+    """Returns the columns that a wave of this width and wavelength has a linear weight for. Shapes: (L, 2 + fixed)."""
     envelope, angle = np.exp(-(at**2) / (2 * sigma**2)), 2 * np.pi * at / wavelength
     return np.stack([envelope * np.cos(angle), -envelope * np.sin(angle), *fixed], axis=1)
 
@@ -134,7 +134,7 @@ def _fitted(design: Array, values: Array) -> Array:
 
 
 def _starts(at: Array, fixed: list[Array], means: Array) -> Array:
-    """The best width and wavelength of each channel among those tried. Shapes: (D, 2)."""
+    """Returns the best width and wavelength of each channel among those tried. Shapes: (D, 2)."""
     wavelengths = np.geomspace(1.001 * _shortest(at), 8, STEPS[1])
     tried = [(s, w) for s in np.geomspace(0.1, 4, STEPS[0]) for w in wavelengths]
     errors = np.stack([((means - _fitted(_design(at, fixed, *pair), means)) ** 2).sum(axis=0) for pair in tried])
@@ -143,7 +143,7 @@ def _starts(at: Array, fixed: list[Array], means: Array) -> Array:
 
 
 def _refined(at: Array, fixed: list[Array], means: Array, start: Array) -> tuple[float, float, Array]:
-    """The squared error and size of the best fit near a start, and its width, wavelength, phase and weight."""
+    """Returns the squared error and size of the best fit near a start, and its width, wavelength, phase and weight."""
     scale = float(np.abs(means).max())
     if scale == 0:
         return 0.0, 0.0, np.array([*start, 0.0, 0.0])
@@ -166,7 +166,7 @@ def _refined(at: Array, fixed: list[Array], means: Array, start: Array) -> tuple
 
 
 def probe(subject: Subject) -> Findings:
-    """The share of channels of each shape, and by form the mean share of variance that is left unexplained."""
+    """Returns the share of channels of each shape, and by form the mean share of variance that is left unexplained."""
     if subject.codes is None:
         return no_code(subject)
     shapes = channel_shapes(subject.codes, subject.grid)

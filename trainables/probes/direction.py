@@ -21,7 +21,7 @@ AXES = {"left": 0, "above": 1}
 
 
 def direction(codes: Any, grid: Grid, target: Target = "left", folds: FoldKind = "positions", seed: int = 0) -> float:
-    """The mean accuracy over folds of a logistic regression: is position i left of (above) position j, from p_i - p_j?
+    """Returns a logistic regression's mean accuracy over folds: is position i left of (above) j, from p_i - p_j?
 
     Pairs in one column (row) are left out. Features are standardized by the training pairs, because the regression's
     penalty (C = 1) would otherwise depend on the scale of a code. Chance is 0.5.

@@ -19,7 +19,7 @@ SMALLEST = 1e-6
 
 
 def distance(codes: Any, grid: Grid, folds: FoldKind = "positions", seed: int = 0) -> float:
-    """The mean R^2 over folds of a linear regression of the offset (dx, dy) of positions i and j from p_i - p_j.
+    """Returns the mean R^2 over folds of a linear regression of the offset (dx, dy) of i and j from p_i - p_j.
 
     R^2 is that of the test pairs, the mean of both coordinates; a coordinate that does not vary in a fold is left out.
     Features are standardized. A code with more channels than positions fits the training pairs exactly; of all such

@@ -20,7 +20,7 @@ DRAWS = 4
 
 
 def probe(subject: Subject) -> Findings:
-    """The score on each further draw, in their order, as the run's own test score is computed.
+    """Returns the score on each further draw, in their order, as the run's own test score is computed.
 
     Raises: ProbeError for images that no generator makes.
     Cost: so many passes over the test images; 3 s for 4,000 of 24 x 24 pixels and three blocks, on one thread.

@@ -45,7 +45,7 @@ class ImageClasses:
 
 
 def image_classes(with_position: Any, without_position: Any, targets: Any) -> ImageClasses:
-    """The class of each image, from the predictions of two models and the true classes.
+    """Returns the class of each image, from the predictions of two models and the true classes.
 
     Shapes: predictions (images,) as classes, or (images, outputs) of which the largest counts; targets (images,).
     Raises: ProbeError if they differ in their number of images.
@@ -66,7 +66,7 @@ def _classes(outputs: Any) -> NDArray[Any]:
 
 
 def probe(subject: Subject) -> Findings:
-    """The share of the test images in each class, by the model with its encoding and by its frozen backbone alone.
+    """Returns the share of test images in each class, by the model with its encoding and by its frozen backbone alone.
 
     `changed`: the share of those that position makes right or wrong. `classes`: the number of each image's class, in
     the order of `ImageClasses`; `images`: which test images they are of.
@@ -92,7 +92,7 @@ def probe(subject: Subject) -> Findings:
 
 
 def without_encoding(subject: Subject) -> Host:
-    """The same model with no encoding. Raises: ProbeError if position takes channels of the backbone."""
+    """Returns the same model with no encoding. Raises: ProbeError if position takes channels of the backbone."""
     bare = subject.recipe.put({"encoding.kind": "none", "trainable": "all", "init": Fresh()})
     model = build_model(bare).double().eval()
     mine = model.state_dict()
@@ -107,7 +107,7 @@ def without_encoding(subject: Subject) -> Host:
 
 @torch.no_grad()
 def _answers(subject: Subject, model: Host, test: Images, numbers: Tensor) -> Tensor:
-    """The outputs for some test images. Shapes: to (images, outputs)."""
+    """Returns the outputs for some test images. Shapes: to (images, outputs)."""
     normalize = normalizer(subject.recipe, torch.device("cpu"), torch.float64)
     batches = test.batches(torch.split(numbers, BATCH), torch.float64)
     return torch.cat([model(normalize(pixels)) for pixels, _ in batches])

@@ -32,7 +32,7 @@ class BlockTerms(NamedTuple):
 
 
 def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[BlockTerms]:
-    """The terms of the scaled logits, which add up to them; for normalized images as the model sees them.
+    """Returns the terms of the scaled logits, which add up to them; for normalized images as the model sees them.
 
     Codes that are added to the tokens, or stand beside them, are split in the first block alone: later blocks mix them
     with the content. With `carried` they are split in every block as if they were still there unchanged, which is how
@@ -65,7 +65,7 @@ def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[Bloc
 
 
 def _splits(part: PositionEncoding) -> bool:
-    """Whether a part is a code that is only added or concatenated, so that queries and keys are linear in it."""
+    """Returns whether a part is a code that is only added or concatenated: queries and keys are linear in it."""
     methods = {(cls.tokens, cls.heads) for cls in (Code, OwnCodes)}
     return isinstance(part, Code | OwnCodes) and (type(part).tokens, type(part).heads) in methods
 
@@ -76,7 +76,7 @@ def _changed(block: BlockRecord) -> bool:
 
 
 def _terms(model: PositionedViT, block: BlockRecord, number: int, position: Tensor | None) -> Tensor:
-    """The terms of a block. Queries and keys are affine in what the encoding sees, so position is what is left.
+    """Returns the terms of a block. Queries and keys are affine in what the encoding sees, so position is what is left.
 
     `position`: the codes in the tokens, None if there are none.
     """
@@ -93,7 +93,7 @@ def _terms(model: PositionedViT, block: BlockRecord, number: int, position: Tens
 def _projected_positions(
     model: PositionedViT, block: BlockRecord, number: int, position: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The part of queries and keys, before the encoding changes them, that comes from codes in the tokens."""
+    """Returns the part of queries and keys, before the encoding changes them, that comes from codes in the tokens."""
     layer, attention = model.blocks[number].norm1, model.blocks[number].attn
     if not isinstance(attention.q_norm, nn.Identity):
         raise ProbeError("codes of the tokens are split in logits where queries and keys are not normalized (qk_norm)")
@@ -108,13 +108,13 @@ def _projected_positions(
 
 
 def _position(block: BlockRecord) -> Tensor:
-    """What the codes are in the tokens of their first block: all that the content, with zeros beside it, is not."""
+    """Returns what the codes are in the tokens of their first block: all that the content, beside zeros, is not."""
     missing = block.tokens.x.shape[2] - block.content.x.shape[2]
     return block.tokens.x - pad(block.content.x, (0, missing))
 
 
 def _spread(terms: list[BlockTerms], images: int) -> Array:
-    """The deviation over the keys of each term, and of the three with position together, in logits.
+    """Returns the deviation over the keys of each term, and of the three with position together, in logits.
 
     Means over queries and images, as a sum of parts of them. Shapes: to (blocks, 5, H).
     """
@@ -123,7 +123,7 @@ def _spread(terms: list[BlockTerms], images: int) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """How much each term moves the logits: its deviation over the keys, as a share of the sum of all four.
+    """Returns how much each term moves the logits: its deviation over the keys, as a share of the sum of all four.
 
     A number that is the same for all keys of a query changes no attention weight, so it is left out.
     `position`: the deviation of the three terms with position together, in logits. `last_by_first`: that of the last

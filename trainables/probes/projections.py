@@ -21,7 +21,7 @@ PARTS = ("p", "q", "k", "v")
 
 @torch.no_grad()
 def projections(model: Host, codes: Any) -> dict[str, Array]:
-    """A code that is added to the tokens, and its share of the first block's queries, keys and values, by PARTS.
+    """Returns a code that is added to the tokens, and its share of the first block's queries, keys, values, by PARTS.
 
     Shapes: codes (P, D), without prefix tokens; to (P, D) each, heads one after the other. Raises: ProbeError for
     another backbone, or a code that is not added to all channels.
@@ -38,7 +38,7 @@ def projections(model: Host, codes: Any) -> dict[str, Array]:
 
 
 def edge_share(codes: Any, grid: Grid) -> Array:
-    """The share of each channel's variance over the patches that markers of the four edges explain.
+    """Returns the share of each channel's variance over the patches that markers of the four edges explain.
 
     A channel that is the same everywhere has 0. Shapes: codes (P, D), without prefix tokens, to (D,).
     Source: Gabor paper eq. 8 (the markers). Differs: the paper shows pictures, and gives no share.
@@ -55,7 +55,10 @@ def edge_share(codes: Any, grid: Grid) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """The mean share of edges, by part; `v_above_qk` is v minus the mean of q and k. `maps`: of all channels."""
+    """Returns the mean share of edges, by part; `v_above_qk` is v minus the mean of q and k.
+
+    `maps`: of all channels.
+    """
     if subject.codes is None:
         return no_code(subject)
     try:

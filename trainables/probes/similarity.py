@@ -13,7 +13,7 @@ from trainables.recipe.findings import Findings
 
 
 def similarity(codes: Any, grid: Grid) -> Array:
-    """The cosine similarity of position t with the position in row r and column c. Shapes: (P, D) to (P, R, C).
+    """Returns the cosine similarity of position t with the position in row r and column c. Shapes: (P, D) to (P, R, C).
 
     A code of zeros has the similarity 0 with every code.
     Source: thesis fig. 5; Gabor paper fig. 1. Differs: nothing.
@@ -25,7 +25,7 @@ def similarity(codes: Any, grid: Grid) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """The maps; `neighbors` is the mean over pairs at distance 1, `others` that over pairs further apart."""
+    """Returns the maps; `neighbors` is the mean over pairs at distance 1, `others` that over pairs further apart."""
     if subject.codes is None:
         return no_code(subject)
     maps, grid = similarity(subject.codes, subject.grid), subject.grid

@@ -41,7 +41,10 @@ FOLDER = Path(__file__).parents[1]
 
 
 def computes(file: str) -> bool:
-    """Whether a file may compute a number of a run; a package's list never does. `file`: relative to `trainables/`."""
+    """Returns whether a file may compute a number of a run; a package's list never does.
+
+    `file`: relative to `trainables/`.
+    """
     return not file.endswith("__init__.py") and any(fnmatch(file, pattern) for pattern in COMPUTING)
 
 
@@ -56,7 +59,7 @@ class CodeDigest(Spec):
         return digest(self.files, 12)
 
     def changed(self, other: CodeDigest) -> list[str]:
-        """The files in which two codes differ."""
+        """Returns the files in which two codes differ."""
         return sorted(name for name in {*self.files, *other.files} if self.files.get(name) != other.files.get(name))
 
 
@@ -77,7 +80,10 @@ class CodeDigests:
         return frozenset(glob("**/*.py", root_dir=self._folder, recursive=True))
 
     def __call__(self, recipe: Recipe) -> CodeDigest:
-        """The code that would compute a recipe's numbers, its parents' included. Seeds of one recipe ask once."""
+        """Returns the code that would compute a recipe's numbers, its parents' included.
+
+        Seeds of one recipe ask once.
+        """
         known = self._known.get(id(recipe))
         if known is None:
             known = self._known[id(recipe)] = (recipe, self._of(recipe))  # the recipe is kept, and so is its id
@@ -91,17 +97,17 @@ class CodeDigests:
         return self._code(self._begins(recipe), tuple((name, _one(digests)) for name, digests in sorted(own.items())))
 
     def _code_of(self, begins: frozenset[str], own: tuple[tuple[str, str], ...]) -> CodeDigest:
-        """The code of all recipes that begin in the same files, and have the same files of their own."""
+        """Returns the code of all recipes that begin in the same files, and have the same files of their own."""
         return CodeDigest(
             files={f"trainables/{name}": self._module(name).fingerprint for name in self._reached(begins)} | dict(own)
         )
 
     def files(self, recipe: Recipe) -> list[str]:
-        """The files of `trainables/` that compute a recipe's numbers, relative to `trainables/`."""
+        """Returns the files of `trainables/` that compute a recipe's numbers, relative to `trainables/`."""
         return self._reached(self._begins(recipe))
 
     def _begins(self, recipe: Recipe) -> frozenset[str]:
-        """The files where the computation of a recipe's numbers begins, its parents' included."""
+        """Returns the files where the computation of a recipe's numbers begins, its parents' included."""
         files: set[str] = set()
         for node in _with_parents(recipe):
             files |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
@@ -112,12 +118,12 @@ class CodeDigests:
         return self._closure(roots, computes)
 
     def of_probe(self, name: str) -> CodeDigest:
-        """The files of `probes/` that compute a probe: that of its name, and those that it imports."""
+        """Returns the files of `probes/` that compute a probe: that of its name, and those that it imports."""
         files = self._closure({f"probes/{name}.py"}, lambda file: file.startswith("probes/"))
         return CodeDigest(files={f"trainables/{file}": self._module(file).fingerprint for file in files})
 
     def _closure(self, roots: Iterable[str], counts: Callable[[str], bool]) -> list[str]:
-        """Those of some files that count, with all that they import that count."""
+        """Returns those of some files that count, with all that they import that count."""
         reached: set[str] = set()
         todo = {*filter(counts, roots)}
         while todo:
@@ -130,7 +136,7 @@ class CodeDigests:
         return _parsed(path.read_text(), str(path))
 
     def _imports_of(self, name: str) -> frozenset[str]:
-        """The files of `trainables/` that a file imports when it is imported itself.
+        """Returns the files of `trainables/` that a file imports when it is imported itself.
 
         A name that a package's list imports (`from trainables.encodings import PEG`) is looked up where it is defined.
         """
@@ -141,7 +147,10 @@ class CodeDigests:
         return frozenset(files)
 
     def _own(self, file: str, source: str) -> Iterator[str]:
-        """The files of `trainables/` that a user's own file uses; the torch half of a spec's file counts with it."""
+        """Yields the files of `trainables/` that a user's own file uses.
+
+        The torch half of a spec's file counts with it.
+        """
         for module, name in used_imports(without_study(source, file)):
             if module.partition(".")[0] == "trainables":
                 defined = self._file(module, name)
@@ -149,7 +158,9 @@ class CodeDigests:
                 yield from (path for path in (defined, half) if path in self._there)
 
     def _file(self, module: str, name: str) -> str:
-        """The file in which a name that is imported from a module is defined; a package's own list for its own names.
+        """Returns the file in which a name that is imported from a module is defined.
+
+        A package's own list for its own names.
 
         Where a package's `__init__.py` only imports the name, the import is followed.
         """
@@ -178,7 +189,7 @@ class _Module:
 
 @lru_cache(maxsize=512)
 def _parsed(text: str, path: str) -> _Module:
-    """A file by its text. It is kept: a process asks for its codes many times, and files change seldom."""
+    """Returns a file by its text. It is kept: a process asks for its codes many times, and files change seldom."""
     tree = without_study(text, path)
     lines = (node for node in tree.body if isinstance(node, ast.ImportFrom))
     imports = tuple((line.module or "", tuple(alias.name for alias in line.names)) for line in lines)
@@ -186,7 +197,7 @@ def _parsed(text: str, path: str) -> _Module:
 
 
 def _roots(recipe: Recipe) -> Iterator[str]:
-    """The files where the computation of a recipe's numbers begins, its parents left out."""
+    """Yields the files where the computation of a recipe's numbers begins, its parents left out."""
     yield from LOOP
     for spec in (recipe.model, recipe.data, *parts_of(recipe.encoding)):
         if not isinstance(spec, OwnEncoding):
@@ -214,7 +225,7 @@ def _roots(recipe: Recipe) -> Iterator[str]:
 
 
 def _pair(spec: type[Spec]) -> Iterator[str]:
-    """A spec's file, and the torch half beside it where there is one."""
+    """Yields a spec's file, and the torch half beside it where there is one."""
     path = spec.__module__.partition(".")[2].replace(".", "/")
     for name in (f"{path}.py", f"{path}_torch.py"):
         if (FOLDER / name).is_file():
@@ -222,7 +233,7 @@ def _pair(spec: type[Spec]) -> Iterator[str]:
 
 
 def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
-    """A recipe, and all from which it learns: its parent, its teacher, theirs."""
+    """Yields a recipe, and all from which it learns: its parent, its teacher, theirs."""
     yield recipe
     for other in (recipe.parent, recipe.teacher_recipe):
         if other is not None:
@@ -230,11 +241,14 @@ def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
 
 
 def _sources(recipe: Recipe) -> list[tuple[str, str]]:
-    """The user's own files that a recipe holds: their names and texts."""
+    """Returns the user's own files that a recipe holds: their names and texts."""
     own = (spec for spec in (recipe.data, *parts_of(recipe.encoding)) if isinstance(spec, OwnSpec))
     return [(part.kind.partition(":")[0], part.source) for part in own]
 
 
 def _one(digests: list[str]) -> str:
-    """One digest for a file; if a recipe and its parents hold several versions of it, of all of them in order."""
+    """Returns one digest for a file.
+
+    If a recipe and its parents hold several versions of it, of all of them in order.
+    """
     return digests[0] if len({*digests}) == 1 else digest(digests)

@@ -33,7 +33,7 @@ class Cost:
 
 
 def estimate_cost(recipe: Recipe) -> Cost:
-    """The cost of a recipe's run. A user's own encoding that does not count its parameters counts as zero.
+    """Returns the cost of a recipe's run. A user's own encoding that does not count its parameters counts as zero.
 
     Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments; five times with a
     moving average), and the activations of one batch, or of the part of it that is computed together: those that
@@ -60,24 +60,24 @@ def estimate_cost(recipe: Recipe) -> Cost:
 
 
 def _evaluation_bytes(recipe: Recipe, side: int | None) -> int:
-    """The activations of an evaluation at a size of images."""
+    """Returns the bytes of the activations of an evaluation at a size of images."""
     counts = recipe.data.image_counts
     largest = max(counts.validation if side is None else 0, counts.test)
     return min(eval_batch(recipe, side), largest) * eval_bytes(recipe, side)
 
 
 def position_parameters(recipe: Recipe) -> int:
-    """The parameters of the encoding, in all stages of the backbone."""
+    """Counts the parameters of the encoding, in all stages of the backbone."""
     return sum(recipe.encoding.parameters(shape) for shape in recipe.shapes)
 
 
 def backbone_parameters(recipe: Recipe) -> int:
-    """The parameters of the backbone without its encoding, and without the channels reserved for position."""
+    """Counts the parameters of the backbone without its encoding, and without the channels reserved for position."""
     return recipe.model.parameters(recipe.data.size, recipe.data.outputs, _takes(recipe))
 
 
 def head_parameters(recipe: Recipe) -> int:
-    """The parameters of the backbone's heads: all that it has because of its outputs."""
+    """Counts the parameters of the backbone's heads: all that it has because of its outputs."""
     return backbone_parameters(recipe) - recipe.model.parameters(recipe.data.size, 0, _takes(recipe))
 
 
@@ -94,7 +94,7 @@ SAFE = 2
 
 
 def most_forward_flops(recipe: Recipe, side: int | None = None) -> float:
-    """A bound of the floating-point operations of a forward pass of one image, by arithmetic; far above them.
+    """Returns a bound of the floating-point operations of a forward pass of one image, by arithmetic; far above them.
 
     Each parameter multiplies once at each pixel at most, and attention multiplies pairs of tokens. Nothing is known of
     an encoding of the user's own: without end. `side`: of another size than the recipe's own. Units: pixels.
@@ -110,7 +110,7 @@ def most_forward_flops(recipe: Recipe, side: int | None = None) -> float:
 
 
 def training_operations(recipe: Recipe, forward: Callable[[Recipe, int | None], float]) -> float:
-    """The floating-point operations of a run: its training, its validations, and its tests at all sizes of images.
+    """Counts the floating-point operations of a run: its training, validations, and tests at all sizes of images.
 
     `forward`: those of a forward pass of one image, at the recipe's own size (None) or another. It is an upper bound
     where parts of a model are frozen; the forward passes of a teacher are not counted.

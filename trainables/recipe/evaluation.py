@@ -11,12 +11,12 @@ EVAL_BYTES = 2**30
 
 
 def eval_batch(recipe: Recipe, side: int | None = None) -> int:
-    """How many images of a side (None: the recipe's own) are evaluated together: 1 to 256. Units: pixels."""
+    """Returns how many images of a side (None: the recipe's own) are evaluated together: 1 to 256. Units: pixels."""
     return max(1, min(EVAL_BATCH, EVAL_BYTES // eval_bytes(recipe, side)))
 
 
 def eval_bytes(recipe: Recipe, side: int | None = None) -> int:
-    """The bytes of one image's activations in an evaluation: half of what a block keeps for its gradient.
+    """Returns the bytes of one image's activations in an evaluation: half of what a block keeps for its gradient.
 
     Measured for contextual iRPE at 64 and 80 pixels; one block after another needs memory. No block needs less than its
     tokens, queries, keys and values.
@@ -30,5 +30,5 @@ def eval_bytes(recipe: Recipe, side: int | None = None) -> int:
 
 
 def number_bytes(recipe: Recipe) -> int:
-    """The bytes of one number of a model."""
+    """Returns the bytes of one number of a model."""
     return 8 if recipe.optimizer.precision == "float64" else 4

@@ -56,5 +56,5 @@ class Probed:
     after: Findings
 
     def at(self, when: When) -> Findings:
-        """The findings before or after training."""
+        """Returns the findings before or after training."""
         return self.before if when == "before" else self.after

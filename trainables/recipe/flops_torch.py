@@ -18,7 +18,7 @@ A key includes the source of one's own encoding. So the count is made again when
 
 
 def training_flops(recipe: Recipe) -> int:
-    """The floating-point operations of a run, as `training_operations` has it.
+    """Counts the floating-point operations of a run, as `training_operations` has it.
 
     Counted are matrix products, convolutions and attention; a multiplication and an addition are two operations.
     """
@@ -26,7 +26,9 @@ def training_flops(recipe: Recipe) -> int:
 
 
 def forward_flops(recipe: Recipe, side: int | None = None) -> int:
-    """The floating-point operations of a forward pass of one image. `side`: of another size than the recipe's own.
+    """Counts the floating-point operations of a forward pass of one image.
+
+    `side`: of another size than the recipe's own.
 
     Units: pixels.
     """

@@ -32,7 +32,7 @@ def known_by_content(value: Any) -> Any:
 
 
 def weight_files(path: Path) -> list[Path]:
-    """All files that a file of weights stands for: itself, and after an index those that it names, beside it.
+    """Returns all files that a file of weights stands for: itself, and after an index those that it names, beside it.
 
     Raises: LocusError if an index cannot be read, or a file that it names is not there.
     """
@@ -49,7 +49,7 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file of weights; of an index: of it and its files, one after another.
+    """Returns the SHA-256 of a file of weights; of an index: of it and its files, one after another.
 
     Raises: as `weight_files`.
     """

@@ -26,14 +26,16 @@ class FieldWords:
 
 
 def nodes() -> dict[str, dict[str, type[Spec]]]:
-    """The kinds of every node of a recipe: `nodes()["encoding"]["peg"]` is the class `PEG`."""
+    """Returns the kinds of every node of a recipe: `nodes()["encoding"]["peg"]` is the class `PEG`."""
     outer = {name: _kinds(info) for name, info in Recipe.model_fields.items()}
     inner = {f"{node}.{name}": _kinds(info) for node, name, info in _inner(outer)}
     return {name: kinds for name, kinds in (outer | inner).items() if kinds}
 
 
 def kind(path: str) -> type[Spec]:
-    """The class of a kind, such as `encoding.peg`; of a node of one kind its name is enough, such as `optimizer`.
+    """Returns the class of a kind, such as `encoding.peg`.
+
+    Of a node of one kind its name is enough, such as `optimizer`.
 
     Raises: SpecError for a path that names none, with those that are near.
     """
@@ -54,12 +56,12 @@ def kind(path: str) -> type[Spec]:
 
 
 def fields(cls: type[Spec]) -> list[FieldWords]:
-    """The fields of a kind, without the kind itself."""
+    """Returns the fields of a kind, without the kind itself."""
     return [_words(name, info) for name, info in cls.model_fields.items() if name not in ("kind", "source")]
 
 
 def documentation(cls: type[Spec]) -> str:
-    """What a kind is, with its units and its source: its docstring."""
+    """Returns what a kind is, with its units and its source: its docstring."""
     return inspect.cleandoc(cls.__doc__ or "")
 
 
@@ -73,14 +75,14 @@ def _words(name: str, info: FieldInfo) -> FieldWords:
 
 
 def _kinds(info: FieldInfo) -> dict[str, type[Spec]]:
-    """The specs that a field may hold, by their kind."""
+    """Returns the specs that a field may hold, by their kind."""
     specs = [spec for spec in _parts(info.annotation) if inspect.isclass(spec) and issubclass(spec, Spec)]
     own = {spec.model_fields["kind"].default: spec for spec in specs if "kind" in spec.model_fields}
     return {name: spec for name, spec in own.items() if isinstance(name, str)}  # a user's own kinds have no default
 
 
 def _inner(outer: dict[str, dict[str, type[Spec]]]) -> Iterator[tuple[str, str, FieldInfo]]:
-    """The fields of kinds that have kinds themselves, each node and name once."""
+    """Yields the fields of kinds that have kinds themselves, each node and name once."""
     seen: set[tuple[str, str]] = set()
     for node, kinds in outer.items():
         for cls in kinds.values():
@@ -91,7 +93,7 @@ def _inner(outer: dict[str, dict[str, type[Spec]]]) -> Iterator[tuple[str, str, 
 
 
 def _parts(annotation: Any) -> list[Any]:
-    """The types of which an annotation is made."""
+    """Returns the types of which an annotation is made."""
     if get_origin(annotation) is Annotated:
         return _parts(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

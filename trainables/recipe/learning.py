@@ -22,6 +22,6 @@ def check_learning(optimizer: OptimizerSpec, model: ModelSpec, encoding: Encodin
 
 
 def normalizes_batches(model: ModelSpec, encoding: EncodingSpec, trainable: str) -> bool:
-    """Whether a batch norm learns: VOLO's stem has one, and so have stacks of PEGs."""
+    """Returns whether a batch norm learns: VOLO's stem has one, and so have stacks of PEGs."""
     stacks = (part for part in parts_of(encoding) if isinstance(part, PEG) and part.form.endswith("stack"))
     return (isinstance(model, VOLO) and trainable == "all") or any(not part.frozen for part in stacks)

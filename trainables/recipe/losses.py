@@ -130,7 +130,7 @@ class DRLoc(Spec):
     offsets: Literal["unit", "patches"] = Field(default="unit", description="unit (of the grid's sides) or patches")
 
     def parameters(self, dim: int) -> int:
-        """The parameters of the MLP for tokens of a width."""
+        """Counts the parameters of the MLP for tokens of a width."""
         return linear(2 * dim, self.hidden) + linear(self.hidden, self.hidden) + linear(self.hidden, 2)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def build_model(recipe: Recipe, size: Size | None = None) -> Host:
-    """The model of a recipe; `trainables.training.init.init_weights(model, seed)` sets its initial weights.
+    """Returns the model of a recipe; `trainables.training.init.init_weights(model, seed)` sets its initial weights.
 
     `size`: for images of another size than the recipe's own.
     """

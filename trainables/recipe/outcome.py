@@ -30,12 +30,12 @@ class Measurement(Spec):
 
 
 def at_image_size(metric: str, side: int) -> str:
-    """A metric's name at another side of images. Units: pixels. (MLflow takes no `@` in a name.)"""
+    """Returns a metric's name at another side of images. Units: pixels. (MLflow takes no `@` in a name.)"""
     return f"{metric}_at_{side}"
 
 
 def of_ema(metric: str) -> str:
-    """A metric's name for the moving average of the weights."""
+    """Returns a metric's name for the moving average of the weights."""
     return f"{metric}_ema"
 
 

@@ -184,7 +184,7 @@ class Recipe(Spec):
         return self.model.shapes(self.data.size)
 
     def size_at(self, side: int) -> Size:
-        """The size of a square image of another side. Raises: SpecError if model or encoding cannot have it."""
+        """Returns the size of a square image of another side. Raises: SpecError if model or encoding cannot have it."""
         size = (self.data.size[0], side, side)
         try:
             self.model.check(size)
@@ -219,7 +219,7 @@ class Recipe(Spec):
         return self._other("teacher", {**plain, **self.teacher.values})
 
     def _other(self, use: Use, values: dict[str, Any]) -> Recipe:
-        """Another recipe that this one needs. Raises: SpecError that names the use."""
+        """Returns another recipe that this one needs. Raises: SpecError that names the use."""
         try:
             return self.put(values)
         except SpecError as error:
@@ -278,7 +278,7 @@ class Recipe(Spec):
 
 
 def _carried(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values to be put on a recipe, with the text of its file beside each object of a class of the user's own."""
+    """Returns values to be put on a recipe, with the text of its file beside each object of a user's own class."""
     return {**values, **carry({path: value for path, value in values.items() if isinstance(value, Spec)})}
 
 
@@ -311,5 +311,5 @@ class Run(Spec):
         return {use: Run(recipe=recipe, seed=self.seed) for use, recipe in self.recipe.parents.items()}
 
     def needs(self) -> tuple[Run, ...]:
-        """The runs whose weights this one needs."""
+        """Returns the runs whose weights this one needs."""
         return tuple(self.parents.values())

@@ -22,7 +22,7 @@ class AttachedViT(PositionedViT):
     """A ViT of timm with an encoding, in place of its own positions. `attach` makes one."""
 
     def no_weight_decay(self) -> set[str]:
-        """Names of the parameters that timm's optimizers exempt from weight decay: timm's, and the encoding's."""
+        """Names the parameters that timm's optimizers exempt from weight decay: timm's, and the encoding's."""
         names: set[str] = timm_vit.VisionTransformer.no_weight_decay(self)
         return (names - {"pos_embed"}) | no_decay(self)
 
@@ -78,7 +78,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
 
 
 def _unlike(model: Any) -> Iterator[tuple[str, str]]:
-    """What must be so for blocks with an encoding to compute what timm's do, and what is there instead."""
+    """Yields what must be so for blocks with an encoding to compute what timm's do, and what is there instead."""
     parts = [(block, timm_vit.Block) for block in model.blocks]
     parts += [(block.attn, timm_vit.Attention) for block in model.blocks if hasattr(block, "attn")]
     if odd := sorted({type(part).__name__ for part, known in parts if type(part) is not known}):

@@ -31,7 +31,7 @@ class DamagedError(LocusError):
 
 
 def packed(value: Any) -> bytes:
-    """Tensors and plain values as the content of a file."""
+    """Returns tensors and plain values as the content of a file."""
     content = io.BytesIO()
     torch.save(value, content)
     return content.getvalue()
@@ -58,7 +58,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def read(path: Path, device: torch.device | str = "cpu") -> Any:
-    """What `write` wrote, its tensors on a device. Raises: DamagedError if bytes are missing or have changed."""
+    """Returns what `write` wrote, its tensors on a device.
+
+    Raises: DamagedError if bytes are missing or have changed.
+    """
     content = io.BytesIO(path.read_bytes())
     try:
         with zipfile.ZipFile(content) as archive:
@@ -80,7 +83,7 @@ def record_sources(folder: Path, sources: Mapping[str, Any]) -> None:
 
 
 def recorded_sources(folder: Path) -> dict[str, Any]:
-    """What `record_sources` wrote; nothing if it wrote nothing."""
+    """Returns what `record_sources` wrote; nothing if it wrote nothing."""
     path = folder / SOURCES
     sources: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return sources

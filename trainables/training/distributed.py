@@ -35,7 +35,7 @@ class DataParallel:
     more_parts: int = 1
 
     def share(self, of_all: Tensor) -> Tensor:
-        """The rows of this worker in a batch of all workers; the first row where none is left for it.
+        """Returns the rows of this worker in a batch of all workers; the first row where none is left for it.
 
         The first and the last row, the second and the last but one, and so on are of one worker, because augmentation
         mixes such pairs of images.
@@ -47,17 +47,17 @@ class DataParallel:
         return of_all[self._places(len(of_all), of_all.device)]
 
     def _places(self, count: int, device: torch.device) -> Tensor:
-        """The places of this worker's rows, in order. They are made on the device, so no copy waits for it."""
+        """Returns the places of this worker's rows, in order. They are made on the device, so no copy waits for it."""
         first = torch.arange(self.rank, (count + 1) // 2, self.world_size, device=device)
         mirrored = torch.arange(self.rank, max(count // 2, self.rank), self.world_size, device=device)
         return torch.cat([first, count - 1 - mirrored.flip(0)])
 
     def idle(self, count: int) -> bool:
-        """Whether no row of a batch of so many is this worker's; it happens at the end of an epoch."""
+        """Returns whether no row of a batch of so many is this worker's; it happens at the end of an epoch."""
         return self.rank >= (count + 1) // 2
 
     def parts(self, module: Any, images: int, count: int) -> Iterator[slice]:
-        """The parts in which this worker computes its images, at most `count * more_parts`, as equal as can be.
+        """Yields the parts in which this worker computes its images, at most `count * more_parts`, as equal as can be.
 
         Gradients of a wrapped module are exchanged with the last part alone, for its forward and its backward.
         """
@@ -74,7 +74,10 @@ class DataParallel:
                 torch.distributed.broadcast(value, 0)
 
     def rank_0(self, condition: Callable[[], bool], step: int, device: torch.device) -> bool:
-        """Whether a condition holds on rank 0, known to all workers; several of them ask every 50 steps only."""
+        """Returns whether a condition holds on rank 0, known to all workers.
+
+        Several of them ask every 50 steps only.
+        """
         if self.world_size == 1:
             return condition()
         if step % AGREE_STEPS:
@@ -84,13 +87,13 @@ class DataParallel:
         return bool(verdict)
 
     def all_reduce(self, value: Tensor) -> Tensor:
-        """The sum of a value over all workers."""
+        """Returns the sum of a value over all workers."""
         if self.world_size > 1:
             torch.distributed.all_reduce(value)
         return value
 
     def synchronized(self, model: Host, device: torch.device) -> Host:
-        """The model, with batch norms over the whole batch of all workers where there are several.
+        """Returns the model, with batch norms over the whole batch of all workers where there are several.
 
         Raises: SpecError if a batch norm learns on CPUs, which torch cannot synchronize: each worker would normalize
         its own share, and other numbers would come out than with one worker.
@@ -104,7 +107,10 @@ class DataParallel:
 
 
 def saved_buffers(model: nn.Module) -> dict[str, Tensor]:
-    """The buffers that are saved, such as running statistics; the others are fixed tables, equal on all workers."""
+    """Returns the buffers that are saved, such as running statistics.
+
+    The others are fixed tables, equal on all workers.
+    """
     learned = {name for name, _ in model.named_parameters()}
     return {name: value for name, value in model.state_dict().items() if name not in learned}
 
@@ -119,7 +125,7 @@ def check_accumulate(model: nn.Module, count: int) -> None:
 
 
 def _learns(module: nn.Module) -> bool:
-    """Whether a module normalizes by batches in training; a frozen one keeps its statistics."""
+    """Returns whether a module normalizes by batches in training; a frozen one keeps its statistics."""
     return isinstance(module, nn.modules.batchnorm._BatchNorm) and module.weight.requires_grad
 
 

@@ -29,7 +29,7 @@ class Evaluation:
 
     @torch.inference_mode()
     def __call__(self, model: Host, split: SplitName, images: Images, side: int | None = None) -> float:
-        """The score on a split's images, or on them resized to another side; NaN if an output is not finite."""
+        """Returns the score on a split's images, or on them resized to another side; NaN if an output is not finite."""
         data = self.recipe.data
         model, resize = self.model_at(model, side)
         total = torch.zeros(data.outputs, dtype=torch.float64, device=images.targets.device)
@@ -42,7 +42,7 @@ class Evaluation:
         return data.score(compute_metric(data.metric, self.team.all_reduce(total), images.targets), split)
 
     def model_at(self, model: Host, side: int | None) -> tuple[Host, Callable[[Tensor], Tensor]]:
-        """The model for images of another side (None: as they are) in evaluation mode, and how images get that side.
+        """Returns the model for images of another side (None: as they are), to evaluate, and how images get that side.
 
         Raises: SpecError if the model cannot have that side.
         """

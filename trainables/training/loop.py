@@ -111,7 +111,10 @@ def train(
 
 
 def _checkpoint(saver: Saver, device: str, team: DataParallel) -> dict[str, Any] | None:
-    """The checkpoint, where there is one that all workers can read; all must begin alike, or they wait without end."""
+    """Returns the checkpoint, where there is one that all workers can read.
+
+    All must begin alike, or they wait without end.
+    """
     try:
         state = read(saver.path, device) if saver.path.exists() else None
     except DamagedError:
@@ -164,7 +167,7 @@ class Training:
         return weight_average(self.model, self.spec.ema_decay, self.spec.ema_warmup)
 
     def _taught(self, parents: Mapping[Use, Path]) -> tuple[Teacher | None, Tensor | None]:
-        """A teacher that is asked about each batch, where images change, or its label of every training image."""
+        """Returns a teacher, who is asked about each batch if images change, or its label of every training image."""
         if isinstance(self.run.recipe.teacher, NoTeacher):
             return None, None
         from trainables.training.optional.distillation import Teacher
@@ -196,7 +199,10 @@ class Training:
         return seeded(stream_seed(self.run.seed, "own", *names, self.team.rank), self.device)
 
     def evaluate(self, number: int, learned: Mapping[str, float]) -> dict[str, float]:
-        """What `learn` returned for an epoch, with the validation metric; for the last epoch the test metrics too."""
+        """Returns what `learn` returned for an epoch, with the validation metric.
+
+        For the last epoch the test metrics too.
+        """
         begun = time.perf_counter()
         validation, test = f"val/{self.reported}", f"test/{self.reported}"
         values = {**learned, validation: self.evaluation(self.model, "val", self.splits.validation)}
@@ -212,11 +218,11 @@ class Training:
         return {**values, "memory/peak_gib": peak_gib(self.device)}
 
     def _averages(self) -> list[Host]:
-        """The model with averaged weights, where the recipe has one."""
+        """Returns the model with averaged weights, where the recipe has one."""
         return [] if self.ema is None else [self.ema.module]
 
     def _learn(self, number: int, before: Progress, begun: float, saver: Saver | None) -> float:
-        """The epoch's mean loss an image, as it was at the step of each batch."""
+        """Returns the epoch's mean loss an image, as it was at the step of each batch."""
         train_mode(self.module)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         total += before.loss if self.team.rank == 0 else 0.0
@@ -232,7 +238,7 @@ class Training:
         return float(self.team.all_reduce(total)) / len(self.splits.train)
 
     def _batches(self, number: int, done: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The batches of an epoch after the first `done`: the numbers of its images, this worker's images and targets.
+        """Yields the batches of an epoch after the first `done`: the images' numbers, this worker's images and targets.
 
         The images of an epoch have an order that the seed and the epoch decide; augmentation changes them as it says.
         """
@@ -280,7 +286,7 @@ class Training:
         return torch.stack(losses).sum()
 
     def first_nonfinite(self, values: Mapping[str, float]) -> str | None:
-        """The first that is not finite of the loss, the weights and the metrics; None if all are finite."""
+        """Returns the first that is not finite of the loss, the weights and the metrics; None if all are finite."""
         if not math.isfinite(values["train/loss"]):
             return "train/loss"
         if not bool(torch.stack([parameter.isfinite().all() for parameter in self.learning]).all()):
@@ -328,7 +334,7 @@ class Training:
 
 
 def augmentation_of(run: Run) -> Augmentation | None:
-    """The augmentation of a run's training images, where there is one."""
+    """Returns the augmentation of a run's training images, where there is one."""
     recipe = run.recipe
     if isinstance(recipe.augment, NoAugment):
         return None
@@ -340,7 +346,7 @@ def augmentation_of(run: Run) -> Augmentation | None:
 def build_model_with_weights(
     recipe: Recipe, seed: int, parent: Path | None = None, sources: dict[str, Any] | None = None
 ) -> Host:
-    """The model before its first step: drawn from the seed, then with the weights of its `init`.
+    """Returns the model before its first step: drawn from the seed, then with the weights of its `init`.
 
     `sources`: where weights from elsewhere come from is added here; a run's environment records it.
     Raises: SpecError if weights do not fit, or a head would be neither loaded nor trained.

@@ -43,7 +43,7 @@ class Objective(nn.Module):
             self.drloc = Localization(run.recipe.auxiliary, run.recipe.shapes[-1].widths.dim, run.seed)
 
     def loss_inputs(self, chosen: Tensor, step: int) -> dict[str, Tensor]:
-        """What `forward` needs for a step's images beside their pixels and targets, one row an image."""
+        """Returns what `forward` needs for a step's images beside their pixels and targets, one row an image."""
         inputs = {}
         if self.teacher_labels is not None:
             inputs["taught"] = self.teacher_labels[chosen]
@@ -67,7 +67,7 @@ class Objective(nn.Module):
         kept: Tensor | None = None,
         drawn: Tensor | None = None,
     ) -> Tensor:
-        """The loss, summed over the images. Under autocast the heads and the loss are computed in float32.
+        """Returns the loss, summed over the images. Under autocast the heads and the loss are computed in float32.
 
         Without a teacher the mean of all heads learns the label, as timm fine-tunes a distilled model.
         Source: DeiT 3: the class head learns the label, the other head the teacher's. Differs: nothing.
@@ -93,7 +93,7 @@ class Objective(nn.Module):
         return loss
 
     def extra_state(self) -> dict[str, Tensor]:
-        """The weights that are not the model's."""
+        """Returns the weights that are not the model's."""
         return {} if self.drloc is None else self.drloc.state_dict()
 
     def load_extra_state(self, state: dict[str, Tensor]) -> None:
@@ -103,13 +103,13 @@ class Objective(nn.Module):
 
 
 def _on_device(drawn: Tensor, device: torch.device) -> Tensor:
-    """Numbers that were drawn on the CPU, copied without waiting: a GPU reads pinned memory while Python goes on."""
+    """Copies numbers that were drawn on the CPU without waiting: a GPU reads pinned memory while Python goes on."""
     pinned = drawn.pin_memory() if device.type == "cuda" else drawn
     return pinned.to(device, non_blocking=True)
 
 
 def _taught_loss(tau: float | None, outputs: Tensor, taught: Tensor) -> Tensor:
-    """The cross-entropy of a teacher's labels, or tau^2 times the divergence from its probabilities; summed.
+    """Returns the cross-entropy of a teacher's labels, or tau^2 times the divergence from its probabilities; summed.
 
     Shapes: outputs (N, K); taught (N,), or (N, K) with a tau.
     """

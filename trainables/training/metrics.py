@@ -13,7 +13,7 @@ from trainables.data.dataset import Metric
 
 
 def metric_sums(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The right answers of each class, or the squared errors of each target. NaN if an output is not finite.
+    """Returns the right answers of each class, or the squared errors of each target. NaN if an output is not finite.
 
     Shapes: outputs (N, K); targets (N,) for accuracies, (N, K) for r2; returns (K,).
     """
@@ -26,7 +26,7 @@ def metric_sums(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def compute_metric(metric: Metric, sums: Tensor, targets: Tensor) -> float:
-    """The accuracy, balanced accuracy, or R^2 averaged over the targets, of all images together.
+    """Returns the accuracy, balanced accuracy, or R^2 averaged over the targets, of all images together.
 
     Balanced accuracy is the mean over the classes that have images of each one's share of right answers; one where an
     output is not finite makes the accuracy NaN.

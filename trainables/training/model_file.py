@@ -61,7 +61,7 @@ def check_path(path: Path, *, force: bool = False) -> None:
 
 
 def read_model(path: Path, *, trust: bool = False) -> TrainedModel:
-    """The model of a file that `write_model` wrote, ready to predict.
+    """Returns the model of a file that `write_model` wrote, ready to predict.
 
     `trust`: code of somebody's own, which the file may carry (an encoding, a data set), is run, also if nobody has
     run it here before.
@@ -91,7 +91,7 @@ def read_model(path: Path, *, trust: bool = False) -> TrainedModel:
 
 
 def made_images(model: TrainedModel) -> Tensor:
-    """Two images by a formula, as bytes: pixel number i is 7 i, and 11 i in the second, modulo white + 1."""
+    """Returns two images by a formula, as bytes: pixel number i is 7 i, and 11 i in the second, modulo white + 1."""
     channels, rows, columns = model.facts.image_size
     numbers = torch.arange(channels * rows * columns).reshape(1, channels, rows, columns)
     factors = torch.tensor([7, 11]).reshape(2, 1, 1, 1)
@@ -99,7 +99,7 @@ def made_images(model: TrainedModel) -> Tensor:
 
 
 def _entries(model: TrainedModel) -> dict[str, str]:
-    """What a file says beside the weights."""
+    """Returns what a file says beside the weights."""
     return texts(model.facts.plain() | {CHECK: _outputs(model)})
 
 
@@ -132,7 +132,7 @@ def _as_safetensors(model: TrainedModel) -> bytes:
 
 
 def _as_onnx(model: TrainedModel) -> bytes:
-    """The whole model, normalization included: bytes in, outputs out, any number of images."""
+    """Returns the whole model, normalization included: bytes in, outputs out, any number of images."""
     example = made_images(model)
     program = torch.onnx.export(
         model, (example,), dynamo=True, verbose=False, input_names=["images"], output_names=["outputs"],
@@ -147,7 +147,7 @@ def _as_onnx(model: TrainedModel) -> bytes:
 
 
 def _held(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The weights of a file, and what it says beside them."""
+    """Returns the weights of a file, and what it says beside them."""
     if path.suffix not in ENDINGS[:2]:
         raise SpecError(
             f"the file of a model must end in {' or '.join(ENDINGS[:2])} to be read back, got {path.name!r}"

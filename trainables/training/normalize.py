@@ -19,18 +19,18 @@ class Normalize(nn.Module):
         self.mean, self.std = (like.new_tensor(numbers)[:, None, None] for numbers in (spec.mean, spec.std))
 
     def forward(self, images: Tensor) -> Tensor:
-        """The normalized images."""
+        """Returns the normalized images."""
         return (images - self.mean) / self.std
 
 
 def normalizer(recipe: Recipe, device: torch.device, dtype: torch.dtype) -> nn.Module:
-    """What comes between the pixels and the model of a recipe. Raises: SpecError as `pixel_statistics` does."""
+    """Returns what comes between the pixels and the model of a recipe. Raises: SpecError as `pixel_statistics` does."""
     spec = pixel_statistics(recipe)
     return nn.Identity() if spec is None else Normalize(spec, torch.empty(0, device=device, dtype=dtype))
 
 
 def pixel_statistics(recipe: Recipe) -> MeanStd | None:
-    """The mean and std of a recipe's pixels: given ones, those that timm names for its weights, or none.
+    """Returns the mean and std of a recipe's pixels: given ones, those that timm names for its weights, or none.
 
     Raises: SpecError if timm knows no such model, or one for images of other channels.
     """

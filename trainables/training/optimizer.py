@@ -17,7 +17,7 @@ from trainables.recipe.optimizer import OptimizerSpec
 
 
 def build_optimizer(model: nn.Module, spec: OptimizerSpec, no_decay: Collection[str]) -> torch.optim.Optimizer:
-    """The optimizer of the parameters that learn; those named in `no_decay` do not decay.
+    """Returns the optimizer of the parameters that learn; those named in `no_decay` do not decay.
 
     Source: the optimizer's own (`trainables.recipe.optimizer`). Differs: norms, biases, the class token and position
     parameters do not decay, as is usual for ViTs: decay would shrink the frequencies of Fourier features to zero.
@@ -38,7 +38,7 @@ def build_optimizer(model: nn.Module, spec: OptimizerSpec, no_decay: Collection[
 
 
 def _scales(model: nn.Module, spec: OptimizerSpec) -> dict[str, float]:
-    """The factors of the learning rates that are not 1, by name."""
+    """Returns the factors of the learning rates that are not 1, by name."""
     if spec.layer_decay is None:
         return {}
     from trainables.training.optional.layer_decay import layer_scales
@@ -53,7 +53,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def highest_rate(spec: OptimizerSpec) -> float:
-    """The highest learning rate, in proportion to the batch size where `lr` is meant for a given one.
+    """Returns the highest learning rate, in proportion to the batch size where `lr` is meant for a given one.
 
     Source: Goyal et al. 2017, section 2.1, the linear scaling rule; DeiT 6 has 512 images. timm has the name.
     Differs: the batch is that of all workers together, however many parts it is computed in.
@@ -62,7 +62,7 @@ def highest_rate(spec: OptimizerSpec) -> float:
 
 
 def rate(spec: OptimizerSpec, step: int, steps: int) -> float:
-    """The learning rate of a step (counted from 0) of all `steps`; `lr` is the highest (`highest_rate`).
+    """Returns the learning rate of a step (counted from 0) of all `steps`; `lr` is the highest (`highest_rate`).
 
     `one_cycle`: from lr / 25 to lr in the warm-up, then to lr / 250,000, both along cosines. `cosine`: from nearly 0 to
     lr in a line, then nearly to `min_lr` along a cosine. `constant`: lr throughout, without warm-up.

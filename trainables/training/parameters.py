@@ -13,7 +13,7 @@ from trainables.weights.load import HEADS
 
 
 def no_decay(model: nn.Module) -> set[str]:
-    """Names of parameters without weight decay: biases, norms, prefix tokens, and what encodings do not let decay."""
+    """Names the parameters without weight decay: biases, norms, prefix tokens, and what encodings do not let decay."""
     exempt: set[str] = set()
     for prefix, module in model.named_modules():  # an encoding comes before the encodings inside it
         if isinstance(module, PositionEncoding):

@@ -28,13 +28,13 @@ KINDS = (str, Path, Image.Image, np.ndarray, Tensor)
 
 
 def white(data: Data) -> int:
-    """The byte that is white in the images of a data set."""
+    """Returns the byte that is white in the images of a data set."""
     half = import_module(f"{type(data).__module__}_torch")
     return int(getattr(data, "max_value", getattr(half, "MAX_VALUE", WHITE)))
 
 
 def listed(images: Pictures) -> Iterator[Picture]:
-    """One image after another. Raises: SpecError for what is no image and holds none."""
+    """Yields one image after another. Raises: SpecError for what is no image and holds none."""
     if isinstance(images, str | Path | Image.Image):
         yield images
         return
@@ -51,7 +51,7 @@ def listed(images: Pictures) -> Iterator[Picture]:
 
 
 def pixels(name: str, image: Picture, data: Data) -> Tensor:
-    """An image as bytes of the data set; a tensor of floats from 0 (black) to 1 (white) as it is.
+    """Returns an image as bytes of the data set; a tensor of floats from 0 (black) to 1 (white) as it is.
 
     Arrays are bytes of shape (H, W, C), tensors have the shape (C, H, W).
     Shapes: (C, R, S). Raises: LocusError for an image that cannot be read, SpecError for one that does not fit.
@@ -96,7 +96,7 @@ def _picture(name: str, image: str | Path | Image.Image, data: Data) -> NDArray[
 
 
 def _made(name: str, image: NDArray[np.uint8], data: Data) -> NDArray[np.uint8]:
-    """An image of a set that is made, not read: it is not resized. Shapes: (R, S, C) to the same."""
+    """Returns an image of a set that is made, not read: it is not resized. Shapes: (R, S, C) to the same."""
     channels, rows, columns = data.size
     _require(
         image.shape == (rows, columns, channels), f"image {name}", f"of shape {(rows, columns, channels)}", image.shape
@@ -107,7 +107,10 @@ def _made(name: str, image: NDArray[np.uint8], data: Data) -> NDArray[np.uint8]:
 
 
 def _copied(image: Image.Image) -> Image.Image:
-    """A copy, which may be turned. Pillow itself turns a TIFF when it loads it, and a copy would lack its tags."""
+    """Returns a copy, which may be turned.
+
+    Pillow itself turns a TIFF when it loads it, and a copy would lack its tags.
+    """
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         return image
     copy = image.copy()

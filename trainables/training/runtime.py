@@ -41,7 +41,7 @@ def _set(threads: int, matmul: str, conv: str) -> None:
 
 
 def settings() -> dict[str, Any]:
-    """The settings as they are now."""
+    """Returns the settings as they are now."""
     return {
         "threads": torch.get_num_threads(),
         "matmul_fp32_precision": torch.backends.cuda.matmul.fp32_precision,
@@ -50,7 +50,7 @@ def settings() -> dict[str, Any]:
 
 
 def environment(device: str) -> dict[str, Any]:
-    """What a run's numbers may depend on beside its recipe and its code: versions, the machine, the settings now."""
+    """Returns what a run's numbers may depend on beside recipe and code: versions, the machine, the settings now."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -71,7 +71,7 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak_gib(device: torch.device) -> float:
-    """The most memory since `reset_peak`: of the GPU, or of this process with its libraries. Units: GiB."""
+    """Returns the most memory since `reset_peak`: of the GPU, or of this process with its libraries. Units: GiB."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
     if STATUS.exists():

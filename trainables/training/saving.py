@@ -48,7 +48,7 @@ class Progress:
 
     @classmethod
     def read(cls, plain: dict[str, Any]) -> Progress:
-        """What `plain` returned."""
+        """Returns what `plain` returned."""
         return cls(**{**plain, "curve": [Measurement.read(measured) for measured in plain["curve"]]})
 
 

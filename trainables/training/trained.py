@@ -55,7 +55,7 @@ class Facts(Spec):
 
 
 def texts(plain: Mapping[str, Any]) -> dict[str, str]:
-    """Plain values as texts, as files of safetensors and MLflow hold them: what is no text as JSON."""
+    """Returns plain values as texts, as files of safetensors and MLflow hold them: what is no text as JSON."""
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in plain.items()}
 
 
@@ -87,7 +87,7 @@ class Predictions:
         return [self.classes[number] for number in self.probabilities.argmax(axis=1)]
 
     def table(self) -> DataFrame:
-        """A row an image: its class and the probability of that; or the numbers, where there are no classes."""
+        """Returns a row an image: its class and the probability of that; or the numbers, where there are no classes."""
         from pandas import DataFrame
 
         columns: dict[str, Any] = {"image": [*self.images]}
@@ -126,7 +126,7 @@ class TrainedModel(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """The outputs of images as bytes, or as floats from 0 (black) to 1 (white).
+        """Returns the outputs of images as bytes, or as floats from 0 (black) to 1 (white).
 
         Shapes: (B, channels, height, width) to (B, outputs).
         """
@@ -137,7 +137,7 @@ class TrainedModel(nn.Module):
         return outputs
 
     def predict(self, images: Pictures) -> Predictions:
-        """What the model answers, for an image or several: paths, Pillow's images, arrays or tensors.
+        """Returns what the model answers, for an image or several: paths, Pillow's images, arrays or tensors.
 
         Photographs are turned, converted, resized and cropped as the run's own images were. Arrays are bytes of shape
         (H, W, C) or (N, H, W, C); tensors (C, H, W) or (N, C, H, W), of bytes, or of floats from 0 (black) to 1

@@ -78,7 +78,7 @@ class Read:
 def read_weights(
     path: str | Path, sha256: str, names: Collection[str], entry: str | None = None, node: str = "init"
 ) -> Read:
-    """The weights of a model in a file that torch or safetensors wrote, wherever in the file they are.
+    """Returns the weights of a model in a file that torch or safetensors wrote, wherever in the file they are.
 
     `names`: those of the model's weights. What comes before them in the file (`model.`, `state_dict.module.`,
     `teacher.backbone.`) is removed. `entry`: the beginning of the names that are meant, in a file of several models.
@@ -108,7 +108,7 @@ def read_weights(
 
 
 def _tensors(held: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """All tensors in dictionaries, by their names with dots between."""
+    """Yields all tensors in dictionaries, by their names with dots between."""
     if isinstance(held, Tensor):
         yield before.removesuffix("."), held
     elif isinstance(held, dict) and depth < DEEPEST:
@@ -120,7 +120,9 @@ def _tensors(held: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str,
 def _prefix(
     path: Path, held: Collection[str], names: Collection[str], entry: str | None, node: str
 ) -> tuple[str, tuple[str, ...]]:
-    """What comes before the names of the model in a file, where most of them are; and before those of models inside it.
+    """Returns what comes before the names of the model in a file, where most of them are.
+
+    And before those of models inside it.
 
     Heads do not count. A place with less than half of the names of the fullest is no model.
     """
@@ -142,7 +144,7 @@ def _prefix(
 
 
 def _befores(name: str, wanted: Collection[str]) -> Iterator[str]:
-    """What comes before the name of a weight of the model, in the name of a tensor of the file."""
+    """Yields what comes before the name of a weight of the model, in the name of a tensor of the file."""
     parts = name.split(".")
     for count in range(len(parts)):
         if ".".join(parts[count:]) in wanted:
@@ -154,14 +156,14 @@ def _dotted(entry: str) -> str:
 
 
 def _in_short(name: str, prefix: str) -> str:
-    """Where a name parts from the prefix: `teacher.head` for `teacher.head.mlp.0.bias` beside `teacher.backbone.`."""
+    """Returns where a name leaves a prefix: `teacher.head` for `teacher.head.mlp.0.bias` and `teacher.backbone.`."""
     parts, other = name.split("."), prefix.split(".")
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, other, strict=False)))
     return ".".join(parts[: same + 1])
 
 
 def _held(path: Path, content: bytes) -> Any:
-    """All that a file holds; what is no tensor may be left out."""
+    """Returns all that a file holds; what is no tensor may be left out."""
     if (other := _other_kind(content)) is not None:
         raise LocusError(f"{path} must be a file of weights, got {other}")
     how = f"readable as {path.suffix} without running code"
@@ -184,7 +186,7 @@ def _held(path: Path, content: bytes) -> Any:
 
 
 def _other_kind(content: bytes) -> str | None:
-    """What a file is that was not fetched as it should have been, and what to do."""
+    """Returns what a file is that was not fetched as it should have been, and what to do."""
     begin = content[:200].lstrip().lower()
     if not content:
         return "an empty file"
@@ -196,7 +198,7 @@ def _other_kind(content: bytes) -> str | None:
 
 
 def _stopped(path: Path, error: Exception) -> str:
-    """What in a file needs code to be made, and the line that writes the weights alone."""
+    """Returns what in a file needs code to be made, and the line that writes the weights alone."""
     named = re.search(r"GLOBAL (\S+)", str(error))
     if named is None:
         return "damaged or unknown content"

@@ -75,7 +75,7 @@ def load_pretrained(
 
 
 def fetch_timm(name: str) -> dict[str, Tensor]:
-    """The state dict of a pretrained model of timm's, from its cache or the network.
+    """Returns the state dict of a pretrained model of timm's, from its cache or the network.
 
     Raises: SpecError for a name that timm has no weights of; LocusError if they cannot be fetched.
     """
@@ -96,7 +96,7 @@ def fetch_timm(name: str) -> dict[str, Tensor]:
 
 
 def checksum(weights: Mapping[str, Tensor]) -> str:
-    """The SHA-256 of a state dict: of its names, shapes and numbers, whatever file they come from."""
+    """Returns the SHA-256 of a state dict: of its names, shapes and numbers, whatever file they come from."""
     text = hashlib.sha256()
     for name, value in sorted(weights.items()):
         text.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
@@ -138,7 +138,7 @@ def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dic
 
 
 def _own_table(model: Host, recipe: Recipe) -> str | None:
-    """The name of our table of positions: of the first learnable encoding with one table, added before the blocks."""
+    """Returns the name of our table of positions: of the first learnable encoding with one, added before the blocks."""
     if not isinstance(model.encoding, Composition):
         return None
     for name, part in zip(model.encoding.parts, parts_of(recipe.encoding), strict=False):
@@ -149,7 +149,7 @@ def _own_table(model: Host, recipe: Recipe) -> str | None:
 
 
 def _on_our_grid(table: Tensor, prefix: tuple[int, int], recipe: Recipe) -> Tensor:
-    """A table of timm's on our grid: resampled where the grids differ, rows of prefix tokens kept.
+    """Returns a table of timm's on our grid: resampled where the grids differ, rows of prefix tokens kept.
 
     A prefix token that had no row there gets zeros. `prefix`: how many class (and distillation) tokens and how many
     register tokens there were. Shapes: (1, n, D), or (1, R, C, D) as VOLO has it, to (N, D).
@@ -169,7 +169,7 @@ def _on_our_grid(table: Tensor, prefix: tuple[int, int], recipe: Recipe) -> Tens
 
 
 def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
-    """The grid of a table's rows and how many of them are prefix tokens': a square, else ours.
+    """Returns the grid of a table's rows and how many of them are prefix tokens': a square, else ours.
 
     Some of timm's tables have no rows for the prefix tokens that their model has.
     """
@@ -183,7 +183,7 @@ def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
 
 
 def _left_out(weights: dict[str, Tensor], model: Host, kind: str, context: str) -> set[str]:
-    """What of the weights nothing is made of, in short; such as our backbone need not have a place for.
+    """Returns what of the weights nothing is made of, in short; such as our backbone need not have a place for.
 
     Raises: SpecError for others, because without them it would be another model.
     """

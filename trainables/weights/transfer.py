@@ -20,7 +20,7 @@ from trainables.spec import SpecError
 
 
 def at_size(model: Host, recipe: Recipe, side: int) -> Host:
-    """The recipe's model for square images of another side, with this one's weights, in evaluation mode.
+    """Returns the recipe's model for square images of another side, with this one's weights, in evaluation mode.
 
     Units: `side` in pixels. Raises: SpecError for a side that the recipe cannot have, and as `transferred` does.
     """
@@ -32,7 +32,7 @@ def at_size(model: Host, recipe: Recipe, side: int) -> Host:
 
 
 def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Shape]) -> dict[str, Tensor]:
-    """The weights and statistics of a model as those of another one, whose stages have other grids.
+    """Returns the weights and statistics of a model as those of another one, whose stages have other grids.
 
     Each tensor of the encoding is resampled by the innermost encoding around it (`PositionEncoding.resampled`).
     Raises: SpecError if a tensor has another shape there and no encoding resamples it.
@@ -49,7 +49,7 @@ def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Sh
 
 
 def resized(images: Tensor, side: int) -> Tensor:
-    """Images of another side, antialiased, and cut to [0, 1] as an image file would be, but not rounded to bytes.
+    """Resizes images, antialiased, and cuts them to [0, 1] as an image file would be, but does not round to bytes.
 
     Shapes: (B, channels, height, width) to (B, channels, side, side). Source: torchvision's bicubic `Resize`.
     Differs: floats, which are not rounded.
@@ -58,14 +58,14 @@ def resized(images: Tensor, side: int) -> Tensor:
 
 
 def _stages(model: Host) -> list[tuple[str, torch.nn.Module]]:
-    """The encoding of each stage with its name: a composition, or a list of them."""
+    """Returns the encoding of each stage with its name: a composition, or a list of them."""
     if isinstance(model.encoding, Composition):
         return [("encoding", model.encoding)]
     return [(f"encoding.{name}", stage) for name, stage in model.encoding.named_children()]
 
 
 def _resampled(stage: torch.nn.Module, old: Grid, new: Grid) -> Iterator[tuple[str, Tensor]]:
-    """A stage's parameters and statistics on another grid, by name."""
+    """Yields a stage's parameters and statistics on another grid, by name."""
     owners = {name: module for name, module in stage.named_modules() if isinstance(module, PositionEncoding)}
     for name, value in stage.state_dict().items():
         owner = max((prefix for prefix in owners if not prefix or name.startswith(f"{prefix}.")), key=len)

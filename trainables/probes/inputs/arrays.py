@@ -19,7 +19,7 @@ class ProbeError(LocusError):
 
 
 def float64(value: Any) -> Array:
-    """Numbers in float64: an array, a list, or a tensor on any device."""
+    """Returns numbers in float64: an array, a list, or a tensor on any device."""
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().double().numpy()
     return np.asarray(value, dtype=np.float64)
@@ -37,6 +37,6 @@ def codes_on(codes: Any, grid: Grid) -> Array:
 
 
 def places(grid: Grid) -> Array:
-    """The (column, row) of each patch, from 0. Shapes: (P, 2). Units: patches."""
+    """Returns the (column, row) of each patch, from 0. Shapes: (P, 2). Units: patches."""
     rows, columns = np.divmod(np.arange(grid.patches), grid.columns)
     return np.stack([columns, rows], axis=1).astype(np.float64)

@@ -84,7 +84,7 @@ def evaluated(model: nn.Module) -> Iterator[None]:
 
 
 def recorded(model: PositionedViT, images: Tensor) -> list[BlockRecord]:
-    """What passes through each block of a ViT for some images. The model is as before afterwards."""
+    """Returns what passes through each block of a ViT for some images. The model is as before afterwards."""
     encoding = model.encoding
     recorder = Recorder(encoding)
     with evaluated(model):
@@ -97,7 +97,7 @@ def recorded(model: PositionedViT, images: Tensor) -> list[BlockRecord]:
 
 
 def attention_of(model: Host, images: Tensor) -> list[BlockAttention]:
-    """The attention weights of each block, for normalized images as the model sees them.
+    """Returns the attention weights of each block, for normalized images as the model sees them.
 
     ViT, CaiT (its blocks of patches; the weights before they are mixed between heads, which makes some negative) and
     ConViT (its first blocks have no class token).
@@ -113,7 +113,7 @@ def attention_of(model: Host, images: Tensor) -> list[BlockAttention]:
 
 
 def _hooked(model: Host, images: Tensor) -> list[BlockAttention]:
-    """The weights after the softmax, as timm's blocks give them to the next module: CaiT's mixes heads, which are last.
+    """Returns the weights after the softmax, as timm's blocks pass them on: CaiT's mixes heads, which are last.
 
     ConViT's is the dropout, which changes nothing in evaluation.
     """
@@ -138,6 +138,6 @@ def _hooked(model: Host, images: Tensor) -> list[BlockAttention]:
 
 
 def parts_of_images(recipe: Recipe, images: Tensor) -> Iterator[Tensor]:
-    """The images in parts whose attention weights memory holds."""
+    """Returns the images in parts whose attention weights memory holds."""
     image_bytes = sum(8 * shape.widths.heads * shape.tokens**2 * shape.depth for shape in recipe.shapes)
     return iter(torch.split(images, max(1, MOST_BYTES // (4 * image_bytes))))

@@ -36,7 +36,9 @@ class Fold:
 
 
 def split(grid: Grid, kind: FoldKind, seed: int, keep: NDArray[np.bool_]) -> list[Fold]:
-    """The folds of the ordered pairs of different positions that `keep` says; folds without test pairs are left out.
+    """Returns the folds of the ordered pairs of different positions that `keep` says.
+
+    Folds without test pairs are left out.
 
     Shapes: keep (P, P). Raises: ProbeError for an unknown kind of folds, or a grid that is too small.
     """
@@ -53,7 +55,7 @@ def split(grid: Grid, kind: FoldKind, seed: int, keep: NDArray[np.bool_]) -> lis
 
 
 def _by_position(grid: Grid, rng: np.random.Generator, keep: NDArray[np.bool_]) -> list[Fold]:
-    """Folds of positions: both ends of a training pair are outside the fold, both ends of a test pair inside."""
+    """Yields folds of positions: a training pair has both ends outside the fold, a test pair inside."""
     count = min(FOLDS, grid.patches // FEWEST_POSITIONS)
     folds = []
     for group in np.array_split(rng.permutation(grid.patches), max(count, 1)):
@@ -65,12 +67,12 @@ def _by_position(grid: Grid, rng: np.random.Generator, keep: NDArray[np.bool_]) 
 
 
 def _by_pair(rng: np.random.Generator, keep: NDArray[np.bool_]) -> list[Fold]:
-    """Folds of pairs, whatever their ends."""
+    """Returns folds of pairs, whatever their ends."""
     pairs = rng.permutation(np.argwhere(keep))
     parts = np.array_split(np.arange(len(pairs)), FOLDS)
     return [Fold(np.delete(pairs, part, axis=0), pairs[part]) for part in parts]
 
 
 def _sample(pairs: Pairs, rng: np.random.Generator) -> Pairs:
-    """All pairs where they are few enough, else a sample."""
+    """Returns all pairs where they are few enough, else a sample."""
     return pairs if len(pairs) <= MOST_PAIRS else rng.permutation(pairs)[:MOST_PAIRS]

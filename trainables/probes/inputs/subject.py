@@ -57,7 +57,7 @@ class Subject:
 
 
 def images_of(recipe: Recipe, seed: int, data: Path | None) -> Tensor:
-    """The first validation images of a run, normalized, in float64."""
+    """Returns the first validation images of a run, normalized, in float64."""
     split = load(recipe.data, Reading(data, seed=seed)).validation
     (pixels, _), *_ = split.batches([torch.arange(min(IMAGES, len(split)))], torch.float64)
     normalized: Tensor = normalizer(recipe, torch.device("cpu"), torch.float64)(pixels)
@@ -72,7 +72,7 @@ def no_code(subject: Subject) -> Findings:
 
 
 def initial(run: Run, parent: Path | None, data: Path | None, environment: Mapping[str, Any]) -> Subject:
-    """A run's model before its first step. `environment`: of its answer, which names weights that timm fetched.
+    """Returns a run's model before its first step. `environment`: of its answer, which names weights that timm fetched.
 
     Raises: LocusError if weights that it starts from are gone, or are other ones today.
     """
@@ -85,7 +85,7 @@ def initial(run: Run, parent: Path | None, data: Path | None, environment: Mappi
 
 
 def trained(run: Run, weights: Path, data: Path | None) -> Subject:
-    """A run's model with the weights that were kept. Raises: LocusError if their file is damaged."""
+    """Returns a run's model with the weights that were kept. Raises: LocusError if their file is damaged."""
     model = build_model(run.recipe).double()  # before weights are loaded, which may be in float64
     model.load_state_dict(read(weights))
     return _subject(run, model, data)
@@ -96,7 +96,7 @@ def _subject(run: Run, model: Host, data: Path | None) -> Subject:
 
 
 def parts_of(encoding: PositionEncoding) -> Iterator[PositionEncoding]:
-    """The parts of an encoding, those of nested compositions included."""
+    """Yields the parts of an encoding, those of nested compositions included."""
     if isinstance(encoding, Composition):
         for name in encoding.parts:
             yield from parts_of(encoding.part(name))
@@ -105,7 +105,7 @@ def parts_of(encoding: PositionEncoding) -> Iterator[PositionEncoding]:
 
 
 def first_encoding(model: Host) -> Composition:
-    """The encoding of a model; of one with stages that of the first stage."""
+    """Returns the encoding of a model; of one with stages that of the first stage."""
     encoding = model.encoding[0] if isinstance(model.encoding, nn.ModuleList) else model.encoding
     assert isinstance(encoding, Composition)
     return encoding
@@ -113,7 +113,7 @@ def first_encoding(model: Host) -> Composition:
 
 @torch.no_grad()
 def codes_of(model: Host, shape: Shape | None = None) -> Tensor | None:
-    """The code of each patch before the first block; None if no part of the encoding is a code of the tokens.
+    """Returns the code of each patch before the first block; None if no part of the encoding is a code of the tokens.
 
     What parts add is summed; what they put beside the content are further channels. Parts of another kind are left
     out: those inside attention, and convolutions, whose result depends on the image.

@@ -12,7 +12,7 @@ from torch._dynamo.utils import counters
 
 
 def compiled(module: nn.Module, backend: str = "inductor") -> nn.Module:
-    """The same module, which from now on computes compiled graphs when it is called.
+    """Returns the same module, which from now on computes compiled graphs when it is called.
 
     The names in its state dict stay. Modules inside it compute as before where they are called themselves, as a model
     is in evaluation. There is a graph for each size of a batch: a full batch, the last one of an epoch and their parts
@@ -27,7 +27,7 @@ def compiled(module: nn.Module, backend: str = "inductor") -> nn.Module:
 
 
 def graphs() -> int:
-    """How many graphs were compiled since the last call of `compiled`: one for each size of a batch.
+    """Returns how many graphs were compiled since the last call of `compiled`: one for each size of a batch.
 
     More mean that torch cannot trace some of the model in one piece, such as an encoding of a user's own.
     """

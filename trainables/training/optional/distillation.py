@@ -35,12 +35,15 @@ class Teacher:
 
     @torch.no_grad()
     def __call__(self, pixels: Tensor) -> Tensor:
-        """The most likely class of each image, or the probabilities of all. Shapes: (B, C, R, S) to (B,) or (B, K)."""
+        """Returns the most likely class of each image, or the probabilities of all.
+
+        Shapes: (B, C, R, S) to (B,) or (B, K).
+        """
         logits: Tensor = self.model(self.normalize(pixels))
         return logits.argmax(dim=1) if self.tau is None else torch.softmax(logits / self.tau, dim=1)
 
     def labels(self, images: Images) -> Tensor:
-        """The label of every image of a split. Shapes: (N,) or (N, K). Cost: an evaluation of the split."""
+        """Returns the label of every image of a split. Shapes: (N,) or (N, K). Cost: an evaluation of the split."""
         numbers = torch.arange(len(images), device=images.targets.device)
         parts = torch.split(numbers, eval_batch(self.recipe))
         return torch.cat([self(pixels) for pixels, _ in images.batches(parts, self.dtype)])

@@ -32,7 +32,7 @@ class Localization(nn.Module):
         init_weights(nn.ModuleDict({"drloc": self}), seed)  # its parameters have qualified names of their own
 
     def places(self, images: int, step: int) -> Tensor:
-        """The pairs of patches of a step's images, as shares of the number of patches, for grids of any size.
+        """Returns the pairs of patches of a step's images, as shares of the number of patches, for grids of any size.
 
         Shapes: (B, pairs, 2) float64. Units: 0 <= share < 1; each is uniform, so a pair may be one patch twice.
         """
@@ -40,7 +40,7 @@ class Localization(nn.Module):
         return torch.rand((images, self.spec.pairs, 2), dtype=torch.float64, generator=stream)
 
     def forward(self, t: Tokens, places: Tensor) -> Tensor:
-        """The weighted L1 error of the offsets: a mean over pairs and coordinates, a sum over images."""
+        """Returns the weighted L1 error of the offsets: a mean over pairs and coordinates, a sum over images."""
         patches = t.x[:, t.grid.prefix :]
         chosen = (places * t.grid.patches).long()
         image = torch.arange(len(patches), device=patches.device)[:, None, None]
@@ -49,7 +49,7 @@ class Localization(nn.Module):
         return self.spec.weight * error.mean(dim=(1, 2)).sum()
 
     def offsets(self, chosen: Tensor, grid: Grid) -> Tensor:
-        """The absolute offsets (x, y) of pairs of patches. Shapes: (B, pairs, 2) to the same, float64."""
+        """Returns the absolute offsets (x, y) of pairs of patches. Shapes: (B, pairs, 2) to the same, float64."""
         coordinates = torch.stack([chosen % grid.columns, chosen // grid.columns], dim=3).double()
         apart = (coordinates[:, :, 0] - coordinates[:, :, 1]).abs()
         if self.spec.offsets == "patches":

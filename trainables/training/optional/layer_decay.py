@@ -9,7 +9,7 @@ from trainables.backbones.backbone_torch import Host
 
 
 def layer_scales(model: nn.Module, decay: float) -> dict[str, float]:
-    """The factor of the learning rate of each parameter, by name, for a model or an objective that holds one.
+    """Returns the factor of the learning rate of each parameter, by name, for a model or an objective that holds one.
 
     The head has 1, the last block `decay`, and so on down to the patches, with `decay ** (blocks + 1)`. All parameters
     of an encoding and all prefix tokens belong to the lowest layer, also those of an encoding that acts inside a block.

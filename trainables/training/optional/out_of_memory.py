@@ -35,7 +35,7 @@ def check_parts(recipe: Recipe, world_size: int, device: str) -> None:
 
 
 def too_large(recipe: Recipe, factor: int, device: str, why: str = "") -> GpuMemoryError:
-    """The error for a run in so many times the parts of its recipe, with what needs less memory."""
+    """Returns the error for a run in so many times the parts of its recipe, with what needs less memory."""
     batch, parts = recipe.optimizer.batch_size, factor * recipe.optimizer.accumulate
     predicted = f"{estimate_cost(recipe).memory_bytes / 2**30:.1f} GiB a run were predicted"
     if device.startswith("cuda"):
