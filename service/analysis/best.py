@@ -118,8 +118,8 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
 
     return Best(
         highest=tuple(sorted(same, key=lambda trial: trial.number)),
-        above_chance=any(one.above_chance for one in scores()),
-        learnt=any(one.any_above_chance for one in scores()),
+        above_chance=any(trial_scores.above_chance for trial_scores in scores()),
+        learnt=any(trial_scores.any_above_chance for trial_scores in scores()),
         confirmed=confirmed,
     )
 
@@ -128,7 +128,7 @@ def _chooses(history: History, trial: Trial, answer: TrialAnswer) -> float:
     """The mean that a trial is chosen by: of a confirmation that of the point which it confirms."""
     if trial.role in CONFIRMATIONS:
         points = history.of(POINTS[CONFIRMATIONS.index(trial.role)])
-        point = next(one for one in points if one.number == trial.number)
+        point = next(point for point in points if point.number == trial.number)
         answer = history.answer(point)
     return -math.inf if answer.mean is None else answer.mean
 
@@ -160,9 +160,13 @@ class PointScores(Scores):
 def point_scores(history: History, role: Role) -> PointScores:
     """The points of a search, or its random ones."""
     answers = {trial.number: (trial, history.answer(trial)) for trial in history.of(role)}
-    ended = {number: one for number, one in sorted(answers.items()) if one[1].status != "open"}
+    ended = {number: pair for number, pair in sorted(answers.items()) if pair[1].status != "open"}
     return PointScores(
-        {number: one.mean for number, (_, one) in ended.items() if one.status == "completed" and one.mean is not None},
+        {
+            number: answer.mean
+            for number, (_, answer) in ended.items()
+            if answer.status == "completed" and answer.mean is not None
+        },
         history.rival_count if role == "rival" else history.trial_count,
         score_scale(history.edition.study.base.data, "val"),
         images={number: _images(history, trial) for number, (trial, _) in ended.items()},
@@ -202,13 +206,13 @@ def lead(who: PointScores, than: PointScores) -> Lead:
     import numpy as np  # here, for it takes a while to import
 
     chance, sides = who.scale.chance, (who, than)
-    gains = np.array([max(one.values.get(number, chance) - chance, 0.0) for one in sides for number in one.images])
-    images = np.array([float(spent) for one in sides for spent in one.images.values()])
-    whose = np.repeat([True, False], [len(one.images) for one in sides])
-    (found,), (spent,) = _leads(gains[None], images[None], whose[None])
+    gains = np.array([max(side.values.get(number, chance) - chance, 0.0) for side in sides for number in side.images])
+    images = np.array([float(spent) for side in sides for spent in side.images.values()])
+    whose = np.repeat([True, False], [len(side.images) for side in sides])
+    (mean,), (spent,) = _leads(gains[None], images[None], whose[None])
     drawn = np.concatenate([_leads(gains[order], images[order], dealt)[0] for order, dealt in _dealt(whose)])
-    above, below = (int((side * drawn >= side * found - ROUNDING).sum()) for side in (1, -1))
-    return Lead(float(found), int(spent), (1 + above) / (1 + DRAWS), (1 + below) / (1 + DRAWS))
+    above, below = (int((side * drawn >= side * mean - ROUNDING).sum()) for side in (1, -1))
+    return Lead(float(mean), int(spent), (1 + above) / (1 + DRAWS), (1 + below) / (1 + DRAWS))
 
 
 def _dealt(whose: Sides) -> Iterator[tuple[Places, Sides]]:

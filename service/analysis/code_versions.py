@@ -44,25 +44,25 @@ def versions(result: StudyResult, names: tuple[str, str]) -> tuple[Side, Side]:
     trials = result.history.of("trial" if isinstance(result.edition.study.plan, Ablation) else "confirmation")
     outcomes = Outcomes(result.home)
     runs = [run for trial in trials for run in result.history.runs(trial).values()]
-    known = {run.key: sorted(outcomes.of(run.key), key=lambda one: one.ended) for run in runs}
-    one, other = (_version(result, trials, known, name) for name in names)
-    return one, other
+    known = {run.key: sorted(outcomes.of(run.key), key=lambda answer: answer.ended) for run in runs}
+    side, other = (_version(result, trials, known, name) for name in names)
+    return side, other
 
 
 def known_codes(result: StudyResult) -> str:
     """The codes of a study's answers in words, so that one can be named."""
-    found: dict[str, set[str]] = {}
+    trials: dict[str, set[str]] = {}
     last: dict[str, float] = {}
     outcomes = Outcomes(result.home)
     for trial in result.history.trials:
         for run in result.history.runs(trial).values() if trial.role != "parent" else ():
             for answered in outcomes.of(run.key):
                 code = answered.code.digest
-                found.setdefault(code, set()).add(trial.name)
+                trials.setdefault(code, set()).add(trial.name)
                 last[code] = max(last.get(code, 0.0), answered.ended)
-    order = sorted(found, key=lambda code: last[code])[-SHOWN:]
-    said = [f"{code[:7]} ({plural(len(found[code]), 'trial')}, {_day(last[code])})" for code in order]
-    return "; ".join(said) or "none"
+    order = sorted(trials, key=lambda code: last[code])[-SHOWN:]
+    words = [f"{code[:7]} ({plural(len(trials[code]), 'trial')}, {_day(last[code])})" for code in order]
+    return "; ".join(words) or "none"
 
 
 def _day(moment: float) -> str:
@@ -71,21 +71,21 @@ def _day(moment: float) -> str:
 
 def _version(result: StudyResult, trials: list[Trial], known: Known, name: str) -> Side:
     version = _named(result, known, name)
-    found, lacking, several = [], [], []
+    contenders, lacking, several = [], [], []
     for trial in trials:
         runs = result.history.runs(trial)
         fitting = {seed: version.fitting(run, known[run.key]) for seed, run in runs.items()}
         chosen = {seed: version.nearest(answers) for seed, answers in fitting.items() if answers}
         place = arm_place(trial) if trial.role == "trial" else point_place(trial)
-        found.append(Contender(place, trial.name, trial, _scores(trial, chosen, len(runs)), chosen))
+        contenders.append(Contender(place, trial.name, trial, _scores(trial, chosen, len(runs)), chosen))
         lacking += [] if len(chosen) == len(runs) else [quoted(trial.name)]
-        many = any(len({one.code.digest for one in answers}) > 1 for answers in fitting.values())
+        many = any(len({answer.code.digest for answer in answers}) > 1 for answers in fitting.values())
         several += [quoted(trial.name)] if many else []
     remarks = [f"code {name} lacks answers of {listed(lacking)}"] if lacking else []
     if several:
         remarks.append(f"several codes of {listed(several)} fit code {name}; the answers nearest in time were taken")
     label = f"{result.edition.id}, code {name}"
-    return Side(label, result.edition, tuple(found), tuple(remarks), result.history.looks)
+    return Side(label, result.edition, tuple(contenders), tuple(remarks), result.history.looks)
 
 
 class _Version:
@@ -97,39 +97,39 @@ class _Version:
     def fitting(self, run: Run, answers: list[Answered]) -> list[Answered]:
         """The answers of a run that may be of this version, in the order given."""
         files = self.files if self.codes is None else self.codes(run.recipe).files
-        return [one for one in answers if _agree(one.code.files, files)]
+        return [answer for answer in answers if _agree(answer.code.files, files)]
 
     def nearest(self, answers: list[Answered]) -> Answered:
         """Of answers that fit the one that ended nearest to the others of this version; the later one of equals."""
-        return min(reversed(answers), key=lambda one: abs(one.ended - self.moment))
+        return min(reversed(answers), key=lambda answer: abs(answer.ended - self.moment))
 
 
-def _agree(one: Files, other: Files) -> bool:
-    return all(other[name] == digest for name, digest in one.items() if name in other)
+def _agree(files: Files, other: Files) -> bool:
+    return all(other[name] == digest for name, digest in files.items() if name in other)
 
 
 def _named(result: StudyResult, known: Known, name: str) -> _Version:
     """The version that a name means: the files of all answers that have it."""
     if name == TODAY:
         return _Version({}, math.inf, CodeDigests())
-    answers = [one for found in known.values() for one in found]
-    digests = {one.code.digest for one in answers if one.code.digest.startswith(name)}
-    meant = [one for one in answers if one.code.digest in digests]
+    answers = [answer for of_run in known.values() for answer in of_run]
+    digests = {answer.code.digest for answer in answers if answer.code.digest.startswith(name)}
+    meant = [answer for answer in answers if answer.code.digest in digests]
     if not meant:
-        meant = [one for one in answers if str(one.environment.get("commit", "")).rstrip("+").startswith(name)]
+        meant = [answer for answer in answers if str(answer.environment.get("commit", "")).rstrip("+").startswith(name)]
     if len(name) < FEWEST_DIGITS or not meant or len(digests) > 1:
         got = f"{name!r}, which {plural(len(digests), 'code')} begin with" if len(digests) > 1 else repr(name)
         raise LocusError(
             f"code must be {TODAY!r}, or {FEWEST_DIGITS} or more digits with which one code or commit of "
             f"{result.edition.id} begins, got {got}; known: {known_codes(result)}"
         )
-    meant.sort(key=lambda one: one.ended)
-    files = {file: digest for one in meant for file, digest in one.code.files.items()}
+    meant.sort(key=lambda answer: answer.ended)
+    files = {file: digest for answer in meant for file, digest in answer.code.files.items()}
     return _Version(files, meant[-1].ended)
 
 
 def _scores(trial: Trial, answers: Mapping[int, Answered], asked: int) -> Scores:
     """The test scores of some answers by seed, a diverged one at chance."""
-    done = {seed: one.outcome for seed, one in answers.items() if isinstance(one.outcome, Completed)}
+    done = {seed: answer.outcome for seed, answer in answers.items() if isinstance(answer.outcome, Completed)}
     finals = {seed: outcome.final.get(trial.score.test) for seed, outcome in done.items()}
     return scores_of(trial, "test", finals, frozenset(answers.keys() - done.keys()), asked)

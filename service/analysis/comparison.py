@@ -67,9 +67,9 @@ def side(result: StudyResult) -> Side:
     """A study as its report shows it: every arm, or the confirmed points of a search."""
     ablation = isinstance(result.edition.study.plan, Ablation)
     rows = result.of("trial") if ablation else result.confirmed
-    found = [_of_row(row, place) for row in rows for place in _places(result, row)]
+    contenders = [_of_row(row, place) for row in rows for place in _places(result, row)]
     remarks = tuple(_remarks(result, rows))
-    return Side(result.edition.id, result.edition, tuple(found), remarks, result.history.looks)
+    return Side(result.edition.id, result.edition, tuple(contenders), remarks, result.history.looks)
 
 
 def _of_row(row: TrialResult, place: str) -> Contender:
@@ -129,11 +129,11 @@ class Change:
 
 def changes(a: Edition, b: Edition, pairs: Pairs) -> list[Change]:
     """What differs between two editions: recipe and data, arms or space, score, counts; then code and environment."""
-    found = [*_nodes(a.study.base, b.study.base), *_plans(a, b)]
-    found += _unlike("score", a.study.score.metric, b.study.score.metric)
-    found += _unlike("budget", a.budget, b.budget)
-    found += _unlike("seeds", str(a.study.seeds), str(b.study.seeds))
-    return [*found, *_code(pairs), *_surroundings(pairs)]
+    changed = [*_nodes(a.study.base, b.study.base), *_plans(a, b)]
+    changed += _unlike("score", a.study.score.metric, b.study.score.metric)
+    changed += _unlike("budget", a.budget, b.budget)
+    changed += _unlike("seeds", str(a.study.seeds), str(b.study.seeds))
+    return [*changed, *_code(pairs), *_surroundings(pairs)]
 
 
 def _unlike(what: str, a: str, b: str) -> list[Change]:
@@ -153,21 +153,21 @@ def _nodes(a: Any, b: Any, path: str = "") -> Iterator[Change]:
 
 
 def _plans(a: Edition, b: Edition) -> Iterator[Change]:
-    one, other = a.study.plan, b.study.plan
-    if isinstance(one, Ablation) and isinstance(other, Ablation):
-        yield from _arms(one, other)
-    elif isinstance(one, Search) and isinstance(other, Search):
-        yield from _searches(one, other)
+    plan, other = a.study.plan, b.study.plan
+    if isinstance(plan, Ablation) and isinstance(other, Ablation):
+        yield from _arms(plan, other)
+    elif isinstance(plan, Search) and isinstance(other, Search):
+        yield from _searches(plan, other)
     else:
-        yield Change("plan", one.kind, other.kind)
+        yield Change("plan", plan.kind, other.kind)
 
 
-def _arms(one: Ablation, other: Ablation) -> Iterator[Change]:
-    for name in [*one.arms, *(name for name in other.arms if name not in one.arms)]:
-        said = [_set(plan.arms[name]) if name in plan.arms else "no such arm" for plan in (one, other)]
-        yield from _unlike(f"arm {name}", *said)
-    yield from _unlike("baseline", one.baseline, other.baseline)
-    yield from _unlike("tuning", *(_tuning(plan) for plan in (one, other)))
+def _arms(a: Ablation, b: Ablation) -> Iterator[Change]:
+    for name in [*a.arms, *(name for name in b.arms if name not in a.arms)]:
+        settings = [_set(plan.arms[name]) if name in plan.arms else "no such arm" for plan in (a, b)]
+        yield from _unlike(f"arm {name}", *settings)
+    yield from _unlike("baseline", a.baseline, b.baseline)
+    yield from _unlike("tuning", *(_tuning(plan) for plan in (a, b)))
 
 
 def _tuning(plan: Ablation) -> str:
@@ -178,59 +178,61 @@ def _set(values: Mapping[str, Any]) -> str:
     return ", ".join(setting_words(values)) or "the base"
 
 
-def _searches(one: Search, other: Search) -> Iterator[Change]:
+def _searches(a: Search, b: Search) -> Iterator[Change]:
     spaces = [{path: ", ".join(setting_words(domain.plain())) for path, domain in plan.space.every()}
-              for plan in (one, other)]  # fmt: skip
+              for plan in (a, b)]  # fmt: skip
     for path in dict.fromkeys([*spaces[0], *spaces[1]]):
         yield from _unlike(f"space {path}", *(space.get(path, "not searched") for space in spaces))
-    yield from _unlike("sampler", one.sampler, other.sampler)
-    yield from _unlike("trials", str(one.trials), str(other.trials))
-    yield from _unlike("stop", *("never" if plan.stop is None else str(plan.stop.factor) for plan in (one, other)))
-    first = ["; ".join(_set(point) for point in plan.first) or NOTHING for plan in (one, other)]
+    yield from _unlike("sampler", a.sampler, b.sampler)
+    yield from _unlike("trials", str(a.trials), str(b.trials))
+    yield from _unlike("stop", *("never" if plan.stop is None else str(plan.stop.factor) for plan in (a, b)))
+    first = ["; ".join(_set(point) for point in plan.first) or NOTHING for plan in (a, b)]
     yield from _unlike("tried first", *first)
 
 
 def _code(pairs: Pairs) -> Iterator[Change]:
     """The files whose code differs between the two answers of a seed, each once."""
-    found: dict[str, Change] = {}
+    changed: dict[str, Change] = {}
     for a, b in pairs:
         same = a.trial.recipe == b.trial.recipe
-        for one in _each_code(a):
+        for files in _each_code(a):
             for other in _each_code(b):
-                for name in {*one, *other} if same else one.keys() & other.keys():
-                    if one.get(name) != other.get(name):
-                        found[name] = Change(f"code of {name}", one.get(name, "none")[:7], other.get(name, "none")[:7])
-    yield from (found[name] for name in sorted(found))
+                for name in {*files, *other} if same else files.keys() & other.keys():
+                    if files.get(name) != other.get(name):
+                        changed[name] = Change(
+                            f"code of {name}", files.get(name, "none")[:7], other.get(name, "none")[:7]
+                        )
+    yield from (changed[name] for name in sorted(changed))
 
 
 def _each_code(contender: Contender) -> list[dict[str, str]]:
-    return list({one.code.digest: one.code.files for one in contender.answers.values()}.values())
+    return list({answer.code.digest: answer.code.files for answer in contender.answers.values()}.values())
 
 
 def _surroundings(pairs: Pairs) -> Iterator[Change]:
     for name in SURROUNDINGS:
-        said = [_values(name, (pair[place] for pair in pairs)) for place in (0, 1)]
-        if all(said):
-            yield from _unlike(name, *said)
+        values = [_values(name, (pair[place] for pair in pairs)) for place in (0, 1)]
+        if all(values):
+            yield from _unlike(name, *values)
 
 
 def _values(name: str, contenders: Iterable[Contender]) -> str:
     """What the answers have of an environment's value, the most frequent first."""
-    found = Counter(
+    counts = Counter(
         str(value)
         for contender in contenders
         for answered in contender.answers.values()
         if (value := answered.environment.get(name)) not in (None, "")
     )
-    return ", ".join(value for value, _ in found.most_common())
+    return ", ".join(value for value, _ in counts.most_common())
 
 
 def other_scale(a: Recipe, b: Recipe) -> str:
     """Why two scores have nothing in common, in a clause; empty if they have the same metric and chance."""
     if a.data.scale == b.data.scale:
         return ""
-    one, other = (recipe.data.scale.replace(", ", " with chance ") for recipe in (a, b))
-    return f"{one} in A, {other} in B"
+    scale, other = (recipe.data.scale.replace(", ", " with chance ") for recipe in (a, b))
+    return f"{scale} in A, {other} in B"
 
 
 def other_images(a: Recipe, b: Recipe) -> str:
@@ -258,9 +260,9 @@ def unpaired(who: Scores, than: Scores) -> Estimate | None:
     twin = None
     if all(side.scale.logits for side in sides):
         twin = _welch([_mean(side, on_logits(side, [*side.values])) for side in sides])
-    found = _welch([_mean(side, [*side.values.values()]) for side in sides], ends, twin)
+    gap = _welch([_mean(side, [*side.values.values()]) for side in sides], ends, twin)
     return over_draws(
-        found, *(drawn([side], [sign], [*side.values]) for side, sign in zip(sides, (1.0, -1.0), strict=True))
+        gap, *(drawn([side], [sign], [*side.values]) for side, sign in zip(sides, (1.0, -1.0), strict=True))
     )
 
 
@@ -270,13 +272,13 @@ def _mean(side: Scores, values: Sequence[float]) -> Estimate:
 
 def _welch(means: Sequence[Estimate], ends: Interval = (-math.inf, math.inf), twin: Estimate | None = None) -> Estimate:
     """The difference of two means, with its error and degrees of freedom; without them where a mean has no error."""
-    one, other = means
-    n, mean = min(one.n, other.n), one.mean - other.mean
-    if one.error is None or other.error is None:
+    who, than = means
+    n, mean = min(who.n, than.n), who.mean - than.mean
+    if who.error is None or than.error is None:
         return Estimate(n, mean, low=ends[0], high=ends[1])
-    both = math.hypot(one.error, other.error)
-    parts = one.error**4 / (one.n - 1) + other.error**4 / (other.n - 1)
-    df = max(1, math.floor(both**4 / parts * (1 + 1e-12))) if parts else one.n + other.n - 2
+    both = math.hypot(who.error, than.error)
+    parts = who.error**4 / (who.n - 1) + than.error**4 / (than.n - 1)
+    df = max(1, math.floor(both**4 / parts * (1 + 1e-12))) if parts else who.n + than.n - 2
     return Estimate(n, mean, None, both, *ends, df, twin)
 
 
@@ -317,14 +319,14 @@ class Comparison:
     @cached_property
     def matches(self) -> list[Match]:
         """The trials that both sides have, in the order of A."""
-        return [_match(one, other) for one, other in _matched(self.a, self.b)]
+        return [_match(a, b) for a, b in _matched(self.a, self.b)]
 
     @cached_property
     def only(self) -> tuple[list[str], list[str]]:
         """The names of the trials that A has alone, and of those that B has alone."""
         taken = {id(contender) for match in self.matches for contender in (match.a, match.b)}
-        one, other = ([row.name for row in side.contenders if id(row) not in taken] for side in (self.a, self.b))
-        return one, other
+        a, b = ([row.name for row in side.contenders if id(row) not in taken] for side in (self.a, self.b))
+        return a, b
 
     @property
     def alpha(self) -> float:
@@ -362,19 +364,19 @@ class Comparison:
     @cached_property
     def warnings(self) -> list[str]:
         """Why the scores may not be comparable, and what each side lacks."""
-        found: dict[str, list[str]] = {}
+        reasons: dict[str, list[str]] = {}
         for match in self.matches:
             recipes = match.a.trial.recipe, match.b.trial.recipe
             if scale := other_scale(*recipes):
-                found.setdefault(f"scores are not comparable, so no difference is shown: {scale}", []).append(
+                reasons.setdefault(f"scores are not comparable, so no difference is shown: {scale}", []).append(
                     match.name
                 )
             elif images := other_images(*recipes):
-                found.setdefault(f"the test images may differ, so scores may not be comparable: {images}", []).append(
+                reasons.setdefault(f"the test images may differ, so scores may not be comparable: {images}", []).append(
                     match.name
                 )
         named = [why if len(names) == len(self.matches) else f"{why} ({listed([*map(quoted, names)])})"
-                 for why, names in found.items()]  # fmt: skip
+                 for why, names in reasons.items()]  # fmt: skip
         if any(match.how == "unpaired" for match in self.matches):
             named.append("without common seeds a difference is not paired (Welch's test), and so less sure")
         if not self.matches:
@@ -426,16 +428,16 @@ def _scores(name: str, scores: Scores) -> dict[str, Any]:
 def _matched(a: Side, b: Side) -> Iterator[tuple[Contender, Contender]]:
     """Pairs by place, in the order of A; what is left by equal recipes."""
     places = {contender.place: contender for contender in b.contenders}
-    by_place = {id(one): places[one.place] for one in a.contenders if one.place in places}
+    by_place = {id(contender): places[contender.place] for contender in a.contenders if contender.place in places}
     taken = {id(other) for other in by_place.values()}
-    for one in a.contenders:
-        other = by_place.get(id(one))
+    for contender in a.contenders:
+        other = by_place.get(id(contender))
         if other is None:
-            rest = (row for row in b.contenders if id(row) not in taken and row.trial.recipe == one.trial.recipe)
+            rest = (row for row in b.contenders if id(row) not in taken and row.trial.recipe == contender.trial.recipe)
             other = next(rest, None)
         if other is not None:
             taken.add(id(other))
-            yield one, other
+            yield contender, other
 
 
 def _match(a: Contender, b: Contender) -> Match:
@@ -454,5 +456,5 @@ def _match(a: Contender, b: Contender) -> Match:
 
 def _same_answer(a: Contender, b: Contender, seed: int) -> bool:
     """Whether both sides have the very same answer at a seed: then its difference is 0 and says nothing."""
-    one, other = a.answers.get(seed), b.answers.get(seed)
-    return one is not None and other is not None and (one.run.key, one.name) == (other.run.key, other.name)
+    answer, other = a.answers.get(seed), b.answers.get(seed)
+    return answer is not None and other is not None and (answer.run.key, answer.name) == (other.run.key, other.name)

@@ -64,8 +64,8 @@ def fit(sizes: Sequence[float], scores: Sequence[float], ceiling: float = math.i
     best = min(grid, key=lambda place: law(place).error)
     step = (high - low) / 100
     ends = (max(low, best - step), min(high, best + step))
-    found = minimize_scalar(lambda place: law(place).error, bounds=ends, method="bounded", options={"xatol": 1e-10})
-    return min(law(best), law(float(found.x)), key=lambda one: one.error)
+    optimum = minimize_scalar(lambda place: law(place).error, bounds=ends, method="bounded", options={"xatol": 1e-10})
+    return min(law(best), law(float(optimum.x)), key=lambda power_law: power_law.error)
 
 
 def _linear(
@@ -100,7 +100,7 @@ class Curve:
     @cached_property
     def laws(self) -> dict[int, PowerLaw]:
         """The law of each seed that has a score at every size, and diverged at none: chance is no point of a curve."""
-        seeds = sorted(set.intersection(*({*one.values} - {*one.diverged} for one in self.scores.values())))
+        seeds = sorted(set.intersection(*({*scores.values} - {*scores.diverged} for scores in self.scores.values())))
         ceiling = next(iter(self.scores.values())).scale.high
         sizes = list(self.scores)
         return {seed: fit(sizes, [self.scores[size].values[seed] for size in sizes], ceiling) for seed in seeds}
@@ -156,13 +156,13 @@ def by_size(trials: Iterable[TrialResult]) -> list[list[TrialResult]]:
 def curves(groups: Iterable[Sequence[TrialResult]]) -> list[Curve]:
     """The curves of such groups, of the sizes that have scores; four of them or more."""
     known = list(groups)
-    found = []
+    all_curves = []
     for rows, name in zip(known, _names(known), strict=True):
         scored = [row for row in rows if row.test.values]
         if len(scored) >= FEWEST_SIZES:
             scores = {_size(row): row.test for row in scored}
-            found.append(Curve(name, scores, tuple(row.trial.number for row in scored)))
-    return found
+            all_curves.append(Curve(name, scores, tuple(row.trial.number for row in scored)))
+    return all_curves
 
 
 def _size(row: TrialResult) -> int:

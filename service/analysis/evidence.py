@@ -49,19 +49,19 @@ class Region:
         """How many ends it has: on so many sides a claim can fail."""
         return math.isfinite(self.low) + math.isfinite(self.high)
 
-    def p_inside(self, found: Estimate) -> float:
+    def p_inside(self, estimate: Estimate) -> float:
         """The p of the tests that the true mean lies inside: a one-sided t-test at each end, and the larger p.
 
         Source: Schuirmann 1987 (TOST), where there are two ends.
         """
-        return max(self._ps(found.p_above(self.low), found.p_below(self.high)))
+        return max(self._ps(estimate.p_above(self.low), estimate.p_below(self.high)))
 
-    def p_outside(self, found: Estimate) -> float:
+    def p_outside(self, estimate: Estimate) -> float:
         """The p of the tests that the true mean lies outside.
 
         With two ends this is a union of two tests, so the p is twice the smaller one (Bonferroni).
         """
-        return min(1.0, self.ends * min(self._ps(found.p_below(self.low), found.p_above(self.high))))
+        return min(1.0, self.ends * min(self._ps(estimate.p_below(self.low), estimate.p_above(self.high))))
 
     def _ps(self, at_low: float | None, at_high: float | None) -> list[float]:
         """The ps at the ends that there are."""
@@ -70,14 +70,14 @@ class Region:
         assert ps, "an estimate that can be tested comes first"
         return ps
 
-    def margin(self, found: Estimate) -> float:
+    def margin(self, estimate: Estimate) -> float:
         """How far a mean lies inside; negative outside."""
-        return min(found.mean - self.low, self.high - found.mean)
+        return min(estimate.mean - self.low, self.high - estimate.mean)
 
-    def distances(self, found: Estimate) -> list[float]:
+    def distances(self, estimate: Estimate) -> list[float]:
         """How far an interval may reach from a mean and still decide: to every end from inside, to one from outside."""
-        known = [abs(found.mean - end) for end in (self.low, self.high) if math.isfinite(end)]
-        return known if self.margin(found) > 0 else [min(known)]
+        known = [abs(estimate.mean - end) for end in (self.low, self.high) if math.isfinite(end)]
+        return known if self.margin(estimate) > 0 else [min(known)]
 
     def place(self, word: Word) -> str:
         """Where the interval that decided lies."""
@@ -99,13 +99,13 @@ Part = tuple[str, Scores, float]
 class Evidence:
     """The numbers about a claim.
 
-    `found`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `refuting_tests`: how
-    many tests could refute the claim, of which one must; `about`, `seeds`: how a sentence begins, and the seeds.
-    `parts`: the trials, each with what its score counts in `found`.
+    `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `refuting_tests`:
+    how many tests could refute the claim, of which one must; `about`, `seeds`: how a sentence begins, and the seeds.
+    `parts`: the trials, each with what its score counts in `estimate`.
     """
 
     claim: Claim
-    found: Estimate
+    estimate: Estimate
     region: Region
     p_supports: float
     p_refutes: float
@@ -135,7 +135,7 @@ class Evidence:
             return True
         if isinstance(self.claim, KeepsMore | Ranked):  # a share of what was learnt; the weakest of several steps
             return False
-        interval = self.found.interval(1 - level)
+        interval = self.estimate.interval(1 - level)
         assert interval is not None, "an estimate that can be tested comes first"
         moves = [
             weight * move for _, scores, weight in self.parts for move in shifts(scores, level / 2 / len(self.parts))
@@ -158,7 +158,7 @@ class Evidence:
         (_, who, _), (_, than, _) = self.parts
         sides = [(who, than)] if word == "SUPPORTED" else [(than, who)]
         if isinstance(self.claim, Equivalent):  # it says nothing of which one is better
-            above = [(who, than)] if self.found.mean > 0 else [(than, who)]
+            above = [(who, than)] if self.estimate.mean > 0 else [(than, who)]
             sides = [(who, than), (than, who)] if word == "SUPPORTED" else above
         ps = [p for side in sides if (p := opposing_p(*side, level)) is not None]
         return f"but they do not learn equally often (Fisher's test p {p_text(min(ps))})" if ps else ""
@@ -166,15 +166,15 @@ class Evidence:
     @property
     def margin(self) -> float:
         """How far the number lies inside the claim; negative outside."""
-        return self.region.margin(self.found)
+        return self.region.margin(self.estimate)
 
     def words(self, word: Word, confidence: float) -> str:
         """The measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds); ...`."""
-        about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.found.interval(confidence)
+        about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(confidence)
         if interval is None:
             return f"{about} ({self.seeds}); {LUCK[word]}"
-        images = f", {self.found.draws} draws of images" if self.found.draws > 1 else ""
-        images += ", folds of the same images" if self.found.overlap else ""
+        images = f", {self.estimate.draws} draws of images" if self.estimate.draws > 1 else ""
+        images += ", folds of the same images" if self.estimate.overlap else ""
         at = f"{percent(confidence)} interval {between(interval)}"
         return f"{about} ({at}, {self.seeds}{images}); {self.region.place(word)}"
 
@@ -208,7 +208,7 @@ def _lacking_points(scores: Mapping[str, Scores]) -> str | None:
     """Why the points of a search cannot be compared with the random ones yet."""
     if not scores:
         return "The best points of the search and of the random ones are not confirmed yet."
-    left = sum(one.asked - len(one.images) for one in scores.values() if isinstance(one, PointScores))
+    left = sum(points.asked - len(points.images) for points in scores.values() if isinstance(points, PointScores))
     return f"The search and its random points lack the end of {plural(left, 'point')}." if left else None
 
 
@@ -227,14 +227,14 @@ def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
     who = quoted(name)
     if scores is None or not scores.asked:
-        said = "value of the probe" if isinstance(claim, ClaimOfProbe | Faster) else f"test score{claim.where}"
-        return f"{who} has no {said} yet."
+        answer = "value of the probe" if isinstance(claim, ClaimOfProbe | Faster) else f"test score{claim.where}"
+        return f"{who} has no {answer} yet."
     if not scores.complete and isinstance(claim, KeepsMore):
         none = plural(scores.asked - scores.n, "seed")
         return f"{none} of {who} had nothing to keep: no answer yet, or a score at chance at the training's own side."
     if not scores.complete:
-        said = "a value of the probe" if isinstance(claim, ClaimOfProbe) else "an answer"
-        return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have {said}."
+        answer = "a value of the probe" if isinstance(claim, ClaimOfProbe) else "an answer"
+        return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have {answer}."
     if scores.n < FEWEST:
         return f"{who} has {_values(scores)}; a claim needs {FEWEST} seeds or more."
     if not isinstance(claim, AtChance) and scores.sound.n < FEWEST:
@@ -286,9 +286,9 @@ def _between(low: float | None, high: float | None) -> Region:
 
 
 def _of_mean(claim: Claim, who: Scores, region: Region, *, all_seeds: bool = False) -> Evidence:
-    found = _known(who.whole if all_seeds else who.estimate)
-    about = _mean_words(claim, claim.names[0], found.mean)
-    return _tested(claim, found, region, about, seeds_words(who), ((claim.names[0], who, 1.0),))
+    estimate = _known(who.whole if all_seeds else who.estimate)
+    about = _mean_words(claim, claim.names[0], estimate.mean)
+    return _tested(claim, estimate, region, about, seeds_words(who), ((claim.names[0], who, 1.0),))
 
 
 def _of_gap(
@@ -304,7 +304,7 @@ def _of_gap(
     words = _gap_words(claim.who, claim.than, gap)
     if isinstance(claim, ProbeAsAlike):
         words = (
-            f"{'; '.join(_mean_words(claim, name, one.mean) for name, one in zip(claim.names, pair, strict=True))}: "
+            f"{'; '.join(_mean_words(claim, name, side.mean) for name, side in zip(claim.names, pair, strict=True))}: "
             f"{signed(gap.mean)}"
         )
     if isinstance(claim, KeepsMore):
@@ -318,23 +318,23 @@ def _of_gap(
 
 
 def _of_lead(claim: Faster, trials: list[Scores]) -> Evidence:
-    who, than = (one for one in trials if isinstance(one, PointScores))
-    found = lead(who, than)
+    who, than = (trial for trial in trials if isinstance(trial, PointScores))
+    gap = lead(who, than)
     about = (
-        f"the best score so far of the search minus that of the random points is {signed(found.mean)}, in the mean "
-        f"over the first {found.images:,} training images"
+        f"the best score so far of the search minus that of the random points is {signed(gap.mean)}, in the mean "
+        f"over the first {gap.images:,} training images"
     )
     points = f"{len(who.images)} and {plural(len(than.images), 'point')}, {DRAWS:,} permutations"
-    estimate = Estimate(len(who.images), found.mean)
-    return Evidence(claim, estimate, Region(low=0.0), found.p_above, found.p_below, about, points, ())
+    estimate = Estimate(len(who.images), gap.mean)
+    return Evidence(claim, estimate, Region(low=0.0), gap.p_above, gap.p_below, about, points, ())
 
 
 def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
     weights = slope_weights(len(trials))
-    found = _known(contrast(trials, weights))
-    about = f"the slope along {claim.listed} is {signed(found.mean)} a step"
+    slope = _known(contrast(trials, weights))
+    about = f"the slope along {claim.listed} is {signed(slope.mean)} a step"
     parts = tuple(zip(claim.names, trials, weights, strict=True))
-    return _tested(claim, found, Region(low=claim.margin), about, _seeds(found, trials, "seed"), parts)
+    return _tested(claim, slope, Region(low=claim.margin), about, _seeds(slope, trials, "seed"), parts)
 
 
 def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
@@ -356,14 +356,16 @@ def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
     )  # fmt: skip
 
 
-def _tested(claim: Claim, found: Estimate, region: Region, about: str, seeds: str, parts: tuple[Part, ...]) -> Evidence:
-    ps = region.p_inside(found), region.p_outside(found)
-    return Evidence(claim, found, region, *ps, about, seeds, parts, region.ends)
+def _tested(
+    claim: Claim, estimate: Estimate, region: Region, about: str, seeds: str, parts: tuple[Part, ...]
+) -> Evidence:
+    ps = region.p_inside(estimate), region.p_outside(estimate)
+    return Evidence(claim, estimate, region, *ps, about, seeds, parts, region.ends)
 
 
-def _known(found: Estimate | None) -> Estimate:
-    assert found is not None, "`lacking` comes first"
-    return found
+def _known(estimate: Estimate | None) -> Estimate:
+    assert estimate is not None, "`lacking` comes first"
+    return estimate
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -386,10 +388,10 @@ def _gap_words(who: str, than: str, gap: Estimate) -> str:
     return f"{quoted(who)} minus {quoted(than)} is {signed(gap.mean)}"
 
 
-def _seeds(found: Estimate, trials: list[Scores], noun: str) -> str:
+def _seeds(estimate: Estimate, trials: list[Scores], noun: str) -> str:
     """How many seeds decided, and how many of the trials' seeds diverged."""
-    fallen = len(frozenset().union(*(one.diverged for one in trials)))
-    return f"{plural(found.n, noun)}{f', {fallen} diverged' if fallen else ''}"
+    fallen = len(frozenset().union(*(trial.diverged for trial in trials)))
+    return f"{plural(estimate.n, noun)}{f', {fallen} diverged' if fallen else ''}"
 
 
 def learn_words(parts: Sequence[Part]) -> str:
@@ -398,13 +400,13 @@ def learn_words(parts: Sequence[Part]) -> str:
     for name, scores, _ in parts:
         group = *counts(scores), "run" if isinstance(scores, ScoresOverTasks) else "seed"
         groups.setdefault(group, []).append(name)
-    said = []
+    clauses = []
     for (learnt, n, noun), names in groups.items():
         each = " each" if len({*names}) > 1 else ""
         who = _listed(tuple(dict.fromkeys(names)))
         may = f"so up to {whole_percent(most_unlike(learnt, n))} of all {noun}s may{' not' if learnt else ''}"
-        said.append(f"{learnt} of {plural(n, noun)} of {who} learn{each}, {may}")
-    return f"{'; '.join(said)}."
+        clauses.append(f"{learnt} of {plural(n, noun)} of {who} learn{each}, {may}")
+    return f"{'; '.join(clauses)}."
 
 
 def score_words(claim: Claim, name: str, scores: Scores) -> str:
@@ -421,9 +423,9 @@ def spread_words(scores: Scores, of: int = 1) -> str:
 
     `of`: among how many trials this one was chosen by the same runs: its interval is one of so many that hold together.
     """
-    found = scores.estimate.interval(1 - (1 - CONFIDENCE) / of) if scores.estimate else None
+    interval = scores.estimate.interval(1 - (1 - CONFIDENCE) / of) if scores.estimate else None
     best = f" for the best of {of}:" if of > 1 else ""
-    return f"{f'95 % interval{best} {between(found)}, ' if found else ''}{seeds_words(scores)}"
+    return f"{f'95 % interval{best} {between(interval)}, ' if interval else ''}{seeds_words(scores)}"
 
 
 def seeds_words(scores: Scores) -> str:

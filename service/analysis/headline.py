@@ -35,18 +35,18 @@ def headline(result: StudyResult) -> str:
     missing = _missing(result)
     plan = result.edition.study.plan
     if isinstance(plan, Ablation) and plan.tasks:
-        found = _over_tasks(result) + _diverged(result)
-        return f"{found} Not finished: {missing}." if missing else found
+        sentence = _over_tasks(result) + _diverged(result)
+        return f"{sentence} Not finished: {missing}." if missing else sentence
     if not result.ranking.highest:
         return f"No answer yet: {missing or 'no trial has all its seeds'}."
     if not result.winners:
-        found = _at_chance(result, finished=not missing)
+        sentence = _at_chance(result, finished=not missing)
     elif len(result.winners) > 1:
-        found = _tie(result)
+        sentence = _tie(result)
     else:
-        found = _arm(result) if isinstance(result.edition.study.plan, Ablation) else _point(result)
-    found += _diverged(result)
-    return f"{found} Not finished: {missing}." if missing else found
+        sentence = _arm(result) if isinstance(result.edition.study.plan, Ablation) else _point(result)
+    sentence += _diverged(result)
+    return f"{sentence} Not finished: {missing}." if missing else sentence
 
 
 def _over_tasks(result: StudyResult) -> str:
@@ -77,7 +77,7 @@ def trial_words(result: StudyResult, row: TrialResult) -> str:
 def point_name(result: StudyResult, row: TrialResult) -> str:
     """A confirmed point in a table, with what is special about it: `#0 gamma=2.5 (tried first)`."""
     of = f"best of {plural(len(result.of('rival')), 'random point')}"
-    notes = [note for note, one in (("tried first", result.named.get("first")), (of, result.random)) if one is row]
+    notes = [note for note, point in (("tried first", result.named.get("first")), (of, result.random)) if point is row]
     return f"{_number(row)} {row.name}" + "".join(f" ({note})" for note in notes)
 
 
@@ -152,17 +152,17 @@ def _point(result: StudyResult) -> str:
             f"Of {of}, {trial_words(result, best)} scores highest so far: {_metric(result)} {_score(best.validation)}; "
             "not confirmed on fresh seeds."
         )
-    found = f"Of {of}, {trial_words(result, best)} comes out best: "
-    found += f"{metric_words(score.test)} {_score(best.test)} on fresh seeds"
+    text = f"Of {of}, {trial_words(result, best)} comes out best: "
+    text += f"{metric_words(score.test)} {_score(best.test)} on fresh seeds"
     first = result.named.get("first")
     if first is best:
-        found += "; it was tried first"
+        text += "; it was tried first"
     elif first is not None:
-        found += f"; the point tried first, {trial_words(result, first)}, has {_score(first.test)}"
+        text += f"; the point tried first, {trial_words(result, first)}, has {_score(first.test)}"
     if result.random is not None:
         of = plural(len(result.of("rival")), "random point")
-        found += f"; the best of {of}, {trial_words(result, result.random)}, has {_score(result.random.test)}"
-    return f"{found}.{_not_told_apart(result, best, result.confirmed)}"
+        text += f"; the best of {of}, {trial_words(result, result.random)}, has {_score(result.random.test)}"
+    return f"{text}.{_not_told_apart(result, best, result.confirmed)}"
 
 
 def _arm(result: StudyResult) -> str:
@@ -171,15 +171,15 @@ def _arm(result: StudyResult) -> str:
     assert isinstance(study.plan, Ablation)
     arm = f"the arm {quoted(best.name)} comes out best"
     arms = len(result.of("trial"))
-    found = f"Chosen by validation, {arm}: {metric_words(study.score.test)} {_score(best.test, arms)}"
+    text = f"Chosen by validation, {arm}: {metric_words(study.score.test)} {_score(best.test, arms)}"
     partner = study.plan.compared_with(best.name)
     if study.plan.is_baseline(best.name):
-        found += f"; it has the baseline {quoted(study.plan.baseline)}" if study.plan.axes else "; it is the baseline"
+        text += f"; it has the baseline {quoted(study.plan.baseline)}" if study.plan.axes else "; it is the baseline"
     elif partner and best.name in result.differences:
         gap = result.differences[best.name]
         side = "above" if gap.mean >= 0 else "below"
-        found += f", {fixed(abs(gap.mean))} {side} {quoted(partner)}{_sureness(gap, result)}"
-    return f"{found}.{_not_told_apart(result, best, result.of('trial'))}"
+        text += f", {fixed(abs(gap.mean))} {side} {quoted(partner)}{_sureness(gap, result)}"
+    return f"{text}.{_not_told_apart(result, best, result.of('trial'))}"
 
 
 def _sureness(gap: Difference, result: StudyResult) -> str:

@@ -74,8 +74,8 @@ class Ranking:
     def means(self) -> dict[str, float]:
         """The mean rank of each method, the best first."""
         names = next(iter(self.by_family.values()))
-        found = {name: math.fsum(ranks[name] for ranks in self.by_family.values()) / self.families for name in names}
-        return dict(sorted(found.items(), key=lambda item: item[1]))
+        means = {name: math.fsum(ranks[name] for ranks in self.by_family.values()) / self.families for name in names}
+        return dict(sorted(means.items(), key=lambda item: item[1]))
 
     @cached_property
     def friedman(self) -> Friedman:
@@ -119,12 +119,12 @@ class Ranking:
         if self.friedman.p >= alpha:
             return [names]
         apart = self.critical_difference(alpha)
-        found: list[list[str]] = []
+        groups: list[list[str]] = []
         for place, first in enumerate(names):
             group = [name for name in names[place:] if self.means[name] - self.means[first] < apart]
-            if len(group) > 1 and not (found and found[-1][-1] == group[-1]):
-                found.append(group)
-        return found
+            if len(group) > 1 and not (groups and groups[-1][-1] == group[-1]):
+                groups.append(group)
+        return groups
 
     def against(self, control: str) -> dict[str, Adjusted]:
         """The p-values of each other method's difference to one control, by Holm; about mean ranks, two-sided."""
@@ -141,9 +141,9 @@ def _critical_range(alpha: float, methods: int) -> float:
 
 def _exact_p(by_family: Sequence[Sequence[float]]) -> float:
     """The share of all orders, of each family for itself, whose rank sums differ at least as much as those found."""
-    found = sum(sum(column) ** 2 for column in zip(*by_family, strict=True))
+    observed = sum(sum(column) ** 2 for column in zip(*by_family, strict=True))
     states = _sums(tuple(sorted(tuple(sorted(ranks)) for ranks in by_family)))
-    far = sum(count for sums, count in states.items() if sum(one * one for one in sums) >= found - 1e-9)
+    far = sum(count for sums, count in states.items() if sum(total * total for total in sums) >= observed - 1e-9)
     return far / sum(states.values())
 
 
@@ -175,7 +175,7 @@ def shared_ranks(means: Array, errors: Array, step: Array) -> Array:
     can change of a mean.
     """
     order = np.argsort(-means, axis=-1, kind="stable")
-    mean, error = (np.take_along_axis(one, order, axis=-1) for one in (means, errors))
+    mean, error = (np.take_along_axis(values, order, axis=-1) for values in (means, errors))
     starts = np.ones(means.shape, dtype=bool)
     best, its = mean[..., 0], error[..., 0]
     for place in range(1, means.shape[-1]):
@@ -187,9 +187,9 @@ def shared_ranks(means: Array, errors: Array, step: Array) -> Array:
     first = np.maximum.accumulate(np.where(starts, places, 1), axis=-1)
     ends = np.where(np.roll(starts, -1, axis=-1), places, places[-1])
     last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
-    found = np.empty(means.shape)
-    np.put_along_axis(found, order, (first + last) / 2, axis=-1)
-    return found
+    ranks = np.empty(means.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2, axis=-1)
+    return ranks
 
 
 DRAWS = 2000
@@ -239,18 +239,18 @@ class RunsOverTasks:
     ends: Interval
 
     @classmethod
-    def of(cls, found: Mapping[str, Mapping[str, Scores]], families: Mapping[str, str]) -> RunsOverTasks:
-        """The runs of methods that have all their seeds. `found`: by task, then by method; `families`: by task."""
+    def of(cls, scores: Mapping[str, Mapping[str, Scores]], families: Mapping[str, str]) -> RunsOverTasks:
+        """The runs of methods that have all their seeds. `scores`: by task, then by method; `families`: by task."""
         places: dict[str, list[int]] = {}
-        for place, task in enumerate(found):
+        for place, task in enumerate(scores):
             places.setdefault(families[task], []).append(place)
-        by_task = [[*by_method.values()] for by_method in found.values()]
+        by_task = [[*by_method.values()] for by_method in scores.values()]
         scale = by_task[0][0].scale
-        errors = [[one.whole.error or 0.0 if one.whole else 0.0 for one in some] for some in by_task]
+        errors = [[of_method.whole.error or 0.0 if of_method.whole else 0.0 for of_method in some] for some in by_task]
         return cls(
-            tuple(next(iter(found.values()))),
+            tuple(next(iter(scores.values()))),
             {family: tuple(tasks) for family, tasks in places.items()},
-            np.array([[[*one.values.values()] for one in some] for some in by_task]).swapaxes(0, 1),
+            np.array([[[*of_method.values.values()] for of_method in some] for some in by_task]).swapaxes(0, 1),
             np.array(errors).T,
             np.array([some[0].scale.step for some in by_task]),
             (scale.chance, scale.high),
@@ -268,22 +268,22 @@ class RunsOverTasks:
 
     def ranking(self) -> Ranking:
         """The ranks of the methods in each family, by their mean scores over its tasks."""
-        found = {}
+        by_family = {}
         for family, tasks in self.families.items():
             errors = np.sqrt((self.errors[:, tasks] ** 2).sum(axis=1)) / len(tasks)
             means = np.array([*self.means(family).values()])
             ranks = shared_ranks(means, errors, self.steps[[*tasks]].mean())
-            found[family] = dict(zip(self.methods, map(float, ranks), strict=True))
-        return Ranking(found)
+            by_family[family] = dict(zip(self.methods, map(float, ranks), strict=True))
+        return Ranking(by_family)
 
     def interquartile_means(self) -> dict[str, Measure]:
         """The mean of the middle half of each method's runs, over all tasks and seeds."""
         draw = np.random.default_rng(0)
-        found = {}
+        means = {}
         for method, scores in zip(self.methods, self.scores, strict=True):
             drawn = self._drawn_seeds(scores, draw).reshape(DRAWS, -1)
-            found[method] = self._measure(_middle(scores.ravel()), _middle(drawn))
-        return found
+            means[method] = self._measure(_middle(scores.ravel()), _middle(drawn))
+        return means
 
     def improvements(self, control: str) -> dict[str, Measure]:
         """The probability that a run of each other method scores above one of the control on the same task.
@@ -303,13 +303,13 @@ class RunsOverTasks:
     def profiles(self) -> dict[str, Profile]:
         """The performance profile of each method."""
         draw, thresholds = np.random.default_rng(0), np.linspace(*self.ends, THRESHOLDS)
-        found = {}
+        profiles = {}
         for method, scores in zip(self.methods, self.scores, strict=True):
             drawn = self._drawn_seeds(scores, draw).reshape(DRAWS, -1)
             shares = np.stack([(drawn > threshold).mean(axis=1) for threshold in thresholds], axis=1)
             low, high = np.quantile(shares, _ENDS, axis=0) if self.seeds >= FEWEST else (None, None)
-            found[method] = Profile(thresholds, (scores.ravel() > thresholds[:, None]).mean(axis=1), low, high)
-        return found
+            profiles[method] = Profile(thresholds, (scores.ravel() > thresholds[:, None]).mean(axis=1), low, high)
+        return profiles
 
     def _drawn_seeds(self, scores: Array, draw: np.random.Generator) -> Array:
         """The scores of one method, with the seeds of each task drawn again. Shapes: (DRAWS, tasks, seeds)."""
@@ -340,7 +340,7 @@ def _above(who: Array, than: Array) -> Array:
     """
     tasks = range(who.shape[-2])
     pairs = ((who[..., task, :, None], than[..., task, None, :]) for task in tasks)
-    return np.asarray(np.mean([((one > two) + 0.5 * (one == two)).mean(axis=(-2, -1)) for one, two in pairs], axis=0))
+    return np.asarray(np.mean([((a > b) + 0.5 * (a == b)).mean(axis=(-2, -1)) for a, b in pairs], axis=0))
 
 
 MOST = 3
@@ -370,7 +370,7 @@ class League:
     @property
     def counted(self) -> list[str]:
         """The tasks that are ranked."""
-        return [task for task, found in self.arms.items() if self.runs is not None and _whole(found, self.methods)]
+        return [task for task, results in self.arms.items() if self.runs is not None and _whole(results, self.methods)]
 
     @property
     def left_out(self) -> list[str]:
@@ -407,50 +407,52 @@ def league(plan: Ablation, rows: Iterable[TrialResult]) -> League:
     arms = plan.by_task({row.name: row for row in rows})
     families = {task: plan.families.get(task, task) for task in arms}
     whole = {
-        task: {name: found[name].test for name in methods} for task, found in arms.items() if _whole(found, methods)
+        task: {name: results[name].test for name in methods}
+        for task, results in arms.items()
+        if _whole(results, methods)
     }
     enough = whole and len(methods) >= FEWEST_METHODS
     return League(plan.baseline, arms, methods, families, RunsOverTasks.of(whole, families) if enough else None)
 
 
-def _whole(found: dict[str, TrialResult], methods: tuple[str, ...]) -> bool:
+def _whole(results: dict[str, TrialResult], methods: tuple[str, ...]) -> bool:
     """Whether every method has all its seeds on a task."""
-    return {*found} == {*methods} and all(row.test.complete and row.test.n > 0 for row in found.values())
+    return {*results} == {*methods} and all(row.test.complete and row.test.n > 0 for row in results.values())
 
 
 def _families(count: int) -> str:
     return "1 family" if count == 1 else f"{count} families"
 
 
-def why_untested(found: League) -> str:
+def why_untested(standings: League) -> str:
     """Why the ranks are not tested; empty if they are."""
-    assert found.ranking is not None
-    if found.ranking.testable:
+    assert standings.ranking is not None
+    if standings.ranking.testable:
         return ""
-    some = _families(found.ranking.families)
+    some = _families(standings.ranking.families)
     return f"No p-value: the tasks are of {some}, and a test needs {FEWEST_FAMILIES}."
 
 
-def league_sentence(found: League) -> str:
+def league_sentence(standings: League) -> str:
     """Which method ranks best over the tasks, and how sure that is."""
-    if len(found.methods) < FEWEST_METHODS:
-        return f"No ranking: {plural(len(found.methods), 'method')}, and a ranking needs {FEWEST_METHODS}."
-    ranking = found.ranking
+    if len(standings.methods) < FEWEST_METHODS:
+        return f"No ranking: {plural(len(standings.methods), 'method')}, and a ranking needs {FEWEST_METHODS}."
+    ranking = standings.ranking
     if ranking is None:
         return "No ranking yet: no task has all its runs."
-    first, rest = found.order[0], found.alike
-    best = [name for name in found.order if ranking.means[name] == ranking.means[first]]
+    first, rest = standings.order[0], standings.alike
+    best = [name for name in standings.order if ranking.means[name] == ranking.means[first]]
     rest = [name for name in rest if name not in best]
     have, them = ("has", "it") if len(best) == 1 else ("share", "them")
     who = listed([quoted(name) for name in best])
-    said = f"Over {found.over}, {who} {have} the best mean rank, {ranking.means[first]:.2f}"
+    sentence = f"Over {standings.over}, {who} {have} the best mean rank, {ranking.means[first]:.2f}"
     if not ranking.testable:
-        return f"{said}. {why_untested(found)}"
-    said += f" (Friedman's test p {p_text(ranking.friedman.p)})"
+        return f"{sentence}. {why_untested(standings)}"
+    sentence += f" (Friedman's test p {p_text(ranking.friedman.p)})"
     if not ranking.differs:
-        return f"{said}: no two of the {len(found.methods)} are told apart."
+        return f"{sentence}: no two of the {len(standings.methods)} are told apart."
     if not rest:
-        return f"{said}; Nemenyi's test tells {them} apart from all others."
+        return f"{sentence}; Nemenyi's test tells {them} apart from all others."
     names = [quoted(name) for name in rest[:MOST]]
     more = [f"{len(rest) - MOST} more"] if len(rest) > MOST else []
-    return f"{said}; Nemenyi's test does not tell {them} apart from {listed([*names, *more])}."
+    return f"{sentence}; Nemenyi's test does not tell {them} apart from {listed([*names, *more])}."

@@ -83,14 +83,14 @@ class FilledCell:
         """As plain values."""
         claims = [
             {
-                "claim": str(one.verdict.claim),
-                "verdict": one.word,
-                "in_study": one.verdict.word,
-                "p": one.p,
-                "measured": one.verdict.measured,
-                "seeds": one.verdict.n,
+                "claim": str(verdict.verdict.claim),
+                "verdict": verdict.word,
+                "in_study": verdict.verdict.word,
+                "p": verdict.p,
+                "measured": verdict.verdict.measured,
+                "seeds": verdict.verdict.n,
             }
-            for one in self.verdicts
+            for verdict in self.verdicts
         ]
         return {
             "property": self.row,
@@ -125,15 +125,15 @@ class FilledMatrix:
     @property
     def headline(self) -> str:
         """How many of the claims hold, in a sentence."""
-        found = [verdict for row in self.cells for cell in row for verdict in cell.verdicts]
-        if not found:
+        verdicts = [verdict for row in self.cells for cell in row for verdict in cell.verdicts]
+        if not verdicts:
             return f"No claim is judged yet at {self.budget}."
-        words = [verdict.word for verdict in found]
+        words = [verdict.word for verdict in verdicts]
         counts = {word: words.count(word) for word in dict.fromkeys(words)}
-        said = ", ".join(f"{count} {word}" for word, count in counts.items())
-        adjusted = any(verdict.p is not None for verdict in found) and len(found) > 1
+        tally = ", ".join(f"{count} {word}" for word, count in counts.items())
+        adjusted = any(verdict.p is not None for verdict in verdicts) and len(verdicts) > 1
         how = ", adjusted over all of them (Holm)" if adjusted else ""
-        return f"Of {plural(len(found), 'claim')} behind the table, at {self.budget}: {said}{how}."
+        return f"Of {plural(len(verdicts), 'claim')} behind the table, at {self.budget}: {tally}{how}."
 
     def plain(self) -> dict[str, Any]:
         """As plain values."""
@@ -157,26 +157,26 @@ def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> Fil
 
 def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, ...], ...]:
     """The cells, with the p of each verdict adjusted over the claims of all of them."""
-    ps = iter(_adjusted([one for row in rows for cell in row for one in cell.verdicts]))
+    ps = iter(_adjusted([verdict for row in rows for cell in row for verdict in cell.verdicts]))
     return tuple(
-        tuple(replace(cell, verdicts=tuple(replace(one, p=next(ps)) for one in cell.verdicts)) for cell in row)
+        tuple(replace(cell, verdicts=tuple(replace(verdict, p=next(ps)) for verdict in cell.verdicts)) for cell in row)
         for row in rows
     )
 
 
-def _adjusted(found: Sequence[CellVerdict]) -> list[float | None]:
+def _adjusted(verdicts: Sequence[CellVerdict]) -> list[float | None]:
     """Holm's correction over all claims.
 
     As in a study, what supports and what refutes are adjusted apart, and a claim that its study leaves undecided counts
     as a test that found nothing.
     """
-    places = [str(place) for place in range(len(found))]
+    places = [str(place) for place in range(len(verdicts))]
     ps: dict[str, float] = {}
     for word in DECIDED:
         own = {
-            place: one.p
-            for place, one in zip(places, found, strict=True)
-            if one.verdict.word == word and one.p is not None
+            place: verdict.p
+            for place, verdict in zip(places, verdicts, strict=True)
+            if verdict.verdict.word == word and verdict.p is not None
         }
         adjusted = holm(dict.fromkeys(places, 1.0) | own)
         ps |= {place: adjusted[place].p for place in own}
@@ -193,7 +193,7 @@ def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None)
         return known
     asked = row.claims(encoding, result.edition.study)
     verdicts = [verdict for verdict in result.claims if verdict.claim in asked]
-    return replace(known, verdicts=tuple(CellVerdict(one, _alone(one, result)) for one in verdicts))
+    return replace(known, verdicts=tuple(CellVerdict(verdict, _alone(verdict, result)) for verdict in verdicts))
 
 
 def _alone(verdict: Verdict, result: StudyResult) -> float | None:
@@ -214,6 +214,6 @@ def _trained_parameters(study: Study, arm: str) -> int:
     return sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes)
 
 
-def _line(one: CellVerdict) -> str:
-    measured = "" if one.verdict.measured is None else f" {fixed(one.verdict.measured)}"
-    return f"{one.verdict.claim}: {one.label}{measured}{one.note}"
+def _line(verdict: CellVerdict) -> str:
+    measured = "" if verdict.verdict.measured is None else f" {fixed(verdict.verdict.measured)}"
+    return f"{verdict.verdict.claim}: {verdict.label}{measured}{verdict.note}"

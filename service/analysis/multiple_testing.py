@@ -106,20 +106,18 @@ def compare_best(best: str, trials: Mapping[str, Scores], alpha: float = ALPHA) 
     be told apart from the best of equal trials far too often.
     """
     order = [best, *(name for name in trials if name != best)]
-    pairs = {(one, other): (trials[one], trials[other]) for one, other in combinations(order, 2)}
-    known = {f"{one}\n{other}": pair for (one, other), pair in pairs.items()}
-    found = compare_pairs(known, alpha)
-    return {
-        other: found[name] for name, (one, other) in zip(known, pairs, strict=True) if one == best and name in found
-    }
+    pairs = {(who, than): (trials[who], trials[than]) for who, than in combinations(order, 2)}
+    known = {f"{who}\n{than}": pair for (who, than), pair in pairs.items()}
+    gaps = compare_pairs(known, alpha)
+    return {than: gaps[name] for name, (who, than) in zip(known, pairs, strict=True) if who == best and name in gaps}
 
 
 def compare_pairs(
     pairs: Mapping[str, tuple[Scores, Scores]], alpha: float = ALPHA, claimed: Mapping[str, Adjusted] | None = None
 ) -> dict[str, Difference]:
     """Paired differences by name: the first of each two minus the second, tested as `together` does."""
-    found = {name: (who, than, difference(who, than)) for name, (who, than) in pairs.items()}
-    return together({name: (who, than, gap) for name, (who, than, gap) in found.items() if gap}, alpha, claimed)
+    gaps = {name: (who, than, difference(who, than)) for name, (who, than) in pairs.items()}
+    return together({name: (who, than, gap) for name, (who, than, gap) in gaps.items() if gap}, alpha, claimed)
 
 
 def together(

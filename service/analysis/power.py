@@ -53,12 +53,12 @@ def seeds_needed(
     What the tests miss is added up (Bonferroni's inequality), so the pairs are enough, and rarely one too many. `std`:
     the standard deviation of the paired differences; `overlap`: that of the scale. Units: pairs of seeds.
     """
-    sizes = [abs(one) for one in differences]
+    sizes = [abs(size) for size in differences]
 
     def enough(pairs: int) -> bool:
         error = std * of_mean(pairs, overlap)
-        found = [_power(pairs, one / error, alpha) if std else float(one > 0) for one in sizes]
-        return sum(1 - one for one in found) <= 1 - power
+        powers = [_power(pairs, size / error, alpha) if std else float(size > 0) for size in sizes]
+        return sum(1 - value for value in powers) <= 1 - power
 
     low, high = FEWEST - 1, FEWEST
     while not enough(high):
@@ -100,10 +100,10 @@ def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
     others = (name for name in known if name != first)
     partners = plan.partners(known) if isinstance(plan, Ablation) else dict.fromkeys(others, first)
     pairs = [(known[name], known[other]) for name, other in partners.items()]
-    gaps = [gap for one, other in pairs if (gap := difference(one, other)) is not None]
-    found = [(gap.n - 1, gap.spread) for gap in gaps if gap.spread is not None]
-    if found:
-        return math.sqrt(sum(df * std**2 for df, std in found) / sum(df for df, _ in found))
+    gaps = [gap for who, than in pairs if (gap := difference(who, than)) is not None]
+    spreads = [(gap.n - 1, gap.spread) for gap in gaps if gap.spread is not None]
+    if spreads:
+        return math.sqrt(sum(df * std**2 for df, std in spreads) / sum(df for df, _ in spreads))
     alone = known[first].estimate if known else None
     return math.sqrt(2) * alone.spread if alone and alone.spread is not None else None
 

@@ -45,9 +45,9 @@ def scores_of(
 
 def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None = None) -> Scores:
     """The validation scores of a trial's answered seeds, a diverged one at chance."""
-    found = answer or history.answer(trial)
+    answer = answer or history.answer(trial)
     scale = score_scale(trial.recipe.data, "val")
-    return Scores(dict(found.values), found.asked, scale, diverged_seeds(history, trial))
+    return Scores(dict(answer.values), answer.asked, scale, diverged_seeds(history, trial))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,37 +63,37 @@ class ScoresOverTasks(Scores):
     @cached_property
     def learnt(self) -> frozenset[int]:
         """All seeds where some run learns: what runs that do not learn score is not in the values."""
-        return frozenset(self.values if any(one.learnt for one in self.tasks.values()) else ())
+        return frozenset(self.values if any(scores.learnt for scores in self.tasks.values()) else ())
 
     @property
     def cells(self) -> list[tuple[float, Scores]]:
         """The scores on each task, with what they count."""
-        return [(self.shares[task], one) for task, one in self.tasks.items()]
+        return [(self.shares[task], scores) for task, scores in self.tasks.items()]
 
     @property
     def fewest(self) -> tuple[int, str]:
         """The number of seeds that learn on the task where fewest do, and the task."""
-        return min((one.sound.n, task) for task, one in self.tasks.items())
+        return min((scores.sound.n, task) for task, scores in self.tasks.items())
 
 
 def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> ScoresOverTasks:
     """A method's scores over tasks: each family counts the same, and in it each task. `families`: by task."""
     names = [families.get(task, task) for task in tasks]
     shares = {task: 1 / len({*names}) / names.count(name) for task, name in zip(tasks, names, strict=True)}
-    answered = [{*one.values} for one in tasks.values() if one.sound.n]
+    answered = [{*scores.values} for scores in tasks.values() if scores.sound.n]
     seeds = sorted(set.intersection(*answered)) if len(answered) == len(tasks) else []
-    parts = [(shares[task], _filled(one, seeds)) for task, one in tasks.items()]
+    parts = [(shares[task], _filled(scores, seeds)) for task, scores in tasks.items()]
     values = {seed: math.fsum(share * filled[seed] for share, filled in parts) for seed in seeds}
-    scales = [(shares[task], one.scale) for task, one in tasks.items()]
+    scales = [(shares[task], scores.scale) for task, scores in tasks.items()]
     scale = Scale(
-        math.fsum(share * one.chance for share, one in scales),
-        math.fsum(share * one.low for share, one in scales),
-        math.fsum(share * one.high for share, one in scales),
-        math.hypot(*(share * one.step for share, one in scales)),
-        overlap=max(one.overlap for _, one in scales),
+        math.fsum(share * scale.chance for share, scale in scales),
+        math.fsum(share * scale.low for share, scale in scales),
+        math.fsum(share * scale.high for share, scale in scales),
+        math.hypot(*(share * scale.step for share, scale in scales)),
+        overlap=max(scale.overlap for _, scale in scales),
     )
-    fallen = frozenset().union(*(one.diverged for one in tasks.values()))
-    asked = max(one.asked for one in tasks.values())
+    fallen = frozenset().union(*(scores.diverged for scores in tasks.values()))
+    asked = max(scores.asked for scores in tasks.values())
     return ScoresOverTasks(values, asked, scale, fallen, tasks=tasks, shares=shares)
 
 
@@ -114,11 +114,11 @@ def _filled(scores: Scores, seeds: list[int]) -> dict[int, float]:
 
 def difference_over_tasks(who: ScoresOverTasks, than: ScoresOverTasks) -> Estimate | None:
     """`who` minus `than`, paired by seed, with the degrees of freedom of the task on which fewest seeds learn."""
-    found = difference(who, than)
-    if found is None:
+    gap = difference(who, than)
+    if gap is None:
         return None
-    freedom = min(who.fewest[0], than.fewest[0], found.n) - 1
-    return replace(found, df=freedom, twin=replace(found.twin, df=freedom) if found.twin else None)
+    freedom = min(who.fewest[0], than.fewest[0], gap.n) - 1
+    return replace(gap, df=freedom, twin=replace(gap.twin, df=freedom) if gap.twin else None)
 
 
 def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
@@ -138,9 +138,9 @@ def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
 
 def counts(scores: Scores) -> tuple[int, int]:
     """How many runs learn, and of how many: of the seeds, and over tasks of those on tasks where some do."""
-    cells = [one for _, one in scores.cells]
-    tried = [one for one in cells if one.learnt] or cells
-    return sum(len(one.learnt) for one in tried), sum(one.n for one in tried)
+    cells = [cell for _, cell in scores.cells]
+    tried = [cell for cell in cells if cell.learnt] or cells
+    return sum(len(cell.learnt) for cell in tried), sum(cell.n for cell in tried)
 
 
 def most_unlike(learnt: int, runs: int, level: float = ALPHA) -> float:
@@ -163,9 +163,10 @@ def shifts(scores: Scores, level: float) -> list[float]:
 
 
 def _shift(group: list[tuple[float, Scores]], level: float) -> float:
-    unlike = most_unlike(sum(len(one.learnt) for _, one in group), sum(one.n for _, one in group), level)
+    unlike = most_unlike(sum(len(scores.learnt) for _, scores in group), sum(scores.n for _, scores in group), level)
     moves = [
-        share * ((one.scale.chance if one.learnt else one.scale.high) - (one.sound.mean or 0.0)) for share, one in group
+        share * ((scores.scale.chance if scores.learnt else scores.scale.high) - (scores.sound.mean or 0.0))
+        for share, scores in group
     ]
     largest = max(moves, key=abs)
     return min(sum(moves), unlike * len(group) * largest, key=abs)

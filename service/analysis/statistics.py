@@ -239,20 +239,20 @@ def estimate(
 
 def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
     """The sum of weight times score for each draw of test images and each seed; empty if a run lacks its draws."""
-    every = [[(one.values[seed], *one.further.get(seed, ())) for seed in seeds] for one in trials]
-    counts = {len(scores) for one in every for scores in one}
+    every = [[(trial.values[seed], *trial.further.get(seed, ())) for seed in seeds] for trial in trials]
+    counts = {len(scores) for by_seed in every for scores in by_seed}
     if len(counts) != 1 or counts == {1}:
         return []
     return [
         [
-            math.fsum(weight * one[place][draw] for one, weight in zip(every, weights, strict=True))
+            math.fsum(weight * by_seed[place][draw] for by_seed, weight in zip(every, weights, strict=True))
             for place in range(len(seeds))
         ]
         for draw in range(counts.pop())
     ]
 
 
-def over_draws(found: Estimate, *sides: Sequence[Sequence[float]]) -> Estimate:
+def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estimate:
     """An estimate whose error also holds for other test images of the same kind.
 
     `sides`: for each draw of images a score a seed; of a sum of means over unlike seeds, such scores for each of them.
@@ -262,23 +262,23 @@ def over_draws(found: Estimate, *sides: Sequence[Sequence[float]]) -> Estimate:
     Differs: these are rounded down, and take the variance of the means as it is; a sum has the residuals of its sides.
     """
     count = len(sides[0])
-    if not count or found.error is None or any(len(side) != count for side in sides):
-        return found
+    if not count or over_seeds.error is None or any(len(side) != count for side in sides):
+        return over_seeds
     means = [math.fsum(map(fmean, draws)) for draws in zip(*sides, strict=True)]
     spread = stdev(means) ** 2
     images = max(0.0, spread - math.fsum(map(_residual, sides)))
 
-    def wider(one: Estimate, scale: float) -> Estimate:
-        assert one.error is not None
-        error, extra, all_of_it = one.error**2, images * scale**2, spread * scale**2
-        parts = error**2 / one.freedom + all_of_it**2 / (count - 1) if images else error**2 / one.freedom
-        df = max(1, math.floor((error + extra) ** 2 / parts * (1 + 1e-12))) if parts else one.freedom
-        return replace(one, error=math.sqrt(error + extra), df=df, draws=count)
+    def wider(narrow: Estimate, scale: float) -> Estimate:
+        assert narrow.error is not None
+        error, extra, all_of_it = narrow.error**2, images * scale**2, spread * scale**2
+        parts = error**2 / narrow.freedom + all_of_it**2 / (count - 1) if images else error**2 / narrow.freedom
+        df = max(1, math.floor((error + extra) ** 2 / parts * (1 + 1e-12))) if parts else narrow.freedom
+        return replace(narrow, error=math.sqrt(error + extra), df=df, draws=count)
 
-    twin = found.twin
+    twin = over_seeds.twin
     if twin is not None:
         twin = wider(twin, 1 / twin.logits.slope(twin.mean) if twin.logits else 1.0)
-    return replace(wider(found, 1.0), twin=twin)
+    return replace(wider(over_seeds, 1.0), twin=twin)
 
 
 def _residual(draws: Sequence[Sequence[float]]) -> float:
@@ -287,11 +287,11 @@ def _residual(draws: Sequence[Sequence[float]]) -> float:
     means, own = [fmean(draw) for draw in draws], [fmean(column) for column in zip(*draws, strict=True)]
     center = fmean(means)
     rest = [
-        score - mean - one + center
+        score - mean - seed_mean + center
         for draw, mean in zip(draws, means, strict=True)
-        for score, one in zip(draw, own, strict=True)
+        for score, seed_mean in zip(draw, own, strict=True)
     ]
-    return math.fsum(one * one for one in rest) / ((count - 1) * (seeds - 1)) / seeds
+    return math.fsum(residual * residual for residual in rest) / ((count - 1) * (seeds - 1)) / seeds
 
 
 @dataclass(frozen=True)
@@ -362,8 +362,8 @@ class Scores:
         if scale.logits:
             on = [scale.logits.of(value) for value in values]
             twin = estimate(on, floor / scale.logits.slope(fmean(on)), logits=scale.logits, overlap=overlap)
-        found = estimate(values, floor, ends, twin=twin, overlap=overlap)
-        return over_draws(found, drawn([self], [1.0], [*self.values]))
+        over_seeds = estimate(values, floor, ends, twin=twin, overlap=overlap)
+        return over_draws(over_seeds, drawn([self], [1.0], [*self.values]))
 
     @property
     def mean(self) -> float | None:
@@ -449,23 +449,23 @@ def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable
     logits move that sum by (the delta method).
     Differs: `estimate`'s floor, here of so many rounded scores.
     """
-    sounds = [one.sound for one in trials]
-    known = [{*one.values} for one in sounds] + ([] if among is None else [{*among}])
+    sounds = [trial.sound for trial in trials]
+    known = [{*sound.values} for sound in sounds] + ([] if among is None else [{*among}])
     seeds = sorted(set.intersection(*known))
     if not seeds:
         return None
-    parts = [(one, weight) for one, weight in zip(sounds, weights, strict=True) if weight]
-    floor = math.hypot(*(weight * one.scale.rounding for one, weight in parts))
-    overlap = max((one.scale.overlap for one, _ in parts), default=0.0)
-    ends = [sorted((weight * one.scale.low, weight * one.scale.high)) for one, weight in parts]
-    sums = [sum(weight * one.values[seed] for one, weight in parts) for seed in seeds]
+    parts = [(sound, weight) for sound, weight in zip(sounds, weights, strict=True) if weight]
+    floor = math.hypot(*(weight * sound.scale.rounding for sound, weight in parts))
+    overlap = max((sound.scale.overlap for sound, _ in parts), default=0.0)
+    ends = [sorted((weight * sound.scale.low, weight * sound.scale.high)) for sound, weight in parts]
+    sums = [sum(weight * sound.values[seed] for sound, weight in parts) for seed in seeds]
     twin = None
-    if all(one.scale.logits for one, _ in parts):
-        columns = [[weight * value for value in on_logits(one, seeds)] for one, weight in parts]
+    if all(sound.scale.logits for sound, _ in parts):
+        columns = [[weight * value for value in on_logits(sound, seeds)] for sound, weight in parts]
         twin = estimate([math.fsum(column) for column in zip(*columns, strict=True)], floor, overlap=overlap)
     limits = sum(low for low, _ in ends), sum(high for _, high in ends)
-    found = estimate(sums, floor, limits, twin=twin, overlap=overlap)
-    return over_draws(found, drawn([one for one, _ in parts], [weight for _, weight in parts], seeds))
+    over_seeds = estimate(sums, floor, limits, twin=twin, overlap=overlap)
+    return over_draws(over_seeds, drawn([sound for sound, _ in parts], [weight for _, weight in parts], seeds))
 
 
 def on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:
@@ -474,7 +474,7 @@ def on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:
     assert logits is not None
     on = [logits.of(scores.values[seed]) for seed in seeds]
     center = fmean(on)
-    return [logits.score(center) + logits.slope(center) * (one - center) for one in on]
+    return [logits.score(center) + logits.slope(center) * (logit - center) for logit in on]
 
 
 def slope_weights(trials: int) -> list[float]:

@@ -202,9 +202,9 @@ class StudyResult:
         assert isinstance(plan, Ablation)
         tasks = plan.by_task(self.scores)
         return {
-            name: over_tasks({task: found[name] for task, found in tasks.items()}, plan.families)
+            name: over_tasks({task: scores[name] for task, scores in tasks.items()}, plan.families)
             for name in claim.names
-            if all(name in found for found in tasks.values())
+            if all(name in scores for scores in tasks.values())
         }
 
     def _alike(self, claim: ClaimOfMaps) -> dict[str, Scores]:
@@ -215,9 +215,9 @@ class StudyResult:
         rows = [self.named[name] for name in claim.names if name in self.named]
         if len(rows) < 2:
             return {}
-        one, other = rows
+        row, other = rows
         asked = max(row.answer.asked for row in rows)
-        between = alike(one.probes, other.probes, claim, asked)
+        between = alike(row.probes, other.probes, claim, asked)
         within = alike(other.probes, other.probes, claim, asked) if isinstance(claim, ProbeAsAlike) else between
         return {claim.who: between, claim.than: within}
 
@@ -234,8 +234,8 @@ class StudyResult:
     @cached_property
     def claims(self) -> Lines[Verdict]:
         """The verdicts on the study's claims."""
-        found = judge(self.edition.study.claims, self.scores_of, self.departure, look=self.history.looks)
-        return Lines(found, none=f"{self.edition.study.name} claims nothing")
+        verdicts = judge(self.edition.study.claims, self.scores_of, self.departure, look=self.history.looks)
+        return Lines(verdicts, none=f"{self.edition.study.name} claims nothing")
 
     @property
     def alpha(self) -> float:
@@ -291,12 +291,12 @@ class StudyResult:
     def _compared_with_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         names = {id(row): name for name, row in self.named.items()}
         trials = {row.trial.label: row.test for row in [best, *others]}
-        found = compare_best(best.trial.label, trials, self.alpha)
+        gaps = compare_best(best.trial.label, trials, self.alpha)
         for row in others:
             pair = frozenset({names.get(id(best), ""), names.get(id(row), "")})
-            if pair in self._claimed and row.trial.label in found:
-                found[row.trial.label] = replace(found[row.trial.label], adjusted=self._claimed[pair], claimed=True)
-        return found
+            if pair in self._claimed and row.trial.label in gaps:
+                gaps[row.trial.label] = replace(gaps[row.trial.label], adjusted=self._claimed[pair], claimed=True)
+        return gaps
 
     @cached_property
     def agreements(self) -> dict[int, Agreement]:
@@ -428,12 +428,12 @@ def tunings(result: StudyResult) -> list[ArmTuning]:
     plan, settled = result.edition.study.plan, result.history.tuning.chosen
     if not isinstance(plan, Ablation) or plan.tune is None:
         return []
-    found = []
+    tuned = []
     for arm in plan.arms:
         rows = sorted((row for row in result.of("tuning") if _arm(row) == arm), key=lambda row: row.trial.number)
         chosen = next((row for row in rows if arm in settled and row.trial.number == settled[arm]), None)
-        found.append(ArmTuning(arm, plan.tune.trials, tuple(plan.tune.paths), tuple(rows), arm in settled, chosen))
-    return found
+        tuned.append(ArmTuning(arm, plan.tune.trials, tuple(plan.tune.paths), tuple(rows), arm in settled, chosen))
+    return tuned
 
 
 def _arm(row: TrialResult) -> str:
@@ -445,5 +445,5 @@ def tuning_sentence(result: StudyResult) -> str:
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or plan.tune is None:
         return ""
-    said = f"{plural(plan.tune.trials, 'trial')} of {listed(plan.tune.paths)}"
-    return f"Each arm was tuned first, by the same search over {said}, on seeds of its own."
+    search = f"{plural(plan.tune.trials, 'trial')} of {listed(plan.tune.paths)}"
+    return f"Each arm was tuned first, by the same search over {search}, on seeds of its own."

@@ -56,9 +56,9 @@ class StudyStatus:
     left: float | None = None
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> Self:
+    def read(cls, plain: Mapping[str, Any]) -> Self:
         """The status whose `asdict` travelled as JSON."""
-        return cls(**{**said, "rows": [TrialSummary(**row) for row in said["rows"]]})
+        return cls(**{**plain, "rows": [TrialSummary(**row) for row in plain["rows"]]})
 
     @property
     def trials(self) -> str:
@@ -106,7 +106,7 @@ class _Shelf:
     def __exit__(self, *_: object) -> None:
         if self._fresh:
             there = {*self._home.ids()}
-            known = {id: one for id, one in self._known.items() if id in there}
+            known = {id: entry for id, entry in self._known.items() if id in there}
             keep(self._name, self._mark, known | self._fresh)
 
     def status(self, id: str) -> StudyStatus:
@@ -115,10 +115,10 @@ class _Shelf:
         driver, files = folder.driver, seen(folder.study, folder.journal)
         if driver is None and id in self._known and self._known[id]["files"] == files:
             return StudyStatus.read(self._known[id]["status"])
-        found = _folded(self._home, id, driver, self._codes, adopt=self._adopt)
+        status = _folded(self._home, id, driver, self._codes, adopt=self._adopt)
         if driver is None:
-            self._fresh[id] = {"files": files, "status": asdict(found)}
-        return found
+            self._fresh[id] = {"files": files, "status": asdict(status)}
+        return status
 
 
 def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, adopt: bool) -> StudyStatus:
@@ -126,7 +126,7 @@ def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, a
     edition = editions.stored(home, id)
     history = History.open(home, edition, codes, adopt=adopt)
     alive = driver is not None
-    found = summarize(history, alive=alive)
+    summaries = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
     trials, plan = history.of("trial"), edition.study.plan
     ended = sum(history.answer(trial).status != "open" for trial in trials)
@@ -142,18 +142,18 @@ def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, a
         asked=left.total,
         trials_ended=ended,
         trials_asked=len(plan.arms) if isinstance(plan, Ablation) else max(history.trial_count, len(trials)),
-        best=_best(found),
+        best=_best(summaries),
         last=history.last,
-        rows=found,
+        rows=summaries,
         stale=history.stale,
         host=driver.host.name if driver and driver.is_elsewhere() else "",
         left=left.seconds if running else None,
     )
 
 
-def _best(found: list[TrialSummary]) -> str:
+def _best(trials: list[TrialSummary]) -> str:
     """The best trial in a cell; of several that tie the first, with the number of others."""
-    best = [one for one in found if one.best]
+    best = [trial for trial in trials if trial.best]
     others = f" (tie with {plural(len(best) - 1, 'other')})" if len(best) > 1 else ""
     return f"#{best[0].label} {best[0].name}  {best[0].score}{others}" if best else ""
 
@@ -180,9 +180,9 @@ def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
     """
     if edition.own_paths:
         return []
-    found = read(record_file(name, edition.study.name, edition.budget))
-    if found is not None:
-        return paragraphs(found, found.since(edition, codes))
+    record = read(record_file(name, edition.study.name, edition.budget))
+    if record is not None:
+        return paragraphs(record, record.since(edition, codes))
     text = edition.study.found.get(edition.budget)
     return [f"{BEFORE}: {text}"] if text else []
 
@@ -201,62 +201,62 @@ def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
 
 def standings(study: Study, name: str) -> dict[str, str]:
     """By budget, how old the results are, in a few words; `not run` for those that nobody has run."""
-    codes, found = CodeDigests(), dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
+    codes, words = CodeDigests(), dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
     for size in known(study, name):
         record = read(record_file(name, study.name, size))
-        found[size] = BEFORE if record is None else _dated(record, record.since(study.at(size), codes))
-    return found
+        words[size] = BEFORE if record is None else _dated(record, record.since(study.at(size), codes))
+    return words
 
 
-def paragraphs(found: Record, since: list[str] | None = None) -> list[str]:
+def paragraphs(record: Record, since: list[str] | None = None) -> list[str]:
     """A record in words, a paragraph an entry. `since`: in what today differs."""
-    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    where = f"{plural(found.seeds, 'seed')}, {rough_time(found.minutes)} on {found.machine}"
-    scores = f"{metric_words(found.metric)}, mean ± standard deviation over seeds ({percent(found.level)} interval)"
+    versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
+    where = f"{plural(record.seeds, 'seed')}, {rough_time(record.minutes)} on {record.machine}"
+    scores = f"{metric_words(record.metric)}, mean ± standard deviation over seeds ({percent(record.level)} interval)"
     return [
-        f"{_dated(found, since or [])}: {where} ({versions})",
-        found.headline,
-        *([f"{scores}:"] if found.rows else []),
-        *(_row(row) for row in found.rows),
-        *([f"mean ranks over tasks: {_ranks(found)}"] if found.ranks else []),
-        *_verdicts(found),
+        f"{_dated(record, since or [])}: {where} ({versions})",
+        record.headline,
+        *([f"{scores}:"] if record.rows else []),
+        *(_row(row) for row in record.rows),
+        *([f"mean ranks over tasks: {_ranks(record)}"] if record.ranks else []),
+        *_verdicts(record),
     ]
 
 
-def _dated(found: Record, since: list[str]) -> str:
-    return ", ".join([f"results of {found.date}", *since])
+def _dated(record: Record, since: list[str]) -> str:
+    return ", ".join([f"results of {record.date}", *since])
 
 
-def _ranks(found: Record) -> str:
-    return ", ".join(f"{name} {rank:.2f}" for name, rank in found.ranks.items())
+def _ranks(record: Record) -> str:
+    return ", ".join(f"{name} {rank:.2f}" for name, rank in record.ranks.items())
 
 
 def _row(row: Row) -> str:
     chosen = ", ".join(setting_words(row.values))
     parts = [
         f"{quoted(row.name)}{f' ({chosen})' if chosen else ''}: {_scored(row.test)}",
-        *(f"at {side} px {_scored(one)}" for side, one in row.test_sizes.items()),
+        *(f"at {side} px {_scored(scored)}" for side, scored in row.test_sizes.items()),
         f"{row.diverged} of {plural(row.asked, 'seed')} diverged" if row.diverged else "",
     ]
     return "; ".join(part for part in parts if part)
 
 
-def _scored(one: Scored) -> str:
-    interval = f" ({between(one.interval)})" if one.interval else ""
-    return f"{spread(one.mean, one.std)}{interval}, {one.learnt} of {plural(one.n, 'seed')} learn"
+def _scored(scored: Scored) -> str:
+    interval = f" ({between(scored.interval)})" if scored.interval else ""
+    return f"{spread(scored.mean, scored.std)}{interval}, {scored.learnt} of {plural(scored.n, 'seed')} learn"
 
 
-def _verdicts(found: Record) -> list[str]:
-    if found.gap and found.verdicts:
-        return [f"NOT JUDGED at {found.budget}: {plural(len(found.verdicts), 'claim')}; {found.gap}"]
-    return [_verdict(one) for one in found.verdicts]
+def _verdicts(record: Record) -> list[str]:
+    if record.gap and record.verdicts:
+        return [f"NOT JUDGED at {record.budget}: {plural(len(record.verdicts), 'claim')}; {record.gap}"]
+    return [_verdict(judged) for judged in record.verdicts]
 
 
-def _verdict(one: Judged) -> str:
-    if one.measured is None:
-        return f"{one.label}: {one.claim}"
-    numbers = [fixed(one.measured)]
-    if one.confidence is not None and one.interval is not None:
-        numbers.append(f"{percent(one.confidence)} interval {between(one.interval)}")
-    numbers += [f"p {p_text(one.p)}"] if one.p is not None else []
-    return f"{one.label}: {one.claim} ({'; '.join(numbers)})"
+def _verdict(judged: Judged) -> str:
+    if judged.measured is None:
+        return f"{judged.label}: {judged.claim}"
+    numbers = [fixed(judged.measured)]
+    if judged.confidence is not None and judged.interval is not None:
+        numbers.append(f"{percent(judged.confidence)} interval {between(judged.interval)}")
+    numbers += [f"p {p_text(judged.p)}"] if judged.p is not None else []
+    return f"{judged.label}: {judged.claim} ({'; '.join(numbers)})"

@@ -30,9 +30,9 @@ class Table(pd.DataFrame):  # type: ignore[misc]
     @classmethod
     def of(cls, rows: Iterable[dict[str, Any]], why: str, columns: list[str] | None = None) -> Table:
         """The table of some rows. `why`: a sentence for the case that there are none."""
-        found = cls([*rows], columns=columns)
-        found.attrs["why"] = why
-        return found
+        table = cls([*rows], columns=columns)
+        table.attrs["why"] = why
+        return table
 
     def __repr__(self) -> str:
         return str(self.attrs["why"]) if self.empty and "why" in self.attrs else super().__repr__()

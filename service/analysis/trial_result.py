@@ -239,9 +239,9 @@ class TrialResult:
     def __repr__(self) -> str:
         role = "" if self.trial.role == "trial" else f" ({self.trial.role})"
         scores = (("validation", self.validation), ("test", self.test))
-        said = [f"{name} {spread(found.mean, found.std)}" for name, found in scores if found.mean is not None]
+        words = [f"{name} {spread(values.mean, values.std)}" for name, values in scores if values.mean is not None]
         seeds = f"{self.answer.status}, {self.validation.n} of {plural(self.answer.asked, 'seed')}"
-        return ", ".join([f"#{self.trial.label} {self.name}{role}: {seeds}", *said])
+        return ", ".join([f"#{self.trial.label} {self.name}{role}: {seeds}", *words])
 
     @property
     def recipe(self) -> Recipe:
@@ -348,7 +348,7 @@ class TrialResult:
             raise LocusError(
                 f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{self.without_weights}"
             )
-        chosen = max(kept, key=lambda one: self.validation.values.get(one, -math.inf)) if seed is None else seed
+        chosen = max(kept, key=lambda known: self.validation.values.get(known, -math.inf)) if seed is None else seed
         require_sound(files[chosen])
         return chosen, files[chosen]
 
@@ -395,7 +395,7 @@ def _trial(
         if run.answered is not None and isinstance(run.answered.outcome, Completed)
     }
     drawn = data.kind in DRAWN_AGAIN
-    further = {seed: scores for seed, one in probes.items() if drawn and (scores := one.further)}
+    further = {seed: scores for seed, probed in probes.items() if drawn and (scores := probed.further)}
 
     def tested(name: str) -> Scores:
         finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}

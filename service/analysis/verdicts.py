@@ -150,18 +150,18 @@ def judge(
     if departure is None:
         return _judged(claims, scores, look)
     tests = _judged(claims, scores, look) if departure.told else [None] * len(claims)
-    return [_not_judged(*one, departure) for one in zip(claims, scores, tests, strict=True)]
+    return [_not_judged(*row, departure) for row in zip(claims, scores, tests, strict=True)]
 
 
 def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]], look: int) -> list[Verdict]:
     missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
-    found = {place: gather(claim, scores[place]) for place, claim in enumerate(claims) if missing[place] is None}
-    supports = _adjusted(len(claims), {place: evidence.p_supports for place, evidence in found.items()}, look)
-    refutes = _adjusted(len(claims), {place: evidence.p_refutes for place, evidence in found.items()}, look)
+    gathered = {place: gather(claim, scores[place]) for place, claim in enumerate(claims) if missing[place] is None}
+    supports = _adjusted(len(claims), {place: evidence.p_supports for place, evidence in gathered.items()}, look)
+    refutes = _adjusted(len(claims), {place: evidence.p_refutes for place, evidence in gathered.items()}, look)
     return [
         _undecided(claim, scores[place], missing[place] or "")
-        if place not in found
-        else _decide(found[place], supports[place], refutes[place], len(claims), look)
+        if place not in gathered
+        else _decide(gathered[place], supports[place], refutes[place], len(claims), look)
         for place, claim in enumerate(claims)
     ]
 
@@ -169,19 +169,19 @@ def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]], loo
 def _adjusted(count: int, ps: Mapping[int, float], look: int) -> dict[int, Adjusted]:
     """Holm's correction over all claims; one that cannot be decided yet counts as a test that found nothing."""
     adjusted = holm({str(place): ps.get(place, 1.0) for place in range(count)}, level_of(look))
-    return {int(place): found for place, found in adjusted.items()}
+    return {int(place): test for place, test in adjusted.items()}
 
 
 def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: int, look: int) -> Verdict:
     decided: Decided | None = "SUPPORTED" if supports.significant else "REFUTED" if refutes.significant else None
     word: Word = decided or "INCONCLUSIVE"
-    found, held = evidence.found, refutes if word == "REFUTED" else supports
+    estimate, held = evidence.estimate, refutes if word == "REFUTED" else supports
     confidences = {
         "SUPPORTED": 1 - 2 * supports.level,
         "REFUTED": 1 - 2 * refutes.level / evidence.refuting_tests,
     }
     confidence = confidences.get(word, max(confidences.values()))
-    interval = found.interval(confidence)
+    interval = estimate.interval(confidence)
     tests = f", Holm over {plural(claims, 'claim')}" if claims > 1 else ""
     at = f", {ordinal(look)} look, level {held.alpha:.3g}" if look > 1 else ""
     why = f"{evidence.words(word, confidence)} (p {p_text(held.p)}{tests}{at})"
@@ -199,8 +199,8 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
         why += f" {learn_words(evidence.parts)}"
     held_at, margin = confidence if interval else None, evidence.margin
     return Verdict(
-        evidence.claim, word, why, found.n, found.mean, interval, held_at, margin, held.p, scope, needed,
-        draws=found.draws,
+        evidence.claim, word, why, estimate.n, estimate.mean, interval, held_at, margin, held.p, scope, needed,
+        draws=estimate.draws,
     )  # fmt: skip
 
 
@@ -214,12 +214,12 @@ def _seeds_needed(evidence: Evidence, level: float) -> tuple[int | None, int | N
     The first number is right if the seeds spread as little as they may, the second if as much (`std_interval`). None
     for few seeds, and where some fail. `level`: of the one-sided test that would decide at the next look.
     """
-    found = evidence.found
+    estimate = evidence.estimate
     failed = any(learnt < tried for learnt, tried in (counts(scores) for _, scores, _ in evidence.parts))
-    if found.spread is None or found.n < FEWEST_TO_COUNT or failed:
+    if estimate.spread is None or estimate.n < FEWEST_TO_COUNT or failed:
         return None
-    spreads = std_interval(found.spread, found.n - 1)
-    away, overlap = evidence.region.distances(found), found.overlap
+    spreads = std_interval(estimate.spread, estimate.n - 1)
+    away, overlap = evidence.region.distances(estimate), estimate.overlap
     low, high = (seeds_needed(*away, std=std, alpha=2 * level, overlap=overlap) for std in spreads)
     return low, high
 
@@ -239,11 +239,11 @@ def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
 def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict | None, departure: Departure) -> Verdict:
     """`test`: what the claim's test finds here, where that is told."""
     known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
-    here = "; ".join(dict.fromkeys(score_words(claim, name, found) for name, found in known))
+    here = "; ".join(dict.fromkeys(score_words(claim, name, trial) for name, trial in known))
     if test is not None and test.p is not None:
         here = f"it comes out {test.word}: {test.why.removesuffix('.')}"
     why = departure.sentence + (f" Here {here}." if here else "")
-    n = min((found.n for _, found in known), default=0) if len(known) == len(claim.names) else 0
+    n = min((trial.n for _, trial in known), default=0) if len(known) == len(claim.names) else 0
     return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)
 
 
@@ -281,9 +281,9 @@ def agreements(
     seeds, none of them diverged.
     """
     known = {
-        place: one
-        for place, one in enumerate(published)
-        if one.within is not None and comparable(one) and _sound(scores.get(one.who))
+        place: figure
+        for place, figure in enumerate(published)
+        if figure.within is not None and comparable(figure) and _sound(scores.get(figure.who))
     }
     return judge_published(known, scores, alpha)
 
@@ -297,14 +297,14 @@ def judge_published(
     seeds, or not known.
     """
     inside, outside = {}, {}
-    for place, one in known.items():
-        found = scores[one.who].estimate
-        assert found is not None
-        assert one.within is not None
-        region = Region(one.value - one.within, one.value + one.within)
-        inside[str(place)], outside[str(place)] = region.p_inside(found), region.p_outside(found)
+    for place, figure in known.items():
+        estimate = scores[figure.who].estimate
+        assert estimate is not None
+        assert figure.within is not None
+        region = Region(figure.value - figure.within, figure.value + figure.within)
+        inside[str(place)], outside[str(place)] = region.p_inside(estimate), region.p_outside(estimate)
     supports, refutes = holm(inside, alpha), holm(outside, alpha)
-    return {place: _agreement(one, supports[str(place)], refutes[str(place)]) for place, one in known.items()}
+    return {place: _agreement(figure, supports[str(place)], refutes[str(place)]) for place, figure in known.items()}
 
 
 def _agreement(known: Published, equal: Adjusted, other: Adjusted) -> Agreement:
