@@ -91,7 +91,7 @@ def _tuning_rows(history: History) -> list[WorkRow]:
         rows = [WorkRow("", f"{name}, as tuned", missing=history.seeds) for name in arms]
     if not ahead or tune is None:
         return rows
-    tuned = list(dict.fromkeys(one.arm for one in ahead))
+    tuned = list(dict.fromkeys(point.arm for point in ahead))
     names = f"{len(tuned)} arms" if len(tuned) > MOST else listed(tuned)
     words = f"tuning of {names}, {plural(tune.trials, 'trial')} each"
     return [WorkRow("t", words, missing=len(ahead) * tune.seeds), *rows]
@@ -104,21 +104,21 @@ def _name(history: History, trial: Trial) -> str:
 
 
 def _row(label: str, name: str, runs: list[Run], work: Mapping[str, RunWork]) -> WorkRow:
-    found = [work.get(run.key) for run in runs]
-    return WorkRow(label, name, *(found.count(one) for one in ("done", "reused", "missing")))
+    kinds = [work.get(run.key) for run in runs]
+    return WorkRow(label, name, *(kinds.count(kind) for kind in ("done", "reused", "missing")))
 
 
 def _unlisted_parents(history: History) -> dict[str, list[Run]]:
     """The runs that others need and that the journal does not list yet, by the name of their trial."""
     listed = {run.key for trial in history.trials for run in history.runs(trial).values()}
-    found: dict[str, dict[str, Run]] = {}
+    by_name: dict[str, dict[str, Run]] = {}
     for trial in [*history.trials, *unlisted_arms(history)]:
         for run in history.asked(trial):
             for use, parent in run.parents.items():
-                for one in [*ancestors(parent), parent]:
-                    if one.key not in listed:
-                        found.setdefault(parent_name(one, use), {})[one.key] = one
-    return {name: list(runs.values()) for name, runs in found.items()}
+                for ancestor in [*ancestors(parent), parent]:
+                    if ancestor.key not in listed:
+                        by_name.setdefault(parent_name(ancestor, use), {})[ancestor.key] = ancestor
+    return {name: list(runs.values()) for name, runs in by_name.items()}
 
 
 GPU_FLOPS = 50e12
@@ -188,14 +188,14 @@ class WorkEstimate:
             return self
         alike = {digest(recipe.identity()): recipe for recipe in self.recipes}
         counts = Counter(digest(recipe.identity()) for recipe in self.recipes)
-        seconds = {one: _steps(recipe) * STEP_S for one, recipe in alike.items()}
-        most = {one: training_operations(recipe, most_forward_flops) for one, recipe in alike.items()}
-        large = [one for one in alike if most[one] / GPU_FLOPS > seconds[one]]
-        counted = _counted([alike[one] for one in large])
+        seconds = {key: _steps(recipe) * STEP_S for key, recipe in alike.items()}
+        most = {key: training_operations(recipe, most_forward_flops) for key, recipe in alike.items()}
+        large = [key for key in alike if most[key] / GPU_FLOPS > seconds[key]]
+        counted = _counted([alike[key] for key in large])
         if counted is None:
             return self
-        seconds |= {one: max(flops / GPU_FLOPS, seconds[one]) for one, flops in zip(large, counted, strict=True)}
-        hours = sum(counts[one] * seconds[one] for one in alike) / 3600
+        seconds |= {key: max(flops / GPU_FLOPS, seconds[key]) for key, flops in zip(large, counted, strict=True)}
+        hours = sum(counts[key] * seconds[key] for key in alike) / 3600
         return replace(self, gpu_hours=hours)
 
     @property
@@ -231,12 +231,12 @@ class WorkEstimate:
         if self.seconds is not None:
             return f"about {clock(self.seconds)}"
         if self.stated_time:
-            said = f" (the study says: {self.stated_time} on 2 cores)"
+            words = f" (the study says: {self.stated_time} on 2 cores)"
         elif self.gpu_hours is not None:
-            said = f" (about {rough_time(60 * self.gpu_hours)} of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
+            words = f" (about {rough_time(60 * self.gpu_hours)} of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
         else:
-            said = ""
-        return f"time unknown until the first epoch{said}"
+            words = ""
+        return f"time unknown until the first epoch{words}"
 
     def _shared(self) -> str:
         """How many runs the memory of a GPU would hold, where that is known and not what was chosen."""
@@ -262,16 +262,16 @@ def _counted(recipes: list[Recipe]) -> list[int] | None:
     except PackageNotFoundError:  # a laptop that only submits
         return None
     name = f"operations-{digest([recipe.model_dump_json() for recipe in recipes], 64)}.json"
-    found: list[int] | None = kept(name, mark)
-    if found is None:
+    flops: list[int] | None = kept(name, mark)
+    if flops is None:
         try:
             from trainables.recipe.flops_torch import training_flops
 
-            found = [training_flops(recipe) for recipe in recipes]
+            flops = [training_flops(recipe) for recipe in recipes]
         except (ImportError, RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
             return None
-        keep(name, mark, found)
-    return found
+        keep(name, mark, flops)
+    return flops
 
 
 START_S = 11.0
@@ -299,7 +299,7 @@ def estimate_work(
             continue
         older = outcomes.of(run.key)
         counts_here = {history.code(run), codes(run.recipe).digest}  # today's code, where the adopted answer is gone
-        if any((not whole or outcomes.is_whole(one)) and (adopt or one.name in counts_here) for one in older):
+        if any((not whole or outcomes.is_whole(answer)) and (adopt or answer.name in counts_here) for answer in older):
             work[run.key] = "reused"
             continue
         work[run.key] = "missing"
@@ -310,11 +310,11 @@ def estimate_work(
             uncounted += run.key not in answered
     for run in (run for trial in history.trials for run in history.runs(trial).values()):
         if run.key not in work and not history.state(run).answered:  # a point of tuning that is not trained again
-            changed.update(file for one in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(one.code))
+            changed.update(file for last in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(last.code))
     ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
     left += ahead.recipes
     times, peaks = measured_times_and_peaks(history, outcomes, placement)
-    reused = {key for key, one in work.items() if one == "reused"}
+    reused = {key for key, kind in work.items() if kind == "reused"}
     seconds = Forecast(history, times)(placement.max_concurrent, reused).seconds
     recipes = [base, *(trial.recipe for trial in known_trials(history.edition))]
     return WorkEstimate(
@@ -389,7 +389,9 @@ def run_size(recipes: Iterable[Recipe]) -> str:
     recipes = list(recipes)
     counts = [recipe.data.image_counts for recipe in recipes]
     epochs = _range(recipe.optimizer.epochs for recipe in recipes)
-    train, validation, test = (_range(getattr(one, name) for one in counts) for name in ("train", "validation", "test"))
+    train, validation, test = (
+        _range(getattr(count, name) for count in counts) for name in ("train", "validation", "test")
+    )
     word = "epoch" if epochs == "1" else "epochs"
     return f"each run: {epochs} {word} of {train} training images; {validation} validation and {test} test images"
 
@@ -416,16 +418,16 @@ def image_sources(recipes: Iterable[Recipe]) -> list[str]:
 
 
 def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
-    one, counts = alike[0], [data.image_counts for data in alike]
-    found = one.described()
+    first, counts = alike[0], [data.image_counts for data in alike]
+    source = first.described()
     words = [
-        f"{name}: {_range(getattr(count, split) for count in counts)} images {getattr(found, split)}"
+        f"{name}: {_range(getattr(count, split) for count in counts)} images {getattr(source, split)}"
         for split, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
     ]
-    name = one.path if isinstance(one, Arrays | Folder) else one.kind
-    yield f"images of {name}, {one.outputs:,} classes in each split: {'; '.join(words)}"
+    name = first.path if isinstance(first, Arrays | Folder) else first.kind
+    yield f"images of {name}, {first.outputs:,} classes in each split: {'; '.join(words)}"
     yield from _few(min(alike, key=lambda data: data.image_counts.validation))
-    yield from found.remarks
+    yield from source.remarks
 
 
 FEW = 200
@@ -458,5 +460,5 @@ def _more(data: ImagesSpec) -> str:
 
 
 def _range(numbers: Iterable[int]) -> str:
-    found = sorted(set(numbers))
-    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+    values = sorted(set(numbers))
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"

@@ -54,7 +54,7 @@ def unproposed(history: History) -> Unproposed:
     """What is ahead beside the runs that a history knows."""
     points = list(_points(history))
     recipes = [recipe for recipe, _ in points]
-    if not any(recipe.parents for recipe in {id(one): one for one in recipes}.values()):
+    if not any(recipe.parents for recipe in {id(recipe): recipe for recipe in recipes}.values()):
         return Unproposed(recipes, [])
     runs = [Run(recipe=recipe, seed=seed) for recipe, seed in points]
     known = {parent.key for trial in history.trials for run in history.asked(trial) for parent in ancestors(run)}
@@ -70,8 +70,8 @@ def _points(history: History) -> Iterator[tuple[Recipe, int]]:
         if tune is None:
             return
         arms = {name: edition.study.recipe(values) for name, values in plan.arms.items()}
-        for one in unplanned(history):
-            yield from _seeded(arms[one.arm], "tuning", tune.seeds)
+        for point in unplanned(history):
+            yield from _seeded(arms[point.arm], "tuning", tune.seeds)
         for name in history.tuning.untuned_arms():
             yield from _seeded(arms[name], "trial", history.seeds)
         return
@@ -124,9 +124,9 @@ def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
     while todo:
         parents = {parent.key: parent for parent in todo.pop().parents.values() if parent.key not in seen}
         seen |= {*parents}
-        found = {key: parent for key, parent in parents.items() if _has_lost_weights(parent, history, outcomes)}
-        lost |= found
-        todo += found.values()
+        lost_parents = {key: parent for key, parent in parents.items() if _has_lost_weights(parent, history, outcomes)}
+        lost |= lost_parents
+        todo += lost_parents.values()
     return [FailedWith(run=key, code=history.code(run), reason=LOST, counts=False) for key, run in lost.items()]
 
 
@@ -145,16 +145,16 @@ def unlisted_arms(history: History) -> list[Trial]:
 
 def known_runs(history: History) -> list[Run]:
     """The runs whose recipes are known, without doubles."""
-    found: dict[str, Run] = {}
+    runs: dict[str, Run] = {}
     for trial in [*history.trials, *unlisted_arms(history)]:
-        found |= runs_of(history, trial)
-    return [*found.values()]
+        runs |= runs_of(history, trial)
+    return [*runs.values()]
 
 
 def runs_of(history: History, trial: Trial) -> dict[str, Run]:
     """The runs of a trial and those that they need, by key."""
     runs = history.asked(trial)
-    return {run.key: run for one in runs for run in (*ancestors(one), one)}
+    return {run.key: run for child in runs for run in (*ancestors(child), child)}
 
 
 def parent_name(parent: Run, use: Use) -> str:
@@ -235,11 +235,11 @@ class EpochTimes:
     ) -> None:
         self._works = works or _work
         kinds: dict[str, list[RunTime]] = {}
-        for one in known:
-            if one is not None:
-                kinds.setdefault(one.work, []).append(one)
-        self._alike = {work: median(one.epoch_s for one in some) for work, some in kinds.items()}
-        epochs = [fmean(one.epochs for one in some) for some in kinds.values()]
+        for time in known:
+            if time is not None:
+                kinds.setdefault(time.work, []).append(time)
+        self._alike = {work: median(time.epoch_s for time in some) for work, some in kinds.items()}
+        epochs = [fmean(time.epochs for time in some) for some in kinds.values()]
         self.usual = fmean(self._alike.values(), weights=epochs) if kinds else earlier
 
     def __call__(self, recipe: Recipe) -> float | None:
@@ -256,8 +256,8 @@ def _work(recipe: Recipe) -> str:
 def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
     """How long runs of these times take, each begun as soon as one before it has ended."""
     ends = [0.0] * max(1, min(max_concurrent, len(seconds)))
-    for one in seconds:
-        heapreplace(ends, ends[0] + one)
+    for duration in seconds:
+        heapreplace(ends, ends[0] + duration)
     return max(ends)
 
 
@@ -284,7 +284,7 @@ class Span:
 
 def start_time(spans: Sequence[Span]) -> float:
     """What a run takes beside its epochs, above all to start. Units: seconds; 0 if no run has ended."""
-    return max(median(one.beside for one in spans), 0.0) if spans else 0.0
+    return max(median(span.beside for span in spans), 0.0) if spans else 0.0
 
 
 def wait_time(spans: Sequence[Span]) -> float:
@@ -292,8 +292,8 @@ def wait_time(spans: Sequence[Span]) -> float:
 
     Units: seconds.
     """
-    ends = sorted(one.end for one in spans)
-    before = [(one.begun, bisect_right(ends, one.begun)) for one in spans]
+    ends = sorted(span.end for span in spans)
+    before = [(span.begun, bisect_right(ends, span.begun)) for span in spans]
     return median([begun - ends[count - 1] for begun, count in before if count] or [0.0])
 
 
@@ -372,7 +372,7 @@ class Forecast:
         state = self.history.state(run)
         if not state.answered or state.reused or state.begun is None or state.last is None:
             return None
-        epochs = [one.values.get("time/epoch_s", 0.0) for one in state.curve.values() if one.time >= state.begun]
+        epochs = [epoch.values.get("time/epoch_s", 0.0) for epoch in state.curve.values() if epoch.time >= state.begun]
         return Span(state.begun, state.last, state.last - state.begun - sum(epochs))
 
     def _time(self, run: Run) -> RunTime | None:
@@ -388,7 +388,7 @@ LOOKED_AT = 60
 def measured(history: History, name: str) -> list[float]:
     """A metric of every epoch that this study has measured."""
     curves = [state.curve for state in history.states.values()]
-    return [one.values[name] for curve in curves for one in curve.values() if name in one.values]
+    return [epoch.values[name] for curve in curves for epoch in curve.values() if name in epoch.values]
 
 
 def usual_epoch_s(history: History, outcomes: Outcomes) -> float | None:
@@ -415,11 +415,19 @@ def measured_times_and_peaks(
 def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | None) -> tuple[EpochTimes, list[float]]:
     """The time of an epoch and the memory of earlier answers of the same data and model, on a CPU or on a GPU."""
     files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
-    found = [outcomes.get(path.parent.name, path.stem) for path in files]
-    alike = [one for one in found if one and (one.run.recipe.data, one.run.recipe.model) == (base.data, base.model)]
+    answers = [outcomes.get(path.parent.name, path.stem) for path in files]
+    alike = [
+        answer
+        for answer in answers
+        if answer and (answer.run.recipe.data, answer.run.recipe.model) == (base.data, base.model)
+    ]
     if placement is not None:
-        alike = [one for one in alike if (one.environment.get("device", "cpu") == "cpu") == (placement.device == "cpu")]
-    curves = [(one.run.recipe, [epoch.values for epoch in one.outcome.curve]) for one in alike]
+        alike = [
+            answer
+            for answer in alike
+            if (answer.environment.get("device", "cpu") == "cpu") == (placement.device == "cpu")
+        ]
+    curves = [(answer.run.recipe, [epoch.values for epoch in answer.outcome.curve]) for answer in alike]
     times = EpochTimes(run_time(recipe, curve, ended=True) for recipe, curve in curves)
     return times, [peak for _, curve in curves for peak in _each("memory/peak_gib", curve)]
 

@@ -312,5 +312,5 @@ def _estimate(trials: list[FrozenTrial]) -> Shares:
     study = optuna.create_study(direction="maximize")
     study.add_trials(trials)
     evaluator = optuna.importance.FanovaImportanceEvaluator(n_trees=TREES, seed=0)
-    found = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    return {name: float(share) for name, share in found.items()}
+    shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {name: float(share) for name, share in shares.items()}

@@ -57,8 +57,8 @@ def next_choice(history: History) -> Choose | None:
 def best_number(history: History, arm: str) -> int | None:
     """The number of an arm's completed trial with the highest validation mean, of equal ones the lowest number."""
     answers = {trial.number: history.answer(trial) for trial in history.tuning.trials(arm)}
-    found = [(answer.mean or 0.0, -number) for number, answer in answers.items() if answer.status == "completed"]
-    return -max(found)[1] if found else None
+    means = [(answer.mean or 0.0, -number) for number, answer in answers.items() if answer.status == "completed"]
+    return -max(means)[1] if means else None
 
 
 def next_point(history: History) -> Tune | None:

@@ -88,12 +88,12 @@ def _of_points(history: History, trial: Trial) -> float | None:
     Source: Maron and Moore 1994 (races). Differs: the bound is the best seed seen, and not one of a distribution,
     because the seeds of a point may lie in two groups.
     """
-    best = [history.answer(one) for one in history.highest(CONFIRMED, trial.role)]
+    best = [history.answer(point) for point in history.highest(CONFIRMED, trial.role)]
     answer = history.answer(trial)
     if len(best) < CONFIRMED:
         return None
     cutoff = best[-1].mean or 0.0
-    top = max(value for one in (*best, answer) for value in one.values.values())
+    top = max(value for of_point in (*best, answer) for value in of_point.values.values())
     lacks = answer.asked - len(answer.values)
     reachable = (sum(answer.values.values()) + lacks * top) / answer.asked
     return cutoff if reachable < cutoff else None
@@ -125,10 +125,10 @@ def _of_arms(history: History, trial: Trial) -> float | None:
     if count < FEWEST or plan.is_baseline(trial.name):
         return None
     rows = {}
-    for one in racers(history):
-        found, seeds = history.answer(one).values, one.seeds(count)
-        if all(seed in found for seed in seeds):
-            rows[one.label] = [found[seed] for seed in seeds]
+    for arm in racers(history):
+        values, seeds = history.answer(arm).values, arm.seeds(count)
+        if all(seed in values for seed in seeds):
+            rows[arm.label] = [values[seed] for seed in seeds]
     data = trial.recipe.data
     step = data.score(data.step("val"), "val") - data.score(0.0, "val")
     out = behind(rows, len(plan.arms), step, data.overlap)
@@ -207,16 +207,16 @@ class Saved:
 
 def saved_images(history: History) -> Saved:
     """What was saved so far. A point that was stopped at a rung would have trained its other seeds, too, at most."""
-    found = {"halved": 0, "halving": 0, "raced": 0, "racing": 0, "trained": 0}
+    counts = {"halved": 0, "halving": 0, "raced": 0, "racing": 0, "trained": 0}
     for trial in [trial for role in POINTS for trial in history.of(role) if history.races(trial)]:
         runs, answer = history.runs(trial).values(), history.answer(trial)
         images, epochs = trial.recipe.data.image_counts.train, sum(history.state(run).epoch for run in runs)
-        found["trained"] += images * epochs
+        counts["trained"] += images * epochs
         if answer.status == "stopped":
             count, of = ("raced", "racing") if answer.raced else ("halved", "halving")
-            found[count] += 1
-            found[of] += images * (len(runs) * trial.recipe.optimizer.epochs - epochs)
-    return Saved(**found, noun="arm" if isinstance(history.edition.study.plan, Ablation) else "point")
+            counts[count] += 1
+            counts[of] += images * (len(runs) * trial.recipe.optimizer.epochs - epochs)
+    return Saved(**counts, noun="arm" if isinstance(history.edition.study.plan, Ablation) else "point")
 
 
 FEWEST_TRIALS = 4
@@ -247,8 +247,8 @@ def judge_rungs(history: History) -> list[Rung]:
     plan = history.edition.study.plan
     if not isinstance(plan, Search):
         return []
-    found = [_rung(history, epoch) for epoch in rungs(history.edition.study.base.optimizer.epochs)]
-    return [rung for rung in found if rung.reached]
+    judged = [_rung(history, epoch) for epoch in rungs(history.edition.study.base.optimizer.epochs)]
+    return [rung for rung in judged if rung.reached]
 
 
 def _rung(history: History, epoch: int) -> Rung:
@@ -276,9 +276,9 @@ def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
 
-def stopping_sentence(found: list[Rung]) -> str:
+def stopping_sentence(judged: list[Rung]) -> str:
     """The rank correlations in a sentence; empty if none is known."""
-    known = [rung for rung in found if rung.correlation is not None]
+    known = [rung for rung in judged if rung.correlation is not None]
     parts = [
         f"{rung.correlation:.2f} after epoch {rung.epoch} ({rung.ended} of {rung.reached} trials)" for rung in known
     ]
