@@ -27,7 +27,7 @@ def carried(home: Home, id: str) -> dict[tuple[str, str], None]:
     runs = {value["run"] for value in values if isinstance(value, dict) and isinstance(value.get("run"), str)}
     answers = [path for path in home.outcomes.glob("*/*.json") if path.parent.name in runs]
     values += [_value(unsealed(_bytes(path)) or b"") for path in answers]
-    return dict.fromkeys(found for value in values for found in _sources(value))
+    return dict.fromkeys(source for value in values for source in _sources(value))
 
 
 def _bytes(path: Path) -> bytes:
@@ -129,10 +129,10 @@ def of_name(home: Home, name: str) -> Edition | None:
     """
     if name in library.names() or not any(id.partition("@")[0] == name for id in home.ids()):
         return None
-    found = latest(home, name)
+    id = latest(home, name)
     if Path(f"{name}.py").is_file():
-        raise EditionError(f"{name} may be ./{name}.py or {found}, which {home.root} holds: type one of the two")
-    return stored(home, found)
+        raise EditionError(f"{name} may be ./{name}.py or {id}, which {home.root} holds: type one of the two")
+    return stored(home, id)
 
 
 def of_id(home: Home, id: str) -> Edition:
@@ -184,9 +184,9 @@ def save_edition(edition: Edition, home: Home) -> None:
 def _starts(id: str, home: Home) -> Iterator[int]:
     """The numbers of an id's starts: 1 for the id itself, n for id.n."""
     for other in home.ids():
-        found = re.fullmatch(re.escape(id) + r"(?:\.(\d+))?", other)
-        if found:
-            yield int(found[1] or 1)
+        match = re.fullmatch(re.escape(id) + r"(?:\.(\d+))?", other)
+        if match:
+            yield int(match[1] or 1)
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:

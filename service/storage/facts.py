@@ -208,9 +208,9 @@ def content_of(line: bytes) -> bytes | None:
 
     Raises: ValueError if the line differs from its checksum.
     """
-    found = SUM.fullmatch(line)
-    if found is None:
+    match = SUM.fullmatch(line)
+    if match is None:
         return None
-    if zlib.crc32(found[1]) != int(found[2], 16):
+    if zlib.crc32(match[1]) != int(match[2], 16):
         raise ValueError("the line differs from its checksum")
-    return found[1] + b"}"
+    return match[1] + b"}"

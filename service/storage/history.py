@@ -81,15 +81,15 @@ class History:
         Raises: JournalError for a line that is no fact, or is none of this study.
         """
         codes, journal = codes or CodeDigests(), home.study(edition.id).journal
-        found = cls(edition, lambda recipe: codes(recipe).digest)
+        history = cls(edition, lambda recipe: codes(recipe).digest)
         for number, fact in read_lines(journal):
             try:
-                found.add(fact)
+                history.add(fact)
             except UnfitError as error:
                 raise UnfitError(f"{journal}, line {number}: {error}") from None
         if adopt:
-            found.adopt_older()
-        return found
+            history.adopt_older()
+        return history
 
     def add(self, fact: Fact) -> None:
         """Adds one fact.
@@ -165,7 +165,7 @@ class History:
         match fact:
             case Planned(role="tuning", tunes=arm) | Tuned(arm=arm) if arm not in tuned:
                 return f"the study tunes no arm {arm!r}"
-            case Tuned(arm=arm, number=int(number)) if all(one.number != number for one in self.tuning.trials(arm)):
+            case Tuned(arm=arm, number=int(number)) if all(trial.number != number for trial in self.tuning.trials(arm)):
                 return f"no trial {number} tunes {arm!r}"
             case Planned(role="confirmation" | "rival" | "rival_confirmation" as role) if arms:
                 return f"the study has no {role.replace('_', ' ')}"
@@ -265,7 +265,7 @@ class History:
         """The runs that exist or will run. After a stop, or a diverged first seed, others are skipped."""
         runs = list(self.runs(trial).values())
         if trial.role == "parent":
-            children = [run for one in self.trials if one.role != "parent" for run in self.asked(one)]
+            children = [run for child in self.trials if child.role != "parent" for run in self.asked(child)]
             needed = {parent.key for run in children for parent in ancestors(run)}
             return [run for run in runs if run.key in needed or self.state(run).answered]
         if self.is_replaced(trial):
@@ -285,9 +285,9 @@ class History:
         a later one was left out.
         """
         waiting = (self._waiting or {}).get(role)
-        found = [trial for trial in (self.of(role) if waiting is None else waiting) if not self._is_settled(trial)]
-        self._waiting = {**(self._waiting or {}), role: found}
-        return list(found)
+        unsettled = [trial for trial in (self.of(role) if waiting is None else waiting) if not self._is_settled(trial)]
+        self._waiting = {**(self._waiting or {}), role: unsettled}
+        return list(unsettled)
 
     def waiting(self) -> set[str]:
         """The labels of the points and confirmations that may need training."""

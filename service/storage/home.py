@@ -120,8 +120,8 @@ class StudyFolder:
             return at_work(self.drivers)
         if not locked:
             return at_work_elsewhere(self.drivers)
-        found = newest(self.drivers)
-        return found if found and not found.ended else Holder(0, Host.here(), 0)
+        holder = newest(self.drivers)
+        return holder if holder and not holder.ended else Holder(0, Host.here(), 0)
 
     @property
     def _locked(self) -> bool | None:
@@ -350,13 +350,13 @@ def tracking_uri(given: str | None = None) -> str | None:
 
     Raises: SpecError for a server's address with credentials, which MLflow takes from the environment.
     """
-    found = given or os.environ.get("MLFLOW_TRACKING_URI")
-    if found and found.startswith(("http://", "https://")) and has_secrets(found):
+    uri = given or os.environ.get("MLFLOW_TRACKING_URI")
+    if uri and uri.startswith(("http://", "https://")) and has_secrets(uri):
         raise SpecError(
             "the address of MLflow must hold no credentials, for it is printed and stored; set "
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
         )
-    return found
+    return uri
 
 
 def experiment_name(given: str | None = None) -> str | None:

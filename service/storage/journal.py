@@ -143,10 +143,10 @@ def fact_of(line: bytes, path: Path, number: int) -> Fact:
     try:
         fact = FACT.validate_json(content or b"")
     except ValueError as error:
-        said = _plain(content or line)
-        if content is None and number == 1 and said.get("fact") == "counts":  # which once came first
+        values = _plain(content or line)
+        if content is None and number == 1 and values.get("fact") == "counts":  # which once came first
             raise _other_form(path, "none", "an older locus") from None
-        _check_form(said, path)
+        _check_form(values, path)
         raise no_fact(line, path, number) from error
     _check_form(vars(fact) | {"fact": fact.fact}, path)
     return fact
@@ -165,16 +165,16 @@ def remedy(id: str) -> str:
 def _plain(line: bytes) -> dict[str, Any]:
     """The values of a line; none if it is no JSON object."""
     try:
-        found = plain_json(line)
+        values = plain_json(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
-def _check_form(said: dict[str, Any], path: Path) -> None:
+def _check_form(values: dict[str, Any], path: Path) -> None:
     """Refuses the first fact of a session whose form is another one. Raises: FormError."""
-    if said.get("fact") == "opened" and said.get("form", FORM) != FORM:
-        raise _other_form(path, str(said["form"]), f"locus {said.get('version', '?')}")
+    if values.get("fact") == "opened" and values.get("form", FORM) != FORM:
+        raise _other_form(path, str(values["form"]), f"locus {values.get('version', '?')}")
 
 
 def _other_form(path: Path, form: str, writer: str) -> FormError:

@@ -101,16 +101,16 @@ def newest(folder: Path) -> Holder | None:
 
 def at_work_elsewhere(folder: Path, here: Host | None = None, stale_s: float = STALE_S) -> Holder | None:
     """The driver of a study that works on another host; None if there is none. Cost: 0.2 ms."""
-    found = at_work(folder, stale_s)
-    return found if found and found.is_elsewhere(here) else None
+    holder = at_work(folder, stale_s)
+    return holder if holder and holder.is_elsewhere(here) else None
 
 
 def at_work(folder: Path, stale_s: float = STALE_S) -> Holder | None:
     """The driver of a study whose last sign of life is new; None if there is none. Cost: 0.2 ms."""
-    found = newest(folder)
-    if found is None or found.ended:
+    holder = newest(folder)
+    if holder is None or holder.ended:
         return None
-    return found if abs(_server_time(folder) - found.beat) < stale_s else None
+    return holder if abs(_server_time(folder) - holder.beat) < stale_s else None
 
 
 def held(folder: Path, holder: Holder | None) -> HeldError:
@@ -133,8 +133,8 @@ def _read_driver_lease(folder: Path, number: int) -> Holder:
     with _file(folder, number).open("rb") as file:  # to open it makes NFS ask the server
         content, beat = file.read(), os.fstat(file.fileno()).st_mtime
     try:
-        said = plain_json(content)
-        return Holder(number, Host(**said["host"]), said["pid"], said["ended"], beat)
+        values = plain_json(content)
+        return Holder(number, Host(**values["host"]), values["pid"], values["ended"], beat)
     except (ValueError, KeyError, TypeError):
         return Holder(number, Host("", ""), 0, beat=beat)
 
@@ -345,10 +345,10 @@ class Lease:
         if content is None:
             return None
         try:
-            found = plain_json(content)
+            values = plain_json(content)
         except ValueError:
             return UNKNOWN
-        return {**UNKNOWN, **found} if isinstance(found, dict) else UNKNOWN
+        return {**UNKNOWN, **values} if isinstance(values, dict) else UNKNOWN
 
     def _content(self, *, ended: bool = False) -> bytes:
         return json.dumps({**self._me, "ended": ended}).encode()

@@ -66,14 +66,14 @@ def write_probe(path: Path, probed: Probed, code: str) -> None:
     """Writes what a probe found in a run, by the digest of the probe's code."""
     import numpy as np
 
-    said: dict[str, Any] = {"code": code, "of": _of(path)}
+    entry: dict[str, Any] = {"code": code, "of": _of(path)}
     entries: dict[str, Any] = {}
     for when in TIMES:
-        found = probed.at(when)
-        said[when] = {"values": dict(found.values), "note": found.note}
-        entries |= {f"{when}.{name}": array for name, array in found.arrays.items()}
+        findings = probed.at(when)
+        entry[when] = {"values": dict(findings.values), "note": findings.note}
+        entries |= {f"{when}.{name}": array for name, array in findings.arrays.items()}
     content = io.BytesIO()
-    entries[SAID] = np.array(json.dumps(said))
+    entries[SAID] = np.array(json.dumps(entry))
     np.savez_compressed(content, allow_pickle=False, **entries)
     write_whole(path, content.getvalue())
 
@@ -84,12 +84,12 @@ def read_probe(path: Path) -> tuple[str, Probed]:
 
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            said = plain_json(str(file[SAID]))
-            if said["of"] != _of(path):
-                raise ValueError(f"what it found in {said['of']}")
+            entry = plain_json(str(file[SAID]))
+            if entry["of"] != _of(path):
+                raise ValueError(f"what it found in {entry['of']}")
             arrays = {name: file[name] for name in file.files if name != SAID}
-        before, after = (_findings(said[when], arrays, f"{when}.") for when in TIMES)
-        return str(said["code"]), Probed(before, after)
+        before, after = (_findings(entry[when], arrays, f"{when}.") for when in TIMES)
+        return str(entry["code"]), Probed(before, after)
     except ODD as error:
         raise ProbeFileError(f"{path.name} must be as a probe wrote it, got {type(error).__name__}: {error}") from None
 
@@ -103,15 +103,15 @@ def kept_probe(path: Path, code: str) -> Probed | None:
     if not path.exists():
         return None
     try:
-        known, found = read_probe(path)
+        known, probed = read_probe(path)
     except ProbeFileError:
         return None
-    return found if known == code else None
+    return probed if known == code else None
 
 
-def _findings(said: Mapping[str, Any], arrays: Mapping[str, Any], start: str) -> Findings:
+def _findings(entry: Mapping[str, Any], arrays: Mapping[str, Any], start: str) -> Findings:
     mine = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-    return Findings({name: float(value) for name, value in said["values"].items()}, mine, said["note"])
+    return Findings({name: float(value) for name, value in entry["values"].items()}, mine, entry["note"])
 
 
 ENDS = (".pt", "_ema.pt")
@@ -253,8 +253,8 @@ class Outcomes:
 
     def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
         """The answer of a run by a code; with `older`, else the newest of any code. `whole`: one with weights."""
-        there = [one for one in self.of(key) if not whole or self.is_whole(one)]
-        return next((one for one in there if one.name == code), there[-1] if older and there else None)
+        there = [answer for answer in self.of(key) if not whole or self.is_whole(answer)]
+        return next((answer for answer in there if answer.name == code), there[-1] if older and there else None)
 
     def set_probe_aside(self, key: str, name: str, probe: str) -> None:
         """Renames the file of a probe, which is computed again then."""
@@ -269,9 +269,9 @@ class Outcomes:
             several = f"{len(keys)} runs have a key that begins with {start!r}: {listed}; give more of it"
             none = f"none of the {plural(len(known), 'run')} of {self.folder} has a key that begins with {start!r}"
             raise LocusError(f"{several if keys else none} (locus export NAME --csv prints the keys of a study)")
-        if not (found := self.of(keys[0])):
+        if not (answers := self.of(keys[0])):
             raise LocusError(f"the answers of {keys[0]} are damaged; run its study again, and they are made again")
-        return found
+        return answers
 
     def put(self, answered: Answered, weights: Path | None) -> None:
         """Writes an answer, its weights first, so that it is never without them. An answer that is there stays.
@@ -330,8 +330,8 @@ def _content(path: Path) -> bytes | None:
 
 def _weights_of(path: Path) -> dict[str, str]:
     """The digests of an answer's weights, from the answer's file; none if that is gone or damaged."""
-    found = _read(path, _AnyRun)
-    return {} if found is None else found.weights
+    outcome = _read(path, _AnyRun)
+    return {} if outcome is None else outcome.weights
 
 
 SHOWN = 5

@@ -256,10 +256,10 @@ class SentOutcomes(Outcomes):
 
     def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
         """The answer of a run as `Outcomes.usable` gives it, from the storage too: another home may have sent it."""
-        found = super().usable(key, code, whole=whole, older=older)
-        if found is None and self._copies.fetch_answers_of(key):
-            found = super().usable(key, code, whole=whole, older=older)
-        return found
+        answer = super().usable(key, code, whole=whole, older=older)
+        if answer is None and self._copies.fetch_answers_of(key):
+            answer = super().usable(key, code, whole=whole, older=older)
+        return answer
 
     def source(self, key: str, name: str) -> str:
         """The URI of an answer's weights, which are sent where they are not there."""
@@ -273,8 +273,8 @@ def fetch(uri: str, home: Home, name: str) -> str:
     """
     place = RemoteFolder(uri)
     place.check()
-    found = [id for id in place.inside("studies").folders() if _is_asked(id, name)]
-    counts = {id: Copies(uri, home, id).fetch() for id in found if not home.study(id).driven}
+    ids = [id for id in place.inside("studies").folders() if _is_asked(id, name)]
+    counts = {id: Copies(uri, home, id).fetch() for id in ids if not home.study(id).driven}
     words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]
     return f"fetched {' and '.join(words)} from {uri}" if words else ""
 

@@ -140,14 +140,14 @@ class ArmTunings:
         number = self.chosen.get(arm)
         if number is None:
             return None
-        (found,) = (trial for trial in self.trials(arm) if trial.number == number)
-        return found
+        (chosen,) = (trial for trial in self.trials(arm) if trial.number == number)
+        return chosen
 
     def arm(self, number: int, name: str) -> Trial:
         """An arm with its values: those of the study, with what its tuning chose."""
-        plan, found = self.edition.study.plan, self.chosen_trial(name)
+        plan, chosen = self.edition.study.plan, self.chosen_trial(name)
         assert isinstance(plan, Ablation)
-        return self.edition.trial(number, plan.arms[name] if found is None else found.values, name)
+        return self.edition.trial(number, plan.arms[name] if chosen is None else chosen.values, name)
 
     def known_arms(self) -> list[Trial]:
         """The arms whose values are fixed, in order: all of them where no arm is tuned."""
