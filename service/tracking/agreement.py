@@ -50,7 +50,7 @@ def compare_with_mlflow(
         yield Check("MLflow", False, "does not know this study; run it again to send it")
         return
     yield Check.of(
-        "MLflow copies", len(store.shown), "MLflow runs, none twice", [_double(one) for one in store.doubles]
+        "MLflow copies", len(store.shown), "MLflow runs, none twice", [_double(shown) for shown in store.doubles]
     )
     if home is not None:
         yield _files(store, home)
@@ -91,7 +91,7 @@ def _files(store: Store, home: Home) -> Check:
     """Every file that the home's own store keeps of a run lies in the home."""
     inside = f"{home.artifacts.absolute().as_uri()}/"
     wrong = [
-        f"{_name(one)} has its files at {one.files}" for one in store.shown.values() if not one.files.startswith(inside)
+        f"{_name(run)} has its files at {run.files}" for run in store.shown.values() if not run.files.startswith(inside)
     ]
     if wrong and (place := home.original or home.moved_from):
         do = "the next run takes those that lie here for its own"
@@ -134,16 +134,16 @@ def _compared(
     differ: Differ,
 ) -> Check:
     """A check of every row; what one of its views agrees with is right. A row that will be replaced is only behind."""
-    found = Found()
+    differences = Found()
     for place, shown in both:
         every = [differ(row, shown) for row in views[place]]
         wrong = set.intersection(*(bad | lacks for bad, lacks in every))
         damaged = set.intersection(*(bad for bad, _ in every))
         replaced = all(any(shown.tags.get(tag) != row.tags[tag] for tag in row.fixed) for row in views[place])
-        for one in sorted(wrong):
-            later = killed and (one not in damaged or replaced)
-            (found.behind if later else found.wrong).append(f"{_name(shown)}: {one}")
-    return found.as_check(name, len(both), what)
+        for part in sorted(wrong):
+            later = killed and (part not in damaged or replaced)
+            (differences.behind if later else differences.wrong).append(f"{_name(shown)}: {part}")
+    return differences.as_check(name, len(both), what)
 
 
 class _Curves:

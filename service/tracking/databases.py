@@ -54,15 +54,15 @@ def lasting(error: BaseException, uri: str) -> MlflowError | None:
         return error
     if damage := DAMAGE.search(str(error)):
         return _damaged(uri, damage.group())
-    if found := VERSIONS.search(str(error)):
-        return _of_other_version(uri, *found.groups())
+    if match := VERSIONS.search(str(error)):
+        return _of_other_version(uri, *match.groups())
     return None
 
 
 def in_a_sentence(error: Exception, uri: str) -> MlflowError:
     """An error of MLflow or of its database as one sentence."""
-    said = without_secrets(str(error).partition("\n")[0])[:200]
-    return lasting(error, uri) or MlflowError(f"MLflow at {without_secrets(uri)} answers with an error ({said})")
+    text = without_secrets(str(error).partition("\n")[0])[:200]
+    return lasting(error, uri) or MlflowError(f"MLflow at {without_secrets(uri)} answers with an error ({text})")
 
 
 def file_of(uri: str) -> Path | None:
@@ -95,8 +95,8 @@ def check_file(uri: str) -> None:
             rows = base.execute("SELECT version_num FROM alembic_version").fetchall() if tables else [(needed,)]
             damage = base.execute("PRAGMA integrity_check(1)").fetchone()[0]
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        if found := lasting(error, uri):
-            raise found from None
+        if broken := lasting(error, uri):
+            raise broken from None
         return  # it is locked, or a driver was killed while it wrote: MLflow can still use it
     version = rows[0][0] if rows else "none"
     if version != needed:
@@ -117,10 +117,10 @@ def _damaged(uri: str, why: str) -> MlflowError:
     return MlflowError(f"MLflow's database {without_secrets(uri)} cannot be read ({why}): {AGAIN}")
 
 
-def _of_other_version(uri: str, found: str, needed: str) -> MlflowError:
+def _of_other_version(uri: str, schema: str, needed: str) -> MlflowError:
     return MlflowError(
         f"MLflow's database {without_secrets(uri)} must have the schema {needed} of MLflow {mlflow.__version__}, got "
-        f"{found}: use the MLflow that wrote it, or bring an older one up to date with `mlflow db upgrade`, or {AGAIN}"
+        f"{schema}: use the MLflow that wrote it, or bring an older one up to date with `mlflow db upgrade`, or {AGAIN}"
     )
 
 
@@ -188,12 +188,12 @@ def _lines(store: SqlAlchemyStore, row: Row, run: TrackedRun) -> dict[type, list
         "artifact_uri": run.files,
         "experiment_id": int(run.experiment),
     }
-    metrics = [_metric(store, run.id, one) for one in points]
-    latest = {one["key"]: one for one in metrics}  # the points lie in the order of their steps
+    metrics = [_metric(store, run.id, point) for point in points]
+    latest = {metric["key"]: metric for metric in metrics}  # the points lie in the order of their steps
     return {
         SqlRun: [itself],
-        SqlParam: [{"run_uuid": run.id, "key": one.key, "value": one.value} for one in params],
-        SqlTag: [{"run_uuid": run.id, "key": one.key, "value": one.value} for one in tags],
+        SqlParam: [{"run_uuid": run.id, "key": param.key, "value": param.value} for param in params],
+        SqlTag: [{"run_uuid": run.id, "key": tag.key, "value": tag.value} for tag in tags],
         SqlMetric: metrics,
         SqlLatestMetric: [*latest.values()],
     }

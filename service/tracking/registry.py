@@ -43,14 +43,14 @@ def find_run(home: Home, edition: Edition, tracking: str | None, label: str, see
     """
     check(home, tracking)
     store = look_up(home, edition, tracking)
-    found = store.shown.get(("run", label, seed)) if store else None
-    if found is None:
+    shown = store.shown.get(("run", label, seed)) if store else None
+    if shown is None:
         where = without_secrets(tracking or f"sqlite:///{home.database}")
         raise LocusError(
             f"MLflow at {where} must have the run of #{label}, seed {seed}, of {edition.id}, got none: run the study "
             "again, which sends it"
         )
-    return found
+    return shown
 
 
 def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model: TrainedModel) -> str:
@@ -63,14 +63,14 @@ def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model
 
     uri = tracking or home.tracking
     client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    said = texts(without_sources(model.facts.plain()))
+    facts = texts(without_sources(model.facts.plain()))
     with tempfile.TemporaryDirectory(prefix="locus-model-") as folder:
         path = Path(folder) / NAME
-        saved = Model(run_id=run.id, metadata=said)
+        saved = Model(run_id=run.id, metadata=facts)
         _save(saved, path, model)
         try:
             _make_name(client, name)
-            tags = {f"locus.{part}": said[part] for part in ("study", "trial", "seed", "key", "code")}
+            tags = {f"locus.{part}": facts[part] for part in ("study", "trial", "seed", "key", "code")}
             logged = client.create_logged_model(run.experiment, NAME, run.id, tags)
             saved.artifact_path, saved.model_id = logged.artifact_location, logged.model_id
             saved.model_uuid = logged.model_id
@@ -108,9 +108,9 @@ def _save(saved: Model, path: Path, model: TrainedModel) -> None:
         with torch.inference_mode():
             torch.testing.assert_close(graph(three), model(three))
     except Exception as error:  # torch raises what it meets while it traces the model: its own errors, a user's
-        said = " ".join(str(error).split())[:200]
+        text = " ".join(str(error).split())[:200]
         must = "one that torch.export can trace for any number of images"
-        raise LocusError(f"the model must be {must}, got {type(error).__name__}: {said}") from None
+        raise LocusError(f"the model must be {must}, got {type(error).__name__}: {text}") from None
     finally:
         quiet.setLevel(level)
 

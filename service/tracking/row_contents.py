@@ -77,7 +77,7 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
     begun = time
     for epoch in sorted(epochs):
         seeds = [_values(state, epoch, trial) for state in states]
-        values = _folded([one for one in seeds if one])
+        values = _folded([seed for seed in seeds if seed])
         time = max(time, begun + fmean([_until(clock, epoch) for clock in clocks]))
         if any(spent):
             values[TRAIN_S] = rounded(sum(_until(seconds, epoch) for seconds in spent))
@@ -119,13 +119,13 @@ def _until(seconds: dict[int, float], epoch: int) -> float:
 
 
 def _folded(seeds: list[dict[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    folded: dict[str, float] = {}
     for name in dict.fromkeys(name for values in seeds for name in values):
         values = [seed[name] for seed in seeds if name in seed]
-        found |= {f"{name}_mean": rounded(fmean(values)), f"{name}_n": len(values)}
+        folded |= {f"{name}_mean": rounded(fmean(values)), f"{name}_n": len(values)}
         if len(values) > 1:
-            found[f"{name}_std"] = rounded(stdev(values))
-    return found
+            folded[f"{name}_std"] = rounded(stdev(values))
+    return folded
 
 
 ALWAYS = ("data.kind", "model.kind", "optimizer.lr", "optimizer.epochs", "optimizer.batch_size")
@@ -177,7 +177,7 @@ class TrialWords:
     def params(self) -> dict[str, str]:
         """Everything that tells the trial from others of its study and of its experiment."""
         edition, recipe = self.edition, self.trial.recipe
-        found = {
+        named = {
             "trial": self.title,
             "role": self.role,
             "budget": edition.budget + edition.mark,
@@ -185,20 +185,20 @@ class TrialWords:
         }
         weight = estimate_cost(recipe)
         counts = {"parameters": str(weight.parameters), "parameters.learnt": str(weight.learnt)}
-        every = _set(recipe) | found | self.varied | {"encoding.kind": recipe.encoding.label} | counts
+        every = _set(recipe) | named | self.varied | {"encoding.kind": recipe.encoding.label} | counts
         return {path: value if len(value) <= LONGEST else f"{value[:LONGEST]} ..." for path, value in every.items()}
 
     @cached_property
     def varied(self) -> dict[str, str]:
         """What the trial has at the paths in which the trials of its study differ."""
-        found = {}
+        varied = {}
         for path in self.edition.study.paths():
             try:
-                found[path] = value_words(self.trial.recipe.get(path))
+                varied[path] = value_words(self.trial.recipe.get(path))
             except SpecError:  # a path of another kind's; or a model's name, for which the recipe has its numbers
                 if path in self.trial.values:
-                    found[path] = value_words(self.trial.values[path])
-        return found
+                    varied[path] = value_words(self.trial.values[path])
+        return varied
 
     def note(self, head: str, reason: str, more: str = "") -> str:
         """A description: what a row is, the values of the trial, and why it did not end as asked."""
@@ -214,8 +214,8 @@ def _set(recipe: Recipe) -> dict[str, str]:
         if node in values and "values" in values[node]:  # a whole recipe, of which what was written is enough
             written = other.values if isinstance(other, FromTrial) else getattr(other, "values", {})
             values[node] = {**values[node], "values": ", ".join(setting_words(written)) or "none"}
-    found = {path: value_words(value) for path, value in _leaves(values)}
-    changed = {path: value for path, value in found.items() if default.get(path) != value}
+    shown = {path: value_words(value) for path, value in _leaves(values)}
+    changed = {path: value for path, value in shown.items() if default.get(path) != value}
     return {path: value_words(recipe.get(path)) for path in ALWAYS} | changed
 
 

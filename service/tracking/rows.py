@@ -137,16 +137,16 @@ def trial_row(
         points = [point.without_tests() for point in points]
     if points:
         tags["locus.curve"] = digest([[point.step, point.time, point.values] for point in points])
-    said = {"locus.reason": reason, "locus.best": _mark(trial, best)}
+    marks = {"locus.reason": reason, "locus.best": _mark(trial, best)}
     if whole:
-        said["locus.score"] = score_words(validation_scores(history, trial))
-        said["locus.test"] = score_words(test_scores(history, trial))
+        marks["locus.score"] = score_words(validation_scores(history, trial))
+        marks["locus.test"] = score_words(test_scores(history, trial))
     return Row(
         ("trial", trial.label, None),
         words.title,
         "FINISHED" if whole else _halted(ended),
         words.params,
-        tags | {name: words for name, words in said.items() if words},
+        tags | {name: words for name, words in marks.items() if words},
         points,
         min(state.begun or state.last or 0.0 for state in states),
         max(state.last or 0.0 for state in states),
@@ -155,7 +155,7 @@ def trial_row(
 
 
 def _mark(trial: Trial, best: Best) -> str:
-    if trial.label not in {one.label for one in best.trials}:
+    if trial.label not in {winner.label for winner in best.trials}:
         return ""
     return "best (tie)" if best.tied else "best"
 
@@ -297,11 +297,11 @@ class TrackedRun:
         return {name for name, value in self.params.items() if row.params.get(name, value) != value}
 
 
-def equal(one: float, other: float) -> bool:
+def equal(shown: float, other: float) -> bool:
     """Whether MLflow's number is the journal's. In a damaged database it may be a text."""
     kept = math.copysign(LARGEST, other) if math.isinf(other) else other
-    return one in (kept, other) or (isinstance(one, float) and math.isnan(one) and math.isnan(other))
+    return shown in (kept, other) or (isinstance(shown, float) and math.isnan(shown) and math.isnan(other))
 
 
-def _equal_points(one: tuple[int, float], other: tuple[int, float]) -> bool:
-    return one[0] == other[0] and equal(one[1], other[1])
+def _equal_points(a: tuple[int, float], b: tuple[int, float]) -> bool:
+    return a[0] == b[0] and equal(a[1], b[1])

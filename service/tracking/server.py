@@ -177,25 +177,25 @@ def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
 
 
 def _note_links(
-    home: Home, edition: Edition | None, tracking: str | None, address: str, note: Callable[[str], None]
+    home: Home, asked: Edition | None, tracking: str | None, address: str, note: Callable[[str], None]
 ) -> None:
     note(f"MLflow: {address.rstrip('/')}/#/experiments?{TRAINING}")
-    for one in _editions(home, edition):
-        found = find_links(home, one, address, tracking)
-        if found is None:
-            note(f"{one.id}: nothing shown yet")
+    for edition in _editions(home, asked):
+        addresses = find_links(home, edition, address, tracking)
+        if addresses is None:
+            note(f"{edition.id}: nothing shown yet")
             continue
-        note(f"{one.id}")
-        note(f"  trials, best first       {found.trials}")
-        note(f"  runs, grouped by trial   {found.runs}")
-        note(f"  runs, flat               {found.flat}")
-        note(f"  the study, with report   {found.parent}")
+        note(f"{edition.id}")
+        note(f"  trials, best first       {addresses.trials}")
+        note(f"  runs, grouped by trial   {addresses.runs}")
+        note(f"  runs, flat               {addresses.flat}")
+        note(f"  the study, with report   {addresses.parent}")
 
 
 def _editions(home: Home, edition: Edition | None) -> list[Edition]:
     """One edition, or all of a home; one that cannot be read hides no other."""
-    found = [edition] if edition else []
+    shown = [edition] if edition else []
     for id in [] if edition else home.ids():
         with suppress(LocusError, ValueError, OSError):
-            found.append(editions.stored(home, id))
-    return found
+            shown.append(editions.stored(home, id))
+    return shown

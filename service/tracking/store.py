@@ -104,19 +104,19 @@ class Store:
         """Looks everything up, once. False if nothing was ever shown of this study."""
         self.shown.clear()
         self.doubles.clear()
-        places = {one.experiment_id: one for one in self._places()}
-        found = [*map(TrackedRun.of, self._search([*places]))] if places else []
-        at = next((one.experiment for one in found if one.row_id == STUDY), found[0].experiment if found else None)
-        named = next((one for one in places.values() if one.name == self._name), None)
+        places = {place.experiment_id: place for place in self._places()}
+        runs = [*map(TrackedRun.of, self._search([*places]))] if places else []
+        at = next((run.experiment for run in runs if run.row_id == STUDY), runs[0].experiment if runs else None)
+        named = next((place for place in places.values() if place.name == self._name), None)
         self.place = places[at] if at and not self._chosen else named
-        for shown in found:
+        for shown in runs:
             place = shown.row_id
             here = place is not None and self.place is not None and shown.experiment == self.experiment
             if not here or place is None or self.shown.setdefault(place, shown) is not shown:
                 self.doubles.append(shown)
-        self.left = {one.experiment for one in self.doubles} - {one.experiment for one in self.shown.values()}
+        self.left = {run.experiment for run in self.doubles} - {run.experiment for run in self.shown.values()}
         self.left -= {self.experiment} if self.place else set()
-        return bool(found)
+        return bool(runs)
 
     def _places(self) -> Iterator[Experiment]:
         """The experiments that may show the study: those that are marked so, and the one with its name."""
@@ -174,37 +174,37 @@ class Store:
         token: str | None = None
         asked = f"tags.`{HOME}` = '{self.home}' AND tags.`locus.study` = '{self.study}'"
         while True:
-            found = self.client.search_runs(experiments, asked, max_results=1000, page_token=token)
-            yield from found
-            token = found.token
+            page = self.client.search_runs(experiments, asked, max_results=1000, page_token=token)
+            yield from page
+            token = page.token
             if not token:
                 return
 
     def metrics(self) -> dict[str, set[str]]:
         """The names of the metrics that MLflow has of this study, by level."""
-        found: dict[str, set[str]] = {}
+        names: dict[str, set[str]] = {}
         for (level, _, _), shown in self.shown.items():
-            found.setdefault(level, set()).update(shown.latest)
-        return found
+            names.setdefault(level, set()).update(shown.latest)
+        return names
 
     def curves(self, runs: Iterable[TrackedRun]) -> dict[str, dict[str, Curve]]:
         """Every point that MLflow has of some runs, by run and metric.
 
         Cost: 5 us a point from a database; a server, which has no call for several curves, is asked for each (2-10 ms).
         """
-        found: dict[str, dict[str, Curve]] = {run.id: {name: [] for name in run.latest} for run in runs}
+        curves: dict[str, dict[str, Curve]] = {run.id: {name: [] for name in run.latest} for run in runs}
         store = self.client._tracking_client.store
         if isinstance(store, SqlAlchemyStore):
-            for run, name, step, value in read_points(store, [*found]):
-                if name in found[run]:
-                    found[run][name].append((step, value))
+            for run, name, step, value in read_points(store, [*curves]):
+                if name in curves[run]:
+                    curves[run][name].append((step, value))
         else:
-            asked = [(run, name) for run, curves in found.items() for name in curves]
+            asked = [(run, name) for run, curves in curves.items() for name in curves]
             with ThreadPoolExecutor(THREADS) as pool:
-                answers = pool.map(lambda one: self.client.get_metric_history(*one), asked)
+                answers = pool.map(lambda pair: self.client.get_metric_history(*pair), asked)
                 for (run, name), points in zip(asked, answers, strict=True):
-                    found[run][name] = sorted((one.step, one.value) for one in points)
-        return found
+                    curves[run][name] = sorted((point.step, point.value) for point in points)
+        return curves
 
     def experiment_tags(self, place: str | None = None) -> dict[str, str]:
         """The tags of the experiment, or of another one."""
@@ -267,16 +267,16 @@ class Store:
         """Stores what the study's trials are, as files of its own run: their recipes by label, and their data sets."""
         recipes = {trial.label: trial.recipe for trial in trials}
         text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
-        shown, said = self.shown[STUDY], digest(text)
-        if shown.tags.get(RECIPES) == said:
+        shown, mark = self.shown[STUDY], digest(text)
+        if shown.tags.get(RECIPES) == mark:
             return
         with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
             file = Path(folder) / "recipes.json"
             file.write_text(text)
             self.log_file(STUDY, file)
         self.client.log_inputs(shown.id, [*_data_sets(recipes.values())])
-        self.client.set_tag(shown.id, RECIPES, said)
-        shown.tags[RECIPES] = said
+        self.client.set_tag(shown.id, RECIPES, mark)
+        shown.tags[RECIPES] = mark
 
     def delete(self, artifacts: Path) -> None:
         """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts."""
@@ -344,7 +344,9 @@ class Store:
         """Sends what is missing, each thing once."""
         params = {name: value for name, value in row.params.items() if name not in shown.params}
         tags = {name: value for name, value in self._tags(row, self.shown).items() if shown.tags.get(name) != value}
-        points = _changes(row, shown) if row.only_changes else [one for one in row.points if one.step > shown.step]
+        points = (
+            _changes(row, shown) if row.only_changes else [point for point in row.points if point.step > shown.step]
+        )
         if params or tags or points:
             self._log(shown, points, params, tags)
         for name in PASSING & shown.tags.keys() - row.tags.keys():
@@ -433,11 +435,11 @@ def fingerprint(note: str) -> str:
 
 def _origin() -> dict[str, str]:
     """Who ran a study with which commit of this project, as MLflow shows it on a run's page."""
-    found = {"mlflow.source.name": "locus", "mlflow.source.type": "LOCAL"}
+    tags = {"mlflow.source.name": "locus", "mlflow.source.type": "LOCAL"}
     with suppress(OSError, KeyError):  # a container's user may have no name
-        found["mlflow.user"] = getuser()
+        tags["mlflow.user"] = getuser()
     commit = os.environ.get("LOCUS_COMMIT", "")
-    return found | ({"mlflow.source.git.commit": commit} if commit else {})
+    return tags | ({"mlflow.source.git.commit": commit} if commit else {})
 
 
 def _changes(row: Row, shown: TrackedRun) -> list[Point]:
@@ -446,10 +448,10 @@ def _changes(row: Row, shown: TrackedRun) -> list[Point]:
     Steps never fall: MLflow takes the value of the greatest step for the last one.
     """
     news = []
-    for one in row.points:
-        values = {name: value for name, value in one.values.items() if shown.latest.get(name) != value}
-        news.append(Point(max(one.step, shown.step), one.time, values))
-    return [one for one in news if one.values]
+    for point in row.points:
+        values = {name: value for name, value in point.values.items() if shown.latest.get(name) != value}
+        news.append(Point(max(point.step, shown.step), point.time, values))
+    return [point for point in news if point.values]
 
 
 def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:

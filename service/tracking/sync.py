@@ -193,8 +193,8 @@ class MlflowSync:
             return f"MLflow stored nothing more for {CLOSE_S:.0f} s; run the study again to send the rest"
         if self._trouble is None:
             return None
-        if found := self._broken():
-            return f"MLflow lacks a part: {found}"
+        if broken := self._broken():
+            return f"MLflow lacks a part: {broken}"
         return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
 
     def _wait(self, note: Callable[[str], None]) -> None:
@@ -250,8 +250,8 @@ class MlflowSync:
     @property
     def parent_url(self) -> str | None:
         """The address of the study's own MLflow run; None without a server."""
-        found = self.links()
-        return found.parent if found else None
+        addresses = self.links()
+        return addresses.parent if addresses else None
 
     def _work(self) -> None:
         try:
@@ -385,10 +385,10 @@ class SyncState:
             words = self._words.setdefault(trial.label, TrialWords(self.history.edition, trial))
             row = trial_row(self.history, words, runs, best, ended)
             run_rows = [run_row(self.history, words, run, ended) for run in news]
-            if new := [one for one in (row, *run_rows) if one.id not in store.shown]:
+            if new := [run for run in (row, *run_rows) if run.id not in store.shown]:
                 store.create(new)
-            for one in run_rows:
-                store.put(one)
+            for run in run_rows:
+                store.put(run)
                 done += 1
                 look(done, total)
             store.put(row)

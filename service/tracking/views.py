@@ -164,9 +164,9 @@ class Links:
 def links(store: Store, server: str) -> Links:
     """The addresses at an MLflow server, of a store that was looked up and holds the study."""
     page = f"{server.rstrip('/')}/#{runs_page(store.experiment)}"
-    found = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
+    addresses = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
     parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}" if STUDY in store.shown else page
-    return Links(**found, parent=parent)
+    return Links(**addresses, parent=parent)
 
 
 def runs_page(experiment: str) -> str:
@@ -191,23 +191,23 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
     tags: dict[str, str] = {}
     for behind, (level, state) in enumerate(states.items()):
         when = round(created * 1000) - behind
-        said = {
+        view = {
             "name": f"{id}: {NAMES[level]}",
             "createdAt": when,
             "updatedAt": when,
             "state": _packed(_of_home(home, state)),
         }
         # for the experiment's description; MLflow reads over these
-        said |= {"home": home, "study": id, "question": study.question}
-        tags[f"{PREFIX}{name(home, id, level)}"] = json.dumps(said)
+        view |= {"home": home, "study": id, "question": study.question}
+        tags[f"{PREFIX}{name(home, id, level)}"] = json.dumps(view)
     return tags
 
 
 def unpacked(tag: str) -> dict[str, Any]:
     """What a view's tag holds."""
     state: str = json.loads(tag)["state"]
-    found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
-    return found
+    view: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
+    return view
 
 
 def renamed(tag: str, old: str, new: str) -> str:
@@ -329,7 +329,7 @@ def _description(there: dict[str, str], note: str | None) -> dict[str, str | Non
 
 def _note_experiment(tags: dict[str, str], place: str) -> str | None:
     """The description of an experiment; None if no study is left."""
-    studies = sorted(_studies(tags, runs_page(place)), key=lambda found: -found[0])
+    studies = sorted(_studies(tags, runs_page(place)), key=lambda study: -study[0])
     homes = Counter(study for _, _, study, _, _ in studies)
     named = [
         (f"{study} (home {home})" if homes[study] > 1 else study, question, link)
@@ -342,10 +342,10 @@ def _studies(tags: dict[str, str], page: str) -> Iterator[tuple[int, str, str, s
     """When each study began, its home, id, question and the link to its trials. A user's own view says no study."""
     for tag, value in tags.items():
         if tag.startswith(PREFIX) and tag.endswith(".trials"):
-            said = json.loads(value)
-            if {"study", "home"} <= said.keys():
+            view = json.loads(value)
+            if {"study", "home"} <= view.keys():
                 link = f"#{page}&viewStateShareKey={tag.removeprefix(PREFIX)}"
-                yield said["createdAt"], said["home"], said["study"], said["question"], link
+                yield view["createdAt"], view["home"], view["study"], view["question"], link
 
 
 PLACES = (
@@ -420,10 +420,10 @@ def _rename(base: sqlite3.Connection, old: str, new: str) -> None:
 
 
 def _tags(base: sqlite3.Connection) -> dict[int, dict[str, str]]:
-    found: dict[int, dict[str, str]] = {}
+    tags: dict[int, dict[str, str]] = {}
     for experiment, key, value in base.execute("SELECT experiment_id, key, value FROM experiment_tags"):
-        found.setdefault(experiment, {})[key] = value
-    return found
+        tags.setdefault(experiment, {})[key] = value
+    return tags
 
 
 def _note_relocation(tags: dict[str, str], old: str, new: str) -> Iterator[tuple[str, str]]:
