@@ -58,16 +58,16 @@ def _points(result: StudyResult, role: Role, noun: str, name: str) -> Table | No
 
 def rungs(result: StudyResult) -> Table | None:
     """Whether the order of a search's trials at each rung was that of their final scores."""
-    found = result.rungs
+    ladder = result.rungs
     plan = result.edition.study.plan
-    known = any(rung.correlation is not None for rung in found) or str(result.saved)
-    if isinstance(plan, Ablation) or not found or not known:
+    known = any(rung.correlation is not None for rung in ladder) or str(result.saved)
+    if isinstance(plan, Ablation) or not ladder or not known:
         return None
     columns = [
-        Column("after epoch", [str(rung.epoch) for rung in found]),
-        Column("trials measured", [str(rung.reached) for rung in found]),
-        Column("completed", [str(rung.ended) for rung in found]),
-        Column("rank correlation", ["" if one.correlation is None else two(one.correlation) for one in found]),
+        Column("after epoch", [str(rung.epoch) for rung in ladder]),
+        Column("trials measured", [str(rung.reached) for rung in ladder]),
+        Column("completed", [str(rung.ended) for rung in ladder]),
+        Column("rank correlation", ["" if rung.correlation is None else two(rung.correlation) for rung in ladder]),
     ]
     any_stopped = any(row.answer.status == "stopped" for row in result.of("trial"))
     stopped = (
@@ -112,7 +112,7 @@ def _children(result: StudyResult, parent: TrialResult) -> list[str]:
         quoted(row.name) if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.label}"
         for row in result.rows
         if row.trial.role != "parent"
-        and any(one.key in keys for run in row.runs.values() for one in ancestors(run.run))
+        and any(ancestor.key in keys for run in row.runs.values() for ancestor in ancestors(run.run))
     ]
 
 
@@ -142,19 +142,19 @@ def unfinished(result: StudyResult) -> Table | None:
 
 def tuned(result: StudyResult) -> Table | None:
     """What the tuning chose for each arm; None if arms are not tuned."""
-    found, plan = tunings(result), result.edition.study.plan
-    if not found or not isinstance(plan, Ablation) or plan.tune is None:
+    arms, plan = tunings(result), result.edition.study.plan
+    if not arms or not isinstance(plan, Ablation) or plan.tune is None:
         return None
     metric = metric_words(result.edition.study.score.metric)
-    chosen = [one.chosen for one in found]
+    chosen = [tuning.chosen for tuning in arms]
     columns = [
-        Column("arm", [one.arm for one in found], words=True),
-        Column("trials", [one.trials_words for one in found]),
+        Column("arm", [tuning.arm for tuning in arms], words=True),
+        Column("trials", [tuning.trials_words for tuning in arms]),
         Column("chosen", [f"#{row.trial.label}" if row else "" for row in chosen], words=True),
-        Column("tuned to", [_values(one) for one in found], words=True),
-        Column("given", [_given(result, one.arm) for one in found], words=True, under=True),
+        Column("tuned to", [_values(tuning) for tuning in arms], words=True),
+        Column("given", [_given(result, tuning.arm) for tuning in arms], words=True, under=True),
         Column("mean ± SD", [_score(row) for row in chosen], metric),
-        Column("time of all trials", [duration(one.seconds) if one.seconds else "" for one in found]),
+        Column("time of all trials", [duration(tuning.seconds) if tuning.seconds else "" for tuning in arms]),
     ]
     count, paths = plural(plan.tune.trials, "trial"), plural(len(plan.tune.paths), "path")
     return Table("tuned", f"Each arm is tuned over {count} of {paths}", columns, note=_note(result, plan, metric))
@@ -162,11 +162,11 @@ def tuned(result: StudyResult) -> Table | None:
 
 def tuning_points(result: StudyResult) -> Table | None:
     """Every trial of the tuning on validation: arm by arm, in the order in which they were tried."""
-    found = tunings(result)
-    rows = [row for one in found for row in one.rows]
+    arms = tunings(result)
+    rows = [row for tuning in arms for row in tuning.rows]
     if not rows:
         return None
-    chosen = [one.chosen for one in found]
+    chosen = [tuning.chosen for tuning in arms]
     columns = [
         Column("trial", [f"#{row.trial.label} {row.name}" for row in rows], words=True),
         Column("mean ± SD", [_score(row) for row in rows], metric_words(result.edition.study.score.metric)),
@@ -180,7 +180,7 @@ def tuning_points(result: StudyResult) -> Table | None:
 
 def tuned_to(result: StudyResult) -> list[Column]:
     """A column with the values of each arm that were tuned, for the table of what arms change."""
-    cells = [f"{one.values} (#{one.chosen.trial.label})" if one.chosen else "" for one in tunings(result)]
+    cells = [f"{tuning.values} (#{tuning.chosen.trial.label})" if tuning.chosen else "" for tuning in tunings(result)]
     return [Column("tuned to", cells, words=True)] if any(cells) else []
 
 
@@ -188,10 +188,10 @@ def _score(row: TrialResult | None) -> str:
     return spread(row.validation.mean, row.validation.std) if row else ""
 
 
-def _values(one: ArmTuning) -> str:
-    if one.settled and one.chosen is None:
+def _values(tuning: ArmTuning) -> str:
+    if tuning.settled and tuning.chosen is None:
         return "not tuned"
-    return one.values or ("left out" if one.ended == one.asked else "not yet")
+    return tuning.values or ("left out" if tuning.ended == tuning.asked else "not yet")
 
 
 def _given(result: StudyResult, arm: str) -> str:
@@ -211,7 +211,7 @@ def _given(result: StudyResult, arm: str) -> str:
 
 def _note(result: StudyResult, plan: Ablation, metric: str) -> str:
     assert plan.tune is not None
-    every = [seed for one in tunings(result) for row in one.rows for seed in row.runs]
+    every = [seed for tuning in tunings(result) for row in tuning.rows for seed in row.runs]
     on = f" ({min(every)}{f' to {max(every)}' if max(every) > min(every) else ''})" if every else ""
     return (
         f"A trial is scored by its {metric} over {plural(plan.tune.seeds, 'seed')}{on}, on which no arm is compared. "
@@ -244,12 +244,16 @@ def varied(result: StudyResult) -> Table:
 
 def _base_note(result: StudyResult) -> str:
     """What arms have that do not set what others set: where the base differs from the defaults."""
-    plan, common = result.edition.study.plan, {one.path for one in _shared(result)}
+    plan, common = result.edition.study.plan, {setting.path for setting in _shared(result)}
     assert isinstance(plan, Ablation)
-    own = [one for one in configuration(result.edition.study.base) if one.default is not None]
-    some = [one for one in own if one.path not in common and any(one.path not in arm for arm in plan.arms.values())]
-    said = "; ".join(f"{one.path} = {one.value}" for one in some)
-    return f"An arm that does not set one of these has the base's value: {said}." if said else ""
+    own = [setting for setting in configuration(result.edition.study.base) if setting.default is not None]
+    some = [
+        setting
+        for setting in own
+        if setting.path not in common and any(setting.path not in arm for arm in plan.arms.values())
+    ]
+    text = "; ".join(f"{setting.path} = {setting.value}" for setting in some)
+    return f"An arm that does not set one of these has the base's value: {text}." if text else ""
 
 
 def _path(panel: Panel, label: str) -> str:
@@ -289,24 +293,24 @@ def _shared(result: StudyResult) -> list[Setting]:
     changed = result.paths
     nodes = tuple(path.removesuffix("kind") for path in changed if path.endswith(".kind"))
     return [
-        one
-        for one in configuration(result.edition.study.base)
-        if one.path not in changed and not one.path.startswith(nodes)
+        setting
+        for setting in configuration(result.edition.study.base)
+        if setting.path not in changed and not setting.path.startswith(nodes)
     ]
 
 
 def shared(result: StudyResult) -> list[Table]:
     """What all trials share: if it differs from the defaults, and all of it."""
     settings = _shared(result)
-    own = [one for one in settings if one.default is not None]
+    own = [setting for setting in settings if setting.default is not None]
     differs = [
-        Column("setting", [one.path for one in own], words=True),
-        Column("here", [one.value for one in own], words=True),
-        Column("default", [one.default or "" for one in own], words=True),
+        Column("setting", [setting.path for setting in own], words=True),
+        Column("here", [setting.value for setting in own], words=True),
+        Column("default", [setting.default or "" for setting in own], words=True),
     ]
     every = [
-        Column("setting", [one.path for one in settings], words=True),
-        Column("value", [one.value for one in settings], words=True),
+        Column("setting", [setting.path for setting in settings], words=True),
+        Column("value", [setting.value for setting in settings], words=True),
     ]
     count = plural(len(settings), "setting")
     return [
@@ -334,24 +338,24 @@ ByTrial = list[tuple["TrialResult", dict[int, Probed]]]
 """The trials that probes look at, each with what is kept of one probe by seed."""
 
 
-def found(result: StudyResult, probe: str) -> ByTrial:
+def kept_probes(result: StudyResult, probe: str) -> ByTrial:
     """What is kept of a probe, nothing if the study does not name it."""
     if probe not in result.edition.study.probes:
         return []
-    kept = ((row, {seed: one.kept(probe) for seed, one in row.probes.items()}) for row in result.probed)
-    return [(row, {seed: one for seed, one in some.items() if one is not None}) for row, some in kept]
+    kept = ((row, {seed: run.kept(probe) for seed, run in row.probes.items()}) for row in result.probed)
+    return [(row, {seed: probed for seed, probed in some.items() if probed is not None}) for row, some in kept]
 
 
 def arrays(kept: dict[int, Probed], when: When, name: str) -> list[Findings]:
     """The findings that have an array of this name, in the order of the seeds."""
-    return [one.at(when) for _, one in sorted(kept.items()) if name in one.at(when).arrays]
+    return [probed.at(when) for _, probed in sorted(kept.items()) if name in probed.at(when).arrays]
 
 
 def of_first_seeds(result: StudyResult, probe: str, name: str) -> Iterator[tuple[TrialResult, Findings]]:
     """Each trial with what was found after training in the first seed that has an array of this name."""
-    for row, kept in found(result, probe):
-        for one in arrays(kept, "after", name)[:1]:
-            yield row, one
+    for row, kept in kept_probes(result, probe):
+        for findings in arrays(kept, "after", name)[:1]:
+            yield row, findings
 
 
 WORDS = {
@@ -422,9 +426,12 @@ def probe_tables(result: StudyResult) -> list[Table]:
 
 
 def _table(result: StudyResult, probe: str) -> Table | None:
-    by_trial = found(result, probe)
+    by_trial = kept_probes(result, probe)
     names = dict.fromkeys(
-        value for _, kept in by_trial for one in kept.values() for value in (*one.after.values, *one.before.values)
+        value
+        for _, kept in by_trial
+        for probed in kept.values()
+        for value in (*probed.after.values, *probed.before.values)
     )
     rows = [(value, row) for value in names for row, _ in by_trial]
     before, after = ([_scores(row, probe, value, when) for value, row in rows] for when in TIMES)
@@ -448,13 +455,13 @@ def _scores(row: TrialResult, probe: str, value: str, when: When) -> Scores:
 
 def _remarks(by_trial: ByTrial, result: StudyResult) -> list[str]:
     """Why some trials have no numbers, a sentence each, and how many runs lack the probe."""
-    said = dict.fromkeys(
+    notes = dict.fromkeys(
         f"{row_name(result, row)}: {note}."
         for row, kept in by_trial
-        for one in kept.values()
-        for note in (one.after.note, one.before.note)
+        for probed in kept.values()
+        for note in (probed.after.note, probed.before.note)
         if note
     )
     missing = sum(len(row.probes) - len(kept) for row, kept in by_trial)
     lacking = f"{plural(missing, 'run')} without it yet; locus run computes it, and trains nothing."
-    return [*said, *([lacking] if missing else [])]
+    return [*notes, *([lacking] if missing else [])]

@@ -83,9 +83,9 @@ def latex(table: Table, study: str) -> str:
         lines += [_groups(table.groups), _rules(table.groups)]
     lines += [_row([escaped(column.head) for column in table.columns]), "\\midrule"]
     for place, cells in enumerate(table.rows):
-        found = [_breakable(cell) if width else escaped(cell) for cell, width in zip(cells, widths, strict=True)]
-        bold = [f"\\textbf{{{cell}}}" if cell else "" for cell in found]
-        lines.append(_row(bold if place in table.strong else found))
+        texts = [_breakable(cell) if width else escaped(cell) for cell, width in zip(cells, widths, strict=True)]
+        bold = [f"\\textbf{{{cell}}}" if cell else "" for cell in texts]
+        lines.append(_row(bold if place in table.strong else texts))
     lines += ["\\bottomrule", "\\end{tabular}"]
     if table.note:
         lines += ["", "\\smallskip", f"\\parbox{{\\linewidth}}{{\\footnotesize {escaped(table.note)}}}"]
@@ -104,16 +104,16 @@ def _widths(table: Table) -> list[float | None]:
     """
     natural = [max(map(_points, (column.head, *column.cells))) for column in table.columns]
     place = TEXT_PT - GAP_PT * (len(table.columns) - 1)
-    found: list[float | None] = [None] * len(natural)
+    shares: list[float | None] = [None] * len(natural)
     broken: list[int] = []
-    for at in sorted((at for at, one in enumerate(table.columns) if one.words), key=lambda at: -natural[at]):
+    for at in sorted((at for at, column in enumerate(table.columns) if column.words), key=lambda at: -natural[at]):
         if sum(natural[i] for i in range(len(natural)) if i not in broken) + NARROWEST_PT * len(broken) <= place:
             break
         broken.append(at)
     left = place - sum(natural[i] for i in range(len(natural)) if i not in broken)
     for at in broken:
-        found[at] = max(left / len(broken), NARROWEST_PT) / TEXT_PT
-    return found
+        shares[at] = max(left / len(broken), NARROWEST_PT) / TEXT_PT
+    return shares
 
 
 def _points(text: str) -> float:
@@ -144,12 +144,12 @@ def _broken(word: str) -> str:
 
 def _pieces(word: str) -> list[str]:
     """A word in pieces that fit, each with a hyphen, in the narrowest column."""
-    found = [""]
+    pieces = [""]
     for letter in word:
-        if _points(f"{found[-1]}{letter}-") > NARROWEST_PT:
-            found.append("")
-        found[-1] += letter
-    return found
+        if _points(f"{pieces[-1]}{letter}-") > NARROWEST_PT:
+            pieces.append("")
+        pieces[-1] += letter
+    return pieces
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -208,20 +208,20 @@ def _usual(result: StudyResult, known: Sequence[str]) -> list[str]:
 
 def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
     """What a reader must know about the numbers that are shown."""
-    rows, names, found = shown(result), {column.name for column in columns}, []
+    rows, names, parts = shown(result), {column.name for column in columns}, []
     if "score" in names:
         low, high = min(row.test.n for row in rows), max(row.test.n for row in rows)
         count = plural(high, "seed") if low == high else f"{low} to {high} seeds"
-        found += [f"Mean ± standard deviation over {count}."]
-        found += [DIVERGED] if any(row.test.diverged for row in rows) else []
+        parts += [f"Mean ± standard deviation over {count}."]
+        parts += [DIVERGED] if any(row.test.diverged for row in rows) else []
     if names & OURS:
-        found += [f"Differences to the baseline are paired by seed{_test_words(result, names)}."]
-        found += claimed_words(result) if names & TESTED else []
+        parts += [f"Differences to the baseline are paired by seed{_test_words(result, names)}."]
+        parts += claimed_words(result) if names & TESTED else []
     if names & OURS and not all(row.test.uniform for row in rows):
-        found += [
+        parts += [
             "Where some seeds do not learn, means are those of all seeds, and differences those of seeds that learn."
         ]
-    return found + star_words(result, columns)
+    return parts + star_words(result, columns)
 
 
 def _test_words(result: StudyResult, names: set[str]) -> str:
@@ -234,22 +234,22 @@ def _test_words(result: StudyResult, names: set[str]) -> str:
 def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:
     """Each column with those that stand under it in the table, in brackets."""
     stacks = {column.name: place for place, stack in enumerate(table.stacks) for column in stack}
-    found: list[Column] = []
+    joined: list[Column] = []
     last = ""
     for column in columns:
         if column.under and last and stacks[last] == stacks[column.name]:
             cells = [
                 f"{cell} ({under})" if under else cell
-                for cell, under in zip(found[-1].cells, column.cells, strict=True)
+                for cell, under in zip(joined[-1].cells, column.cells, strict=True)
             ]
-            found[-1] = replace(found[-1], head=f"{found[-1].head} ({_short(column)})", cells=cells)
+            joined[-1] = replace(joined[-1], head=f"{joined[-1].head} ({_short(column)})", cells=cells)
         else:
             group = HEAD if column.name in DIFFERENCES else column.group
             words = column.words or column.name == "seeds"  # `4, 1 diverged`: may take two lines
             group = group if group != column.head else ""
-            found.append(replace(column, head=_short(column), group=group, words=words))
+            joined.append(replace(column, head=_short(column), group=group, words=words))
         last = column.name
-    return found
+    return joined
 
 
 def _short(column: Column) -> str:

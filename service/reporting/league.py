@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 def league_tables(result: StudyResult) -> list[Table]:
     """The league, what all runs together say, and the properties; none for a study without tasks."""
-    found = result.league
-    if found is None:
+    league = result.league
+    if league is None:
         return []
     metric = metric_words(result.edition.study.score.test)
-    ranked = [_league(found, metric), _together(found, metric)] if found.ranking else []
-    return [*ranked, properties(result, found)]
+    ranked = [_league(league, metric), _together(league, metric)] if league.ranking else []
+    return [*ranked, properties(result, league)]
 
 
-def _league(found: League, metric: str) -> Table:
-    assert found.ranking is not None
-    assert found.runs is not None
-    ranking, names = found.ranking, found.order
-    against = ranking.against(found.control) if ranking.differs else {}
-    columns = [_methods(found), Column("mean rank", [f"{ranking.means[name]:.2f}" for name in names])]
+def _league(league: League, metric: str) -> Table:
+    assert league.ranking is not None
+    assert league.runs is not None
+    ranking, names = league.ranking, league.order
+    against = ranking.against(league.control) if ranking.differs else {}
+    columns = [_methods(league), Column("mean rank", [f"{ranking.means[name]:.2f}" for name in names])]
     if intervals := ranking.intervals():
         ends = [f"{low:.2f} to {high:.2f}" for low, high in (intervals[name] for name in names)]
         columns.append(Column("95 % interval", ends, under=True))
@@ -46,27 +46,27 @@ def _league(found: League, metric: str) -> Table:
         ps = [p_text(against[name].p).removeprefix("= ") if name in against else "" for name in names]
         columns.append(Column("p (Holm)", ps, "against the control"))
     for family, ranks in ranking.by_family.items():
-        means = found.runs.means(family)
+        means = league.runs.means(family)
         columns.append(Column("rank", [f"{ranks[name]:g}" for name in names], family))
         columns.append(Column(metric, [fixed(means[name]) for name in names], family, under=True))
-    first = {names[0], *found.alike} if ranking.differs else set()
+    first = {names[0], *league.alike} if ranking.differs else set()
     strong = frozenset(place for place, name in enumerate(names) if name in first)
-    return Table("league", f"The league over {found.over}", columns, strong, _league_note(found))
+    return Table("league", f"The league over {league.over}", columns, strong, _league_note(league))
 
 
-def _methods(found: League) -> Column:
-    marks = [" (control)" if name == found.control else "" for name in found.order]
-    return Column("method", [name + mark for name, mark in zip(found.order, marks, strict=True)], words=True)
+def _methods(league: League) -> Column:
+    marks = [" (control)" if name == league.control else "" for name in league.order]
+    return Column("method", [name + mark for name, mark in zip(league.order, marks, strict=True)], words=True)
 
 
-def _league_note(found: League) -> str:
-    assert found.ranking is not None
-    assert found.runs is not None
-    ranking = found.ranking
+def _league_note(league: League) -> str:
+    assert league.ranking is not None
+    assert league.runs is not None
+    ranking = league.ranking
     parts = ["Methods are ranked by their mean test scores in each family of tasks: 1 is the best."]
-    several = {family: tasks for family, tasks in found.runs.families.items() if len(tasks) > 1}
+    several = {family: tasks for family, tasks in league.runs.families.items() if len(tasks) > 1}
     parts += [
-        f"Family {quoted(family)}: {listed([found.counted[place] for place in tasks])}."
+        f"Family {quoted(family)}: {listed([league.counted[place] for place in tasks])}."
         for family, tasks in several.items()
     ]
     parts.append(
@@ -78,7 +78,7 @@ def _league_note(found: League) -> str:
         parts.append(f"Friedman's test: chi² = {friedman.chi2:.2f}, F = {friedman.f:.2f}, p {p_text(friedman.p)}.")
         parts.append("Each family is one observation, so only differences that most families share are found.")
     else:
-        parts.append(why_untested(found))
+        parts.append(why_untested(league))
     if ranking.differs:
         apart = ranking.critical_difference()
         parts[-1:-1] = [
@@ -93,26 +93,26 @@ def _league_note(found: League) -> str:
             "alike, so that of a method whose ranks differ much more between families than those of the others is too "
             "narrow."
         )
-    if found.left_out:
-        parts.append(f"Not ranked, as a method lacks a seed there or is left out: {', '.join(found.left_out)}.")
+    if league.left_out:
+        parts.append(f"Not ranked, as a method lacks a seed there or is left out: {', '.join(league.left_out)}.")
     return " ".join(parts)
 
 
-def _together(found: League, metric: str) -> Table:
+def _together(league: League, metric: str) -> Table:
     """The interquartile mean of each method, and how probably one of its runs is above one of the control."""
-    assert found.runs is not None
-    means, above = found.runs.interquartile_means(), found.runs.improvements(found.control)
+    assert league.runs is not None
+    means, above = league.runs.interquartile_means(), league.runs.improvements(league.control)
     columns = [
-        _methods(found),
-        *_measured(metric, "interquartile mean", [means[name] for name in found.order]),
-        *_measured("probability", "better than the control", [above.get(name) for name in found.order]),
+        _methods(league),
+        *_measured(metric, "interquartile mean", [means[name] for name in league.order]),
+        *_measured("probability", "better than the control", [above.get(name) for name in league.order]),
     ]
     note = (
         "The interquartile mean is that of the middle half of all runs, over tasks and seeds, so a few seeds that fail "
         "do not move it; each task counts the same, whatever its family. The probability is that of a run to score "
         "above a run of the control on the same task; equal scores count as one half."
     )
-    if any(one.interval for one in means.values()):
+    if any(measure.interval for measure in means.values()):
         note += (
             " Intervals (95 %) are for other seeds of the same tasks, by a stratified bootstrap, as in rliable "
             "(Agarwal et al. 2021). Of few seeds they are too narrow: of three they held the true mean in about 85 % "
@@ -121,30 +121,30 @@ def _together(found: League, metric: str) -> Table:
     return Table("together", "All runs together", columns, note=note)
 
 
-def _measured(head: str, group: str, found: Sequence[Measure | None]) -> list[Column]:
-    columns = [Column(head, ["" if one is None else fixed(one.value) for one in found], group)]
-    if any(one and one.interval for one in found):
-        ends = ["" if one is None else between(one.interval) for one in found]
+def _measured(head: str, group: str, measures: Sequence[Measure | None]) -> list[Column]:
+    columns = [Column(head, ["" if measure is None else fixed(measure.value) for measure in measures], group)]
+    if any(measure and measure.interval for measure in measures):
+        ends = ["" if measure is None else between(measure.interval) for measure in measures]
         columns.append(Column("95 % interval", ends, group, under=True))
     return columns
 
 
-def properties(result: StudyResult, found: League) -> Table:
+def properties(result: StudyResult, league: League) -> Table:
     """A column a method, a row a property: scores on each task and on larger images, time, parameters."""
-    names = found.order
+    names = league.order
     rows: list[tuple[str, list[str]]] = []
-    for task, arms in found.arms.items():
+    for task, arms in league.arms.items():
         rows.append((task, _scores(names, {name: row.test for name, row in arms.items()})))
         for side in sorted({side for row in arms.values() for side in row.test_sizes}):
             at = {name: row.test_sizes[side] for name, row in arms.items() if side in row.test_sizes}
             rows.append((f"{task}, tested at {side} px", _scores(names, at)))
-    every = [row for arms in found.arms.values() for row in arms.values()]
+    every = [row for arms in league.arms.values() for row in arms.values()]
     unit, size = train_time_unit(every)
-    times = {name: [training_s(arms[name]) for arms in found.arms.values() if name in arms] for name in names}
+    times = {name: [training_s(arms[name]) for arms in league.arms.values() if name in arms] for name in names}
     known = {name: [time for time in some if time is not None] for name, some in times.items()}
     whole = {name: len(known[name]) == len(times[name]) > 0 for name in names}
     rows.append((f"time of a run ({unit})", [f"{fmean(known[n]) / size:.1f}" if whole[n] else "" for n in names]))
-    most = [max((parameters(arms[name]) for arms in found.arms.values() if name in arms), default=0) for name in names]
+    most = [max((parameters(arms[name]) for arms in league.arms.values() if name in arms), default=0) for name in names]
     rows.append(("parameters (most)", [f"{count:,}" for count in most]))
     columns = [Column("property", [name for name, _ in rows], words=True)]
     columns += [Column(name, [cells[place] for _, cells in rows]) for place, name in enumerate(names)]
@@ -156,10 +156,10 @@ def properties(result: StudyResult, found: League) -> Table:
     return Table("properties", f"What each method can do: the {metric} by property", columns, note=note)
 
 
-def _scores(names: Sequence[str], found: Mapping[str, Scores]) -> list[str]:
+def _scores(names: Sequence[str], by_method: Mapping[str, Scores]) -> list[str]:
     """Means of scores; if seeds are missing, with how many there are: `0.9000 (1/3)`."""
-    shares = {name: "" if one.complete else f" ({one.n}/{one.asked})" for name, one in found.items()}
-    return [f"{fixed(found[name].mean)}{shares[name]}".strip() if name in found else "" for name in names]
+    shares = {name: "" if scores.complete else f" ({scores.n}/{scores.asked})" for name, scores in by_method.items()}
+    return [f"{fixed(by_method[name].mean)}{shares[name]}".strip() if name in by_method else "" for name in names]
 
 
 LAW, IMAGES, INTERVAL = "power law", "images for a score of", "95 % interval"
@@ -173,42 +173,46 @@ NOTE = (
 
 def efficiency(result: StudyResult) -> Table | None:
     """The power laws, and how many images each level needs; None if no trials form a curve with a shared seed."""
-    found = [curve for curve in result.efficiency if curve.laws]
-    if not found:
+    curves = [curve for curve in result.efficiency if curve.laws]
+    if not curves:
         return None
     columns = [
-        Column("trials", [curve.name for curve in found], words=True),
-        Column("images tried", [f"{min(curve.scores):,} to {max(curve.scores):,}" for curve in found]),
-        *_over_seeds(found, "limit"),
-        *_over_seeds(found, "exponent"),
-        Column("residual", [fixed(one.mean) if (one := curve.over_seeds("error")) else "" for curve in found], LAW),
+        Column("trials", [curve.name for curve in curves], words=True),
+        Column("images tried", [f"{min(curve.scores):,} to {max(curve.scores):,}" for curve in curves]),
+        *_over_seeds(curves, "limit"),
+        *_over_seeds(curves, "exponent"),
+        Column(
+            "residual",
+            [fixed(residual.mean) if (residual := curve.over_seeds("error")) else "" for curve in curves],
+            LAW,
+        ),
     ]
     for share in LEVELS:
-        columns += _images(number(found[0].level(share)), [curve.needed(share) for curve in found])
+        columns += _images(number(curves[0].level(share)), [curve.needed(share) for curve in curves])
     intervals = any(column.head.endswith(INTERVAL) for column in columns)
     title = f"How the {metric_words(result.edition.study.score.test)} grows with the number of training images"
     note = NOTE.format(", with Student's 95 % interval" * intervals)
-    if any(scores.diverged for curve in found for scores in curve.scores.values()):
+    if any(scores.diverged for curve in curves for scores in curve.scores.values()):
         note += " A seed that diverged at some number of images has no law."
     return Table("efficiency", title, columns, note=note)
 
 
-def _over_seeds(found: list[Curve], name: str) -> list[Column]:
+def _over_seeds(curves: list[Curve], name: str) -> list[Column]:
     """A number of the laws over seeds, with its interval."""
-    known = [curve.over_seeds(name) for curve in found]
-    columns = [Column(name, [fixed(one.mean) if one else "" for one in known], LAW)]
-    if any(one is not None and one.testable for one in known):
-        intervals = [between(one.interval()) if one else "" for one in known]
+    known = [curve.over_seeds(name) for curve in curves]
+    columns = [Column(name, [fixed(estimate.mean) if estimate else "" for estimate in known], LAW)]
+    if any(estimate is not None and estimate.testable for estimate in known):
+        intervals = [between(estimate.interval()) if estimate else "" for estimate in known]
         columns.append(Column(f"{name}, {INTERVAL}", intervals, LAW, under=True))
     return columns
 
 
 def _images(level: str, needed: list[Needed | None]) -> list[Column]:
     """How many images a level needs, with the interval over seeds where every seed reaches it."""
-    columns = [Column(level, [_needed_images(one) for one in needed], IMAGES)]
-    intervals = [one.estimate.interval() if one and one.estimate else None for one in needed]
+    columns = [Column(level, [_needed_images(need) for need in needed], IMAGES)]
+    intervals = [need.estimate.interval() if need and need.estimate else None for need in needed]
     if any(intervals):
-        cells = [f"{math.exp(one[0]):,.0f} to {math.exp(one[1]):,.0f}" if one else "" for one in intervals]
+        cells = [f"{math.exp(ends[0]):,.0f} to {math.exp(ends[1]):,.0f}" if ends else "" for ends in intervals]
         columns.append(Column(f"{level}, {INTERVAL}", cells, IMAGES, under=True))
     return columns
 
@@ -231,15 +235,15 @@ LINE_IN = 0.2
 
 def critical_difference(result: StudyResult) -> Plot | None:
     """The diagram; None for a study without tasks, or where no task has all its runs."""
-    found = result.league
-    if found is None or found.ranking is None:
+    league = result.league
+    if league is None or league.ranking is None:
         return None
-    return Plot("critical_difference", _caption_critical_difference(found), lambda: _draw_critical_difference(found))
+    return Plot("critical_difference", _caption_critical_difference(league), lambda: _draw_critical_difference(league))
 
 
-def _draw_critical_difference(found: League) -> Figure:
-    assert found.ranking is not None
-    means, groups = found.ranking.means, found.groups
+def _draw_critical_difference(league: League) -> Figure:
+    assert league.ranking is not None
+    means, groups = league.ranking.means, league.groups
     lines = math.ceil(len(means) / 2)
     depth = BAR * (len(groups) + 1) + STEP * lines
     fig = empty_figure(LINE_IN * (depth / STEP + 3.2))
@@ -249,8 +253,8 @@ def _draw_critical_difference(found: League) -> Figure:
     most = len(means)
     axes.set(xlim=(0.8, most + 0.2), ylim=(-depth - 0.4, 2.6))  # the layout makes room for the names at both sides
     _scale(axes, most)
-    if found.ranking.differs:
-        apart = found.ranking.critical_difference()
+    if league.ranking.differs:
+        apart = league.ranking.critical_difference()
         axes.plot([1, 1 + apart], [1.9, 1.9], color=MUTED, linewidth=1.2, marker="|", markersize=5)
         axes.annotate(f"critical difference {apart:.2f}", (1 + apart / 2, 1.9), xytext=(0, 3), ha="center",
                       va="bottom", textcoords="offset points", color=MUTED, fontsize=7.5)  # fmt: skip
@@ -262,7 +266,7 @@ def _draw_critical_difference(found: League) -> Figure:
         left = place < lines
         row = place if left else most - 1 - place
         y = -BAR * (len(groups) + 1) - STEP * row
-        _method(axes, f"{name} {mean:.2f}", mean, y, (1 if left else most, left), strong=name == found.control)
+        _method(axes, f"{name} {mean:.2f}", mean, y, (1 if left else most, left), strong=name == league.control)
     return fig
 
 
@@ -286,18 +290,18 @@ def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool],
                   ha="right" if left else "left", va="center", color=ink, fontsize=8.5)  # fmt: skip
 
 
-def _caption_critical_difference(found: League) -> str:
-    assert found.ranking is not None
-    ranking = found.ranking
+def _caption_critical_difference(league: League) -> str:
+    assert league.ranking is not None
+    ranking = league.ranking
     return sentences((
-        f"The mean rank of each method over {found.over}; 1, at the left, is the best.",
+        f"The mean rank of each method over {league.over}; 1, at the left, is the best.",
         f"Friedman's test of whether all are alike: p {p_text(ranking.friedman.p)}." if ranking.testable else "",
         "A bar joins methods whose mean ranks are nearer than the critical difference of Nemenyi's test, so that they "
-        "are not told apart." if ranking.differs and found.groups else "",
+        "are not told apart." if ranking.differs and league.groups else "",
         "The bar joins all of them, for Friedman's test does not tell any apart."
         if ranking.testable and not ranking.differs else "",
-        why_untested(found),
-        f"In color: {found.control}, with which the others are compared.",
+        why_untested(league),
+        f"In color: {league.control}, with which the others are compared.",
     ))  # fmt: skip
 
 
@@ -307,23 +311,23 @@ PANEL_IN = 1.35
 
 def performance_profiles(result: StudyResult) -> Plot | None:
     """The figure; None for a study without tasks, or where no task has all its runs."""
-    found = result.league
-    if found is None or found.runs is None:
+    league = result.league
+    if league is None or league.runs is None:
         return None
-    profiles, metric = found.runs.profiles(), metric_words(result.edition.study.score.test)
+    profiles, metric = league.runs.profiles(), metric_words(result.edition.study.score.test)
     return Plot(
         "profiles",
-        _caption_performance_profiles(found, profiles, metric),
-        lambda: _draw_performance_profiles(found, profiles, metric),
+        _caption_performance_profiles(league, profiles, metric),
+        lambda: _draw_performance_profiles(league, profiles, metric),
     )
 
 
-def _draw_performance_profiles(found: League, profiles: dict[str, Profile], metric: str) -> Figure:
-    others = [name for name in found.order if name != found.control]
+def _draw_performance_profiles(league: League, profiles: dict[str, Profile], metric: str) -> Figure:
+    others = [name for name in league.order if name != league.control]
     columns = 4
     fig, panels = panel_grid(len(others), columns, PANEL_IN)
     for place, (axes, name) in enumerate(zip(panels, others, strict=True)):
-        _line(axes, profiles[found.control], TRIAL_COLORS[0], 1.0)
+        _line(axes, profiles[league.control], TRIAL_COLORS[0], 1.0)
         _line(axes, profiles[name], INK, 1.6)
         axes.set_title(name, fontsize=8.5, color=INK, loc="left")
         axes.set_ylim(-0.03, 1.03)
@@ -339,11 +343,11 @@ def _line(axes: Axes, profile: Profile, color: str, width: float) -> None:
     axes.plot(profile.thresholds, profile.shares, color=color, linewidth=width)
 
 
-def _caption_performance_profiles(found: League, profiles: dict[str, Profile], metric: str) -> str:
+def _caption_performance_profiles(league: League, profiles: dict[str, Profile], metric: str) -> str:
     some = any(profile.low is not None for profile in profiles.values())
     return sentences((
-        f"Performance profiles over {found.over}: the share of a method's runs whose {metric} is above the value on "
+        f"Performance profiles over {league.over}: the share of a method's runs whose {metric} is above the value on "
         "the axis. A line that is higher everywhere is better.",
-        f"In color: {found.control}, in each panel.",
+        f"In color: {league.control}, in each panel.",
         "Bands: 95 % intervals at each value, for other seeds, by a stratified bootstrap." if some else "",
     ))  # fmt: skip

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 class Page:
     """Everything that a report shows, as text, tables and figures.
 
-    `found`: what came out at this budget before, a paragraph an entry. `results`: tables of results before the
+    `recorded`: what came out at this budget before, a paragraph an entry. `results`: tables of results before the
     figures; `more`: those after them; `known`, `known_figures`: what the encodings know. `snippet`: the lines of
     Python with the best encoding; `command`: what writes the best model as a file. `links`: by name, the addresses of
     the study in MLflow.
@@ -86,7 +86,7 @@ class Page:
     headline: str
     advice: list[str]
     expected: str
-    found: list[str]
+    recorded: list[str]
     verdicts: list[Verdict]
     verdicts_note: str
     results: list[Table]
@@ -138,7 +138,7 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         headline=" ".join(filter(None, (take, headline(result)))),
         advice=more,
         expected=study.expected,
-        found=recorded(result.edition, study.name, CodeDigests()),
+        recorded=recorded(result.edition, study.name, CodeDigests()),
         verdicts=result.claims,
         verdicts_note=_verdicts_note(result),
         results=_known(*league_tables(result), measured(result), tuned(result), efficiency(result)),
@@ -193,7 +193,7 @@ def _effort(result: StudyResult) -> str:
 
 def _remarks(result: StudyResult) -> list[str]:
     """What a careful reader must know before believing a number."""
-    remarks = [one.remark for one in tunings(result) if one.remark]
+    remarks = [tuning.remark for tuning in tunings(result) if tuning.remark]
     if adopted(result):
         remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
     if result.stale:

@@ -44,26 +44,26 @@ def address(reference: re.Match[str]) -> str:
 
 def linked(text: str) -> Markup:
     """A text as HTML, with a link for each arXiv number, DOI and address; everything else is escaped."""
-    found, end = Markup(), 0
+    markup, end = Markup(), 0
     for reference in REFERENCE.finditer(text):
-        found += escape(text[end : reference.start()])
-        found += Markup('<a href="{}">{}</a>').format(address(reference), reference[0])
+        markup += escape(text[end : reference.start()])
+        markup += Markup('<a href="{}">{}</a>').format(address(reference), reference[0])
         end = reference.end()
-    return found + escape(text[end:])
+    return markup + escape(text[end:])
 
 
 @cache
 def templates() -> jinja2.Environment:
     """The templates of all pages."""
-    found = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    found.filters["linked"] = linked
-    return found
+    environment.filters["linked"] = linked
+    return environment
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,13 @@ class Table:
     @property
     def stacks(self) -> list[list[Column]]:
         """The columns as a page shows them: each with those that stand under it."""
-        found: list[list[Column]] = []
+        stacks: list[list[Column]] = []
         for column in self.columns:
-            if column.under and found:
-                found[-1].append(column)
+            if column.under and stacks:
+                stacks[-1].append(column)
             else:
-                found.append([column])
-        return found
+                stacks.append([column])
+        return stacks
 
     @property
     def stacked_groups(self) -> list[tuple[str, int]]:
@@ -152,8 +152,8 @@ def as_text(cell: str) -> str:
 
 def frame_csv(frame: DataFrame) -> str:
     """A frame as CSV; its words are `as_text`."""
-    found: str = frame.map(lambda cell: as_text(cell) if isinstance(cell, str) else cell).to_csv(index=False)
-    return found
+    text: str = frame.map(lambda cell: as_text(cell) if isinstance(cell, str) else cell).to_csv(index=False)
+    return text
 
 
 def _spans(groups: list[str]) -> Iterator[tuple[str, int]]:
@@ -177,13 +177,13 @@ DOTS = "A line is the interval, a large dot the mean, a small dot a seed, a cros
 
 def changes(comparison: Comparison) -> Table | None:
     """What differs between A and B; None if nothing does."""
-    found = comparison.changes
-    if not found:
+    rows = comparison.changes
+    if not rows:
         return None
     columns = [
-        Column("", [change.what for change in found], words=True),
-        Column("A", [change.a for change in found], words=True),
-        Column("B", [change.b for change in found], words=True),
+        Column("", [change.what for change in rows], words=True),
+        Column("A", [change.a for change in rows], words=True),
+        Column("B", [change.b for change in rows], words=True),
     ]
     return Table("changes", "What differs between A and B", columns)
 
@@ -249,7 +249,9 @@ def comparison_note(comparison: Comparison) -> str:
 
 def _learn(match: Match) -> str:
     """How many seeds of a trial learn: `of “peg” 5 of 5 in A, 3 of 5 in B`."""
-    learn = [f"{len(one.test.learnt)} of {one.test.n} in {side}" for side, one in (("A", match.a), ("B", match.b))]
+    learn = [
+        f"{len(trial.test.learnt)} of {trial.test.n} in {side}" for side, trial in (("A", match.a), ("B", match.b))
+    ]
     return f"of {quoted(match.name)} {', '.join(learn)}"
 
 
@@ -294,11 +296,11 @@ def _drawing(gap: Difference, seeds: dict[int, float], fallen: frozenset[int], a
 
 def path_of(home: Home, comparison: Comparison) -> Path:
     """Where the page of a comparison lies: beside the report of A, with the name of B."""
-    one, other = comparison.a, comparison.b
-    if one.label == one.edition.id:
-        name = other.label.removeprefix(one.edition.id)
+    a, b = comparison.a, comparison.b
+    if a.label == a.edition.id:
+        name = b.label.removeprefix(a.edition.id)
     else:  # two code versions of one study
-        name = "-".join(["code", *(side.label.rpartition(" ")[2] for side in (one, other))])
+        name = "-".join(["code", *(side.label.rpartition(" ")[2] for side in (a, b))])
     name = re.sub(r"[^\w@~.-]+", "-", name)
     return home.study(comparison.a.edition.id).report / f"compare-{name}.html"
 
@@ -328,8 +330,8 @@ def comparison_headline(comparison: Comparison) -> str:
     names = [match.name for match in comparison.matches]
     if not names:
         return "A and B have no trial in common."
-    found = comparison.differences
-    up, down = ([names[place] for place, gap in found.items() if gap.significant and (gap.mean > 0) == above]
+    differences = comparison.differences
+    up, down = ([names[place] for place, gap in differences.items() if gap.significant and (gap.mean > 0) == above]
                 for above in (True, False))  # fmt: skip
     parts = [f"B is above A in {listed([*map(quoted, up)])}"] if up else []
     parts += [f"B is below A in {listed([*map(quoted, down)])}"] if down else []
@@ -346,12 +348,12 @@ def only_words(comparison: Comparison) -> list[str]:
     return [f"In {side} alone: {listed([*map(quoted, names)])}." for side, names in sides if names]
 
 
-def write_matrix(home: Home, found: FilledMatrix) -> Path:
+def write_matrix(home: Home, filled: FilledMatrix) -> Path:
     """Writes the page and returns its path."""
-    reports = {study: home.study(f"{study}@{found.budget}").report / "report.html" for study in found.matrix.studies}
+    reports = {study: home.study(f"{study}@{filled.budget}").report / "report.html" for study in filled.matrix.studies}
     links = {study: page.as_uri() for study, page in reports.items() if page.exists()}
-    text = templates().get_template("matrix.html.j2").render(found=found, links=links, fixed=fixed)
-    path = home.matrix(found.id)
+    text = templates().get_template("matrix.html.j2").render(filled=filled, links=links, fixed=fixed)
+    path = home.matrix(filled.id)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
     return path

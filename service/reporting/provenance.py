@@ -51,13 +51,13 @@ SHORT = 7
 
 def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:
     """By name of a setting: each value that occurred, with the number of runs; several values are a mixture."""
-    found: dict[str, Counter[str]] = {name: Counter() for name in SHOWN}
+    tallies: dict[str, Counter[str]] = {name: Counter() for name in SHOWN}
     for run in answered(result):
         for name in SHOWN:
             value = run.answered.environment.get(name) if run.answered else None
             if value not in (None, ""):
-                found[name][str(value)] += 1
-    return {name: dict(counts.most_common()) for name, counts in found.items() if counts}
+                tallies[name][str(value)] += 1
+    return {name: dict(counts.most_common()) for name, counts in tallies.items() if counts}
 
 
 def answered(result: StudyResult) -> list[RunResult]:
@@ -69,11 +69,11 @@ def answered(result: StudyResult) -> list[RunResult]:
 def codes(result: StudyResult) -> dict[str, list[str]]:
     """By the code of the answer that counts: the trials that have such an answer."""
     arms = isinstance(result.edition.study.plan, Ablation)
-    found: dict[str, list[str]] = {}
+    by_code: dict[str, list[str]] = {}
     for row in result.rows:
         for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):
-            found.setdefault(code, []).append(row.name if arms and row.trial.role == "trial" else row.trial.label)
-    return found
+            by_code.setdefault(code, []).append(row.name if arms and row.trial.role == "trial" else row.trial.label)
+    return by_code
 
 
 def seed_rows(result: StudyResult) -> list[tuple[str, str]]:
@@ -85,12 +85,12 @@ def seed_rows(result: StudyResult) -> list[tuple[str, str]]:
         "tuning": "seeds of the tuning",
         "parent": "seeds of parents",
     }
-    found = []
+    rows = []
     for role, name in names.items():
         known = {run.run.seed for row in result.of(role) for run in row.runs.values() if run.answered is not None}
         if known:
-            found.append((name, ", ".join(map(str, sorted(known)))))
-    return found
+            rows.append((name, ", ".join(map(str, sorted(known)))))
+    return rows
 
 
 def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
@@ -110,10 +110,10 @@ def _mixture(counts: dict[str, int]) -> str:
 
 def code_rows(result: StudyResult) -> list[tuple[str, str]]:
     """Each code that trained an answer, in short, with the trials that it trained."""
-    found = codes(result)
+    by_code = codes(result)
     return [
-        (code[:SHORT], "all trials" if len(found) == 1 else listed([*map(quoted, names)]))
-        for code, names in found.items()
+        (code[:SHORT], "all trials" if len(by_code) == 1 else listed([*map(quoted, names)]))
+        for code, names in by_code.items()
     ]
 
 
@@ -180,7 +180,7 @@ def _time(rows: Sequence[TrialResult]) -> list[Column]:
 
 def _further(rows: Sequence[TrialResult]) -> list[Column]:
     """Images a second, and the time of all devices where a run had several."""
-    found = {
+    costs = {
         "images/s": [row.median_cost(lambda run: run.images_per_s) for row in rows],
         "device-seconds": [row.median_cost(lambda run: run.device_s) for row in rows] if _several(rows) else [],
     }
@@ -192,7 +192,7 @@ def _further(rows: Sequence[TrialResult]) -> list[Column]:
             under=True,
             name=head,
         )
-        for head, values in found.items()
+        for head, values in costs.items()
         if any(value is not None for value in values)
     ]
 
@@ -215,18 +215,18 @@ def sizes(rows: Sequence[TrialResult]) -> list[Column]:
 
 def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
     """What a reader must know about the costs of a table: what a time is, and the size that all models share."""
-    found = []
+    notes = []
     if any(training_s(row) is not None for row in rows):
-        found += ["The time is that of all epochs of a run; costs are medians over the completed runs."]
-        found += [WITHOUT_PARENTS] if result.of("parent") else []
-        found += [MIXED] if mixed_machines(result) else []
+        notes += ["The time is that of all epochs of a run; costs are medians over the completed runs."]
+        notes += [WITHOUT_PARENTS] if result.of("parent") else []
+        notes += [MIXED] if mixed_machines(result) else []
     counts = {parameters(row) for row in rows}
     if len(counts) == 1:
-        found += [f"Every model has {counts.pop():,} parameters."]
-    return found
+        notes += [f"Every model has {counts.pop():,} parameters."]
+    return notes
 
 
 def mixed_machines(result: StudyResult) -> bool:
     """Whether the runs trained on machines, or with settings, that make the same training faster or slower."""
-    found = circumstances(result)
-    return any(len(found.get(name, {})) > 1 for name in AFFECT_TIME)
+    settings = circumstances(result)
+    return any(len(settings.get(name, {})) > 1 for name in AFFECT_TIME)

@@ -75,12 +75,12 @@ def _names(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
 
 def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
     """The mean with its standard deviation, and under it the interval or the seeds themselves."""
-    intervals = [interval_words(one) for one in scores]
-    found = [Column("mean ± SD", [spread(one.mean, one.std) for one in scores], group, name="score")]
+    intervals = [interval_words(score) for score in scores]
+    columns = [Column("mean ± SD", [spread(score.mean, score.std) for score in scores], group, name="score")]
     if any(intervals):
-        some = any(one.interval and one.uniform for one in scores)
-        found.append(Column("95 % interval" if some else "seeds", intervals, group, under=True, name="interval"))
-    return found
+        some = any(score.interval and score.uniform for score in scores)
+        columns.append(Column("95 % interval" if some else "seeds", intervals, group, under=True, name="interval"))
+    return columns
 
 
 def _learn(row: TrialResult) -> str:
@@ -121,34 +121,35 @@ def _published(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]
     """The published numbers; a star where they are of other data, or of another question."""
     cells = [
         ", ".join(
-            spread(one.value, one.spread) + ("" if result.comparable(one) else "*") for one in result.published(row)
+            spread(entry.value, entry.spread) + ("" if result.comparable(entry) else "*")
+            for entry in result.published(row)
         )
         for row in rows
     ]
     group = metric_words(result.edition.study.score.test)
     judged = [agreement_words(result, row) for row in rows]
-    found = [Column("published", cells, group, name="published")] if any(cells) else []
-    return [*found, Column("ours", judged, group, True, under=True, name="agreement")] if any(judged) else found
+    columns = [Column("published", cells, group, name="published")] if any(cells) else []
+    return [*columns, Column("ours", judged, group, True, under=True, name="agreement")] if any(judged) else columns
 
 
 def agreement_words(result: StudyResult, row: TrialResult) -> str:
     """Whether a trial's score equals its published numbers, where that is judged."""
     places = result.edition.study.published
-    known = [one for place, one in result.agreements.items() if result.named.get(places[place].who) is row]
-    return ", ".join(one.words for one in known)
+    known = [agreement for place, agreement in result.agreements.items() if result.named.get(places[place].who) is row]
+    return ", ".join(agreement.words for agreement in known)
 
 
 def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
     plan = result.edition.study.plan
     if not result.differences or not isinstance(plan, Ablation):
         return []
-    found = [result.differences.get(row.name) for row in rows]
+    gaps = [result.differences.get(row.name) for row in rows]
     group = f"minus {plan.baseline_words}, paired"
-    columns = [Column("mean", [signed(gap.mean) if gap else "" for gap in found], group, name="difference")]
+    columns = [Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], group, name="difference")]
     if _tested(result):
-        intervals = [between(gap.interval) if gap else "" for gap in found]
+        intervals = [between(gap.interval) if gap else "" for gap in gaps]
         columns.append(Column("interval (Holm)", intervals, group, under=True, name="difference-interval"))
-        p = [p_text(gap.p).removeprefix("= ") if gap else "" for gap in found]
+        p = [p_text(gap.p).removeprefix("= ") if gap else "" for gap in gaps]
         columns.append(Column("p (Holm)", p, group, name="p"))
     published = [published_difference(result, row) for row in rows]
     return columns + ([Column("published", published, group, name="published-difference")] if any(published) else [])
@@ -163,7 +164,7 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
     """A paper's own difference between an arm and the baseline: it may be shown beside ours where data differ."""
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
-    known = {one.who: one.value for one in result.edition.study.published}
+    known = {entry.who: entry.value for entry in result.edition.study.published}
     partner = plan.compared_with(row.name) or ""
     return signed(known[row.name] - known[partner]) if partner in known and row.name in known else ""
 

@@ -69,7 +69,7 @@ def learning_curves(result: StudyResult) -> Plot | None:
 def curve_lines(result: StudyResult) -> list[Line]:
     """The lines, those without a name first, so that they lie under the others."""
     palette = Palette.of(result)
-    found = []
+    lines = []
     for row in [*result.of("trial"), *result.confirmed]:
         values = _values_curves(result, row)
         if values:
@@ -77,8 +77,8 @@ def curve_lines(result: StudyResult) -> list[Line]:
             own = palette.named(row) and (fresh or not result.confirmed)
             look, called = (palette[row], _name(result, row)) if own else (GRAY, "")
             end = row.answer.status if row.answer.status in ENDS else ""
-            found.append(Line(values, look, called, row in result.winners, end))
-    return sorted(found, key=lambda line: bool(line.name))
+            lines.append(Line(values, look, called, row in result.winners, end))
+    return sorted(lines, key=lambda line: bool(line.name))
 
 
 def _name(result: StudyResult, row: TrialResult) -> str:
@@ -88,17 +88,17 @@ def _name(result: StudyResult, row: TrialResult) -> str:
 def _values_curves(result: StudyResult, row: TrialResult) -> Values:
     """The validation score of each seed at each epoch; a diverged one continues at chance, a failed one is left out."""
     metric, chance = result.edition.study.score.metric, row.recipe.data.chance("val")
-    found: Values = {}
+    by_epoch: Values = {}
     for run in row.runs.values():
         for epoch, values in run.curve.items():
             if metric in values and run.state.status != "failed":
-                found.setdefault(epoch, []).append(values[metric])
-    last = max(found, default=0)
+                by_epoch.setdefault(epoch, []).append(values[metric])
+    last = max(by_epoch, default=0)
     for run in row.runs.values():
         if run.state.status == "diverged" and len(row.validation.values) > 1:
             for epoch in range(run.epochs + 1, last + 1):
-                found.setdefault(epoch, []).append(chance)
-    return dict(sorted(found.items()))
+                by_epoch.setdefault(epoch, []).append(chance)
+    return dict(sorted(by_epoch.items()))
 
 
 def _draw_curves(result: StudyResult, lines: Sequence[Line]) -> Figure:
@@ -225,10 +225,10 @@ APART = 0.25
 
 def data_sizes(result: StudyResult) -> Plot | None:
     """The figure of an ablation; None if no arms differ in the number of training images alone, at four or more."""
-    found = result.efficiency
-    if not found or not isinstance(result.edition.study.plan, Ablation):
+    curves = result.efficiency
+    if not curves or not isinstance(result.edition.study.plan, Ablation):
         return None
-    return Plot("data_sizes", _caption_data_sizes(result, found), lambda: _draw_data_sizes(result, found))
+    return Plot("data_sizes", _caption_data_sizes(result, curves), lambda: _draw_data_sizes(result, curves))
 
 
 def law_line(curve: Curve) -> dict[float, float]:
@@ -238,25 +238,25 @@ def law_line(curve: Curve) -> dict[float, float]:
     return {size: fmean(law.at(size) for law in curve.laws.values()) for size in sizes}
 
 
-def beside(found: Sequence[Curve], place: int) -> float:
+def beside(curves: Sequence[Curve], place: int) -> float:
     """The factor by which the marks of a curve stand right of their number of images."""
-    sizes = sorted({size for curve in found for size in curve.scores})
+    sizes = sorted({size for curve in curves for size in curve.scores})
     narrowest = min(math.log(more / fewer) for fewer, more in pairwise(sizes))
-    return math.exp(APART * narrowest * (place - (len(found) - 1) / 2) / max(len(found) - 1, 1))
+    return math.exp(APART * narrowest * (place - (len(curves) - 1) / 2) / max(len(curves) - 1, 1))
 
 
-def _draw_data_sizes(result: StudyResult, found: Sequence[Curve]) -> Figure:
+def _draw_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> Figure:
     palette, chance = Palette.of(result), result.edition.study.base.data.chance("test")
-    lines = [_line(curve, Look(palette.looks[curve.numbers[0]].color)) for curve in found]
-    height = max(3.3, 0.19 * (len(found) + 1))
+    lines = [_line(curve, Look(palette.looks[curve.numbers[0]].color)) for curve in curves]
+    height = max(3.3, 0.19 * (len(curves) + 1))
     fig, axes = one_panel(height)
     axes.set_xscale("log")
-    for place, (curve, line) in enumerate(zip(found, lines, strict=True)):
+    for place, (curve, line) in enumerate(zip(curves, lines, strict=True)):
         law = law_line(curve)
         axes.plot([*law], [*law.values()], color=line.look.color, linewidth=1.2, alpha=0.8)
         for size, scores in curve.scores.items():
-            _marks(axes, size * beside(found, place), scores, line.look.color)
-    sizes = sorted({size for curve in found for size in curve.scores})
+            _marks(axes, size * beside(curves, place), scores, line.look.color)
+    sizes = sorted({size for curve in curves for size in curve.scores})
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel="training images", ylabel=metric_words(result.edition.study.score.test))
@@ -281,17 +281,17 @@ def _marks(axes: Axes, at: float, scores: Scores, color: str) -> None:
                   color=MUTED if fallen else color, markeredgewidth=1 if fallen else 0, zorder=2.5)  # fmt: skip
 
 
-def _caption_data_sizes(result: StudyResult, found: Sequence[Curve]) -> str:
-    scores = [one for curve in found for one in curve.scores.values()]
-    interval = " with its 95 % interval" if any(one.interval and one.uniform for one in scores) else ""
-    laws = [curve for curve in found if curve.laws]
+def _caption_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> str:
+    scores = [score for curve in curves for score in curve.scores.values()]
+    interval = " with its 95 % interval" if any(score.interval and score.uniform for score in scores) else ""
+    laws = [curve for curve in curves if curve.laws]
     return sentences((
         f"The {metric_words(result.edition.study.score.test)} over the number of training images: a bar at the "
         f"mean over seeds{interval}, and a dot a seed.",
         "The line is the mean of the power laws that were fitted to the seeds." if laws else "",
-        "No line where no seed has a score at every size." if laws and len(laws) < len(found) else "",
-        f"No interval for fewer than {FEWEST} seeds." if any(one.interval is None for one in scores) else "",
-        "No interval where some seeds do not learn." if any(not one.uniform for one in scores) else "",
-        "A cross is a diverged seed, which counts at chance." if any(one.diverged for one in scores) else "",
-        "Marks of one size stand beside each other." if len(found) > 1 else "",
+        "No line where no seed has a score at every size." if laws and len(laws) < len(curves) else "",
+        f"No interval for fewer than {FEWEST} seeds." if any(score.interval is None for score in scores) else "",
+        "No interval where some seeds do not learn." if any(not score.uniform for score in scores) else "",
+        "A cross is a diverged seed, which counts at chance." if any(score.diverged for score in scores) else "",
+        "Marks of one size stand beside each other." if len(curves) > 1 else "",
     ))  # fmt: skip

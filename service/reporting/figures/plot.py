@@ -289,7 +289,7 @@ def to_pdf(fig: Figure) -> bytes:
 def inline(svg: str, label: str) -> str:
     """An SVG for use inside a page: no prologue, our colors as CSS variables, a name for those who cannot see it."""
     text = svg[svg.index("<svg") :]
-    text = COLORS.sub(lambda found: f"var(--{VARIABLES[found[0].lower()]})", text)
+    text = COLORS.sub(lambda match: f"var(--{VARIABLES[match[0].lower()]})", text)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = IDS.sub("", text)
     return text.replace("<svg ", f'<svg role="img" aria-label="{html.escape(label)}" ', 1)

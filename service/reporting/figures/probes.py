@@ -26,7 +26,7 @@ from service.reporting.figures.plot import (
     sentences,
 )
 from service.reporting.figures.rows import name
-from service.reporting.further_tables import arrays, found, of_first_seeds
+from service.reporting.further_tables import arrays, kept_probes, of_first_seeds
 from trainables.recipe.findings import When
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ PLACES: tuple[tuple[When, str], ...] = (
 def similarity_maps(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: the similarity of a few positions with all others; None without maps."""
     rows = []
-    for row, kept in found(result, "similarity"):
+    for row, kept in kept_probes(result, "similarity"):
         by_time: dict[When, Any] = {when: arrays(kept, when, "maps")[:1] for when in ("before", "after")}
         if by_time["after"]:
             maps = [by_time[when][0].arrays["maps"] if by_time[when] else None for when, _ in PLACES]
@@ -121,10 +121,10 @@ def _draw_maps(rows: list[tuple[str, list[Any]]]) -> Figure:
     fig = empty_figure((size + 0.42) * len(rows) + 0.3)
     panels = fig.subplots(len(rows), len(PLACES), squeeze=False)
     for number, ((label, maps), line) in enumerate(zip(rows, panels, strict=True)):
-        for (when, place), one, axes in zip(PLACES, maps, line, strict=True):
+        for (when, place), similarity, axes in zip(PLACES, maps, line, strict=True):
             axes.set_axis_off()
-            if one is not None:
-                _draw_map(axes, one, place)
+            if similarity is not None:
+                _draw_map(axes, similarity, place)
             if number == 0 or axes is line[0]:
                 words = [label] * (axes is line[0]) + [f"{when}: {place}"] * (number == 0)
                 axes.set_title("\n".join(words), fontsize=8.5, color=INK, loc="left")
@@ -134,10 +134,10 @@ def _draw_maps(rows: list[tuple[str, list[Any]]]) -> Figure:
 def _draw_map(axes: Axes, maps: Any, place: str) -> None:
     _, rows, columns = maps.shape
     row, column = {"corner": (0, 0), "edge": (0, columns // 2), "middle": (rows // 2, columns // 2)}[place]
-    one = np.array(maps[row * columns + column], dtype=float)
-    others = np.delete(one.ravel(), row * columns + column)
+    similarity = np.array(maps[row * columns + column], dtype=float)
+    others = np.delete(similarity.ravel(), row * columns + column)
     low, high = float(others.min()), float(others.max())
-    axes.imshow(one, cmap="cividis", vmin=low, vmax=high if high > low else low + 1e-9, interpolation="nearest")
+    axes.imshow(similarity, cmap="cividis", vmin=low, vmax=high if high > low else low + 1e-9, interpolation="nearest")
     axes.plot([column], [row], marker="o", markersize=3, color=PAPER, markeredgecolor=INK, markeredgewidth=0.6)
     ends = f"{fixed(low)[:-2]} to {fixed(high)[:-2]}"
     axes.annotate(ends, (0.5, 0), xycoords="axes fraction", xytext=(0, -4), textcoords="offset points", ha="center",
@@ -148,9 +148,10 @@ def attention_distances(result: StudyResult) -> Plot | None:
     """A panel a trial: the attention distance of each head by block; None without any."""
     palette = Palette.of(result)
     rows = []
-    for row, kept in found(result, "attention_distance"):
+    for row, kept in kept_probes(result, "attention_distance"):
         times: dict[When, list[Any]] = {
-            when: [one.arrays["by_head"] for one in arrays(kept, when, "by_head")] for when in ("before", "after")
+            when: [findings.arrays["by_head"] for findings in arrays(kept, when, "by_head")]
+            for when in ("before", "after")
         }
         if times["after"]:
             uniform = arrays(kept, "after", "uniform")[0].arrays["uniform"]
@@ -195,8 +196,8 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figur
 def attention_weights(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: the weights between all patches, a square a block; None without maps."""
     rows: list[PictureRow] = []
-    for row, one in of_first_seeds(result, "attention_maps", "maps"):
-        maps = np.asarray(one.arrays["maps"], dtype=float)
+    for row, findings in of_first_seeds(result, "attention_maps", "maps"):
+        maps = np.asarray(findings.arrays["maps"], dtype=float)
         blocks = spaced(len(maps))
         pictures = [maps[block].reshape(maps.shape[1], -1) for block in blocks]
         rows.append(PictureRow(name(result, row), pictures, [f"block {block}" for block in blocks]))
@@ -214,8 +215,8 @@ def heat_maps(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed: what it looks at in a few images, which stand above; None without maps."""
     rows: list[PictureRow] = []
     images: Any = None
-    for row, one in of_first_seeds(result, "attention_maps", "heat"):
-        own, heat = one.arrays["images"], np.asarray(one.arrays["heat"], dtype=float)
+    for row, findings in of_first_seeds(result, "attention_maps", "heat"):
+        own, heat = findings.arrays["images"], np.asarray(findings.arrays["heat"], dtype=float)
         if images is None or not np.array_equal(own, images):
             rows.append(PictureRow("images", [*own], [""] * len(own)))
             images = own
@@ -237,9 +238,9 @@ PANEL_IN = 1.9
 def term_maps(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: each term of the first block, patches by patches."""
     rows: list[PictureRow] = []
-    for row, one in of_first_seeds(result, "logit_terms", "mean"):
+    for row, findings in of_first_seeds(result, "logit_terms", "mean"):
         prefix = row.recipe.shapes[0].prefix
-        terms = np.asarray(one.arrays["mean"], dtype=float)[:, prefix:, prefix:]
+        terms = np.asarray(findings.arrays["mean"], dtype=float)[:, prefix:, prefix:]
         rows.append(PictureRow(name(result, row), [*(terms - terms.mean(axis=2, keepdims=True))], TERMS))
     return pictured(
         "logit_term_maps",
@@ -255,8 +256,8 @@ def terms_by_block(result: StudyResult) -> Plot | None:
     """A panel a term: how much it varies over the keys, by block; a line a trial. None if one block has codes."""
     palette = Palette.of(result)
     lines: list[tuple[str, Look, Any]] = []
-    for row, kept in found(result, "logit_terms"):
-        seeds = [one.arrays["by_depth"].mean(axis=2) for one in arrays(kept, "after", "by_depth")]
+    for row, kept in kept_probes(result, "logit_terms"):
+        seeds = [findings.arrays["by_depth"].mean(axis=2) for findings in arrays(kept, "after", "by_depth")]
         if seeds and len(seeds[0]) > 1:
             lines.append((name(result, row), palette[row], np.mean(seeds, axis=0)))
     if not lines:
@@ -293,8 +294,8 @@ PROJECTED = ("p", "q", "k", "v")
 def shapes(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: the channel of each shape that varies most; None without any."""
     rows: list[PictureRow] = []
-    for row, one in of_first_seeds(result, "channel_shapes", "maps"):
-        maps, kinds = np.asarray(one.arrays["maps"], dtype=float), np.asarray(one.arrays["kinds"])
+    for row, findings in of_first_seeds(result, "channel_shapes", "maps"):
+        maps, kinds = np.asarray(findings.arrays["maps"], dtype=float), np.asarray(findings.arrays["kinds"])
         spread = maps.var(axis=(0, 1))
         best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
         pictures = [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]
@@ -311,9 +312,9 @@ def shapes(result: StudyResult) -> Plot | None:
 def projected(result: StudyResult) -> Plot | None:
     """A row a trial, of its first seed after training: the channel of the values that has most of edges."""
     rows: list[PictureRow] = []
-    for row, one in of_first_seeds(result, "projections", "maps"):
-        maps = np.asarray(one.arrays["maps"], dtype=float)
-        channel = int(one.arrays["shares"][PROJECTED.index("v")].argmax())
+    for row, findings in of_first_seeds(result, "projections", "maps"):
+        maps = np.asarray(findings.arrays["maps"], dtype=float)
+        channel = int(findings.arrays["shares"][PROJECTED.index("v")].argmax())
         rows.append(PictureRow(name(result, row), [*maps[:, :, :, channel]], PROJECTED))
     return pictured(
         "projections",
@@ -327,8 +328,8 @@ def projected(result: StudyResult) -> Plot | None:
 def by_block(result: StudyResult) -> Plot | None:
     """Two rows a trial, of its first seed after training: a channel of position and one of content, block by block."""
     rows: list[PictureRow] = []
-    for row, one in of_first_seeds(result, "block_channels", "maps"):
-        maps = np.asarray(one.arrays["maps"], dtype=float)
+    for row, findings in of_first_seeds(result, "block_channels", "maps"):
+        maps = np.asarray(findings.arrays["maps"], dtype=float)
         blocks = spaced(len(maps) - 1)
         heads = ["input", *(f"after {block}" for block in blocks)]
         for number, kind in enumerate(("position", "content")):

@@ -165,7 +165,7 @@ def _published_mark(axes: Axes, place: int, published: Published) -> None:
 
 
 def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
-    known = [one for row in rows for one in result.published(row) if result.comparable(one)]
+    known = [entry for row in rows for entry in result.published(row) if result.comparable(entry)]
     fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
     whole = [row.test.interval is not None and row.test.uniform for row in rows]
     interval = " with its 95 % interval" if any(whole) else ""
@@ -176,7 +176,8 @@ def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
         "No interval where some seeds do not learn." if any(not row.test.uniform for row in rows) else "",
         "A cross is a diverged seed, which counts at chance." if any(row.test.diverged for row in rows) else "",
         "A hollow dot lacks seeds." if any(not row.test.complete for row in rows) else "",
-        f"Diamonds are published{', with their spread' if any(one.spread for one in known) else ''}." if known else "",
+        f"Diamonds are published{', with their spread' if any(entry.spread for entry in known) else ''}."
+        if known else "",
         "The best is in bold." if any(row in result.winners for row in rows) else "",
     ))  # fmt: skip
 

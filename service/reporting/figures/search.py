@@ -199,8 +199,8 @@ def chosen_pair(result: StudyResult) -> Pair | None:
 def _numeric(result: StudyResult) -> list[Panel]:
     """The paths of numbers that every point has."""
     plan = result.edition.study.plan
-    found = panels(plan.space) if isinstance(plan, Search) else []
-    return [panel for panel in found if panel.given is None and isinstance(panel.domain, Real | Integer | Above)]
+    searched = panels(plan.space) if isinstance(plan, Search) else []
+    return [panel for panel in searched if panel.given is None and isinstance(panel.domain, Real | Integer | Above)]
 
 
 def _rows(result: StudyResult, pair: Pair) -> list[TrialResult]:
@@ -216,7 +216,7 @@ def shares_of_axis(values: Sequence[float], panel: Panel, result: StudyResult) -
     """Where values lie between the ends of a domain, from 0 to 1, on its own scale."""
     low, high, log = _axis(panel, result)
     change = math.log if log else float
-    return np.array([(change(one) - change(low)) / (change(high) - change(low)) for one in values])
+    return np.array([(change(value) - change(low)) / (change(high) - change(low)) for value in values])
 
 
 def _values_of_axis(places: Any, panel: Panel, result: StudyResult) -> Any:
@@ -247,7 +247,7 @@ def levels(result: StudyResult, pair: Pair) -> list[float]:
     """Round scores between which the shades change; the first is below all points, the last above them."""
     means = [row.validation.mean or 0.0 for row in _whole(_rows(result, pair))]
     low, high = min(means), max(means)
-    return [float(one) for one in MaxNLocator(nbins=LEVELS).tick_values(low, high if high > low else low + 1e-3)]
+    return [float(tick) for tick in MaxNLocator(nbins=LEVELS).tick_values(low, high if high > low else low + 1e-3)]
 
 
 def _shades(count: int) -> list[tuple[float, float, float, float]]:
@@ -264,12 +264,12 @@ def _draw_contour(result: StudyResult, pair: Pair) -> Figure:
     axes.set(xlabel=x.label(result.rows), ylabel=y.label(result.rows))
     steps = levels(result, pair)
     shades = _shades(len(steps) - 1)
-    found = surface(result, pair)
-    if found is None:
+    field = surface(result, pair)
+    if field is None:
         axes.grid(axis="both", color=FAINT, linewidth=0.6)
     else:
         axes.grid(visible=False)
-        _draw_surface(axes, found, result, pair, steps)
+        _draw_surface(axes, field, result, pair, steps)
     _draw_points(axes, result, pair, steps)
     keys = [Patch(facecolor=shade, label=f"{number(low)} to {number(high)}")
             for shade, low, high in zip(shades, steps, steps[1:], strict=False)]  # fmt: skip
@@ -278,10 +278,10 @@ def _draw_contour(result: StudyResult, pair: Pair) -> Figure:
     return fig
 
 
-def _draw_surface(axes: Axes, found: Surface, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
+def _draw_surface(axes: Axes, field: Surface, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
     """Shades and contour lines, from triangles that are small enough to be straight on any scale."""
-    fine, scores = UniformTriRefiner(found.triangles).refine_field(
-        found.scores, LinearTriInterpolator(found.triangles, found.scores), SUBDIVISIONS
+    fine, scores = UniformTriRefiner(field.triangles).refine_field(
+        field.scores, LinearTriInterpolator(field.triangles, field.scores), SUBDIVISIONS
     )
     x, y = (_values_of_axis(at, panel, result) for at, panel in zip((fine.x, fine.y), pair, strict=True))
     drawn = Triangulation(x, y, fine.triangles)
@@ -325,7 +325,7 @@ def shade(score: float, steps: Sequence[float]) -> tuple[float, float, float, fl
 def _caption_contour(result: StudyResult, pair: Pair) -> str:
     rows = _rows(result, pair)
     first, second = pair
-    winners = [row for row in rows if row.trial.number in {one.trial.number for one in result.winners}]
+    winners = [row for row in rows if row.trial.number in {winner.trial.number for winner in result.winners}]
     return sentences((
         f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} over {first.path} and "
         f"{second.path}: the stronger the shade, the higher the mean over seeds.",
@@ -353,7 +353,7 @@ def _others(result: StudyResult, pair: Pair) -> str:
         return ""
     most = ""
     if len(_numeric(result)) > 2:
-        most = f"These two numbers matter most (importance {listed([f'{known[one]:.2f}' for one in pair])}). "
+        most = f"These two numbers matter most (importance {listed([f'{known[panel]:.2f}' for panel in pair])}). "
     return f"{most}Points differ in {listed(others)}, too, so nothing is drawn between them."
 
 
@@ -376,15 +376,15 @@ def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
 
     It begins with the first such point and ends with the last point that has a score.
     """
-    found: dict[int, float] = {}
+    highest: dict[int, float] = {}
     best: float | None = None
     for row in sorted(result.of(role), key=lambda row: row.trial.number):
         mean = row.validation.mean
         if row.answer.status == "completed" and mean is not None:
             best = mean if best is None else max(best, mean)
         if best is not None and mean is not None:
-            found[row.trial.number] = best
-    return found
+            highest[row.trial.number] = best
+    return highest
 
 
 def without_score(result: StudyResult) -> list[TrialResult]:
@@ -434,7 +434,7 @@ def _points_optimization_history(axes: Axes, result: StudyResult) -> None:
     if failed:
         axes.plot(failed, [0] * len(failed), transform=axes.get_xaxis_transform(), clip_on=False, **FAILED)
     for row in scored(result):
-        if row.trial.number in {one.trial.number for one in result.winners}:
+        if row.trial.number in {winner.trial.number for winner in result.winners}:
             name_point(axes, row, (row.trial.number, max(row.validation.values.values())))
 
 
@@ -459,7 +459,8 @@ def _caption(result: StudyResult) -> str:
         "The line is the highest mean so far of points with all their seeds." if best_so_far(result) else "",
         f"The dashed line is that of the {len(result.of('rival'))} random points, which have seeds of their own."
         if rivals else "",
-        *(one.why for one in result.claims if isinstance(one.claim, Faster) and one.measured is not None),
+        *(verdict.why for verdict in result.claims
+          if isinstance(verdict.claim, Faster) and verdict.measured is not None),
         _named_sentence(result),
     ))  # fmt: skip
 

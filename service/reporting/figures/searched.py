@@ -35,8 +35,8 @@ UNIT = re.compile(r"\bin (patches|pixels)\b|\((pixels) a side\)")
 def axis_label(path: str, recipes: Iterable[Recipe]) -> str:
     """`encoding.gamma (patches)`; the path alone if it has no unit, or where the trials' units differ."""
     units = {unit(recipe, path) for recipe in recipes}
-    (one,) = units if len(units) == 1 else ("",)
-    return f"{path} ({one})" if one else path
+    (unit_name,) = units if len(units) == 1 else ("",)
+    return f"{path} ({unit_name})" if unit_name else path
 
 
 def unit(recipe: Recipe, path: str) -> str:
@@ -51,9 +51,9 @@ def unit(recipe: Recipe, path: str) -> str:
         return ""
     owner = owner.made() if isinstance(owner, OwnSpec) else owner
     field = type(owner).model_fields.get(name) if isinstance(owner, Spec) else None
-    found = UNIT.search(field.description or "") if field else None
-    said = (found[1] or found[2]) if found else ""
-    return "grid widths" if said == "patches" and getattr(owner, "coordinates", "raw") == "unit" else said
+    match = UNIT.search(field.description or "") if field else None
+    word = (match[1] or match[2]) if match else ""
+    return "grid widths" if word == "patches" and getattr(owner, "coordinates", "raw") == "unit" else word
 
 
 MARGIN = 0.04
@@ -162,8 +162,8 @@ def _log_ticks(axis: Axis, low: float, high: float, room: int) -> None:
     """Round numbers within the domain, as many as there is room for; its ends where no round number lies in it."""
     decades = math.log10(high / low)
     steps = next((steps for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)) if decades * len(steps) <= room), (1.0,))
-    found = LogLocator(subs=steps, numticks=max(room, 2)).tick_values(low, high)
-    inside = [float(tick) for tick in found if low * (1 - CLOSE) <= tick <= high * (1 + CLOSE)]
+    ticks = LogLocator(subs=steps, numticks=max(room, 2)).tick_values(low, high)
+    inside = [float(tick) for tick in ticks if low * (1 - CLOSE) <= tick <= high * (1 + CLOSE)]
     axis.set_ticks(inside if len(inside) > 1 else [low, high])
     axis.set_major_formatter(lambda value, _: value_words(float(value)))
     axis.set_minor_locator(NullLocator())
@@ -176,11 +176,11 @@ def shares(result: StudyResult) -> dict[Panel, float]:
 
 def spreads(result: StudyResult) -> dict[Panel, float]:
     """The standard deviation of each path's importance over draws of the points."""
-    draws = [_by_path(result, found) for found in result.importances[1:]]
-    return {panel: stdev(found.get(panel, 0.0) for found in draws) for panel in shares(result)}
+    draws = [_by_path(result, draw) for draw in result.importances[1:]]
+    return {panel: stdev(draw.get(panel, 0.0) for draw in draws) for panel in shares(result)}
 
 
-def _by_path(result: StudyResult, found: dict[str, float]) -> dict[Panel, float]:
+def _by_path(result: StudyResult, importances: dict[str, float]) -> dict[Panel, float]:
     plan = result.edition.study.plan
     assert isinstance(plan, Search)
     known: dict[Panel, float] = {}
@@ -188,7 +188,7 @@ def _by_path(result: StudyResult, found: dict[str, float]) -> dict[Panel, float]
         names = _coordinate_names(result, panel.path) if panel.given is None else set()
         of_subset = isinstance(panel.domain, Subset)
         some = [
-            share for name, share in found.items()
+            share for name, share in importances.items()
             if name in names or (of_subset and name.rpartition(".")[0] in names)
         ]  # fmt: skip
         if some:
@@ -218,8 +218,8 @@ def draw_points(axes: Axes, points: Sequence[tuple[float, list[float]]], status:
     """Points of one status and color, each with its place and its seeds; together, which is faster than one by one."""
     several = [(place, seeds) for place, seeds in points if len(seeds) > 1]
     if several:
-        x = [one for place, _ in several for one in (place, place, nan)]  # a gap after each line
-        axes.plot(x, [one for _, seeds in several for one in (min(seeds), max(seeds), nan)], color=color,
+        x = [at for place, _ in several for at in (place, place, nan)]  # a gap after each line
+        axes.plot(x, [end for _, seeds in several for end in (min(seeds), max(seeds), nan)], color=color,
                   linewidth=1.2, alpha=0.6, zorder=1.5)  # fmt: skip
     axes.plot([place for place, _ in points], [fmean(seeds) for _, seeds in points], **point_style(status, color))
 
