@@ -21,20 +21,27 @@ LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
 
 def studies(as_json: bool) -> None:
     """The named studies."""
-    found = rows()
+    listing = rows()
     if as_json:
-        print_json([{key: one[key] for key in (*LISTED, "sizes", "found")} for one in found])
+        print_json([{key: study[key] for key in (*LISTED, "sizes", "found")} for study in listing])
         return
     out = console()
     wide = out.width >= NARROW
     heading = "trials x seeds (time), results at each budget"
     view = columns("study", "question", *(["paper", "plan"] if wide else []), heading)
-    for one in found:
-        said = {budget: f", {words}" for budget, words in one["found"].items()}
+    for study in listing:
+        results = {budget: f", {words}" for budget, words in study["found"].items()}
         sizes = "\n".join(
-            f"{budget} {size}{one['times'][budget]}{said.get(budget, '')}" for budget, size in one["sizes"].items()
+            f"{budget} {size}{study['times'][budget]}{results.get(budget, '')}"
+            for budget, size in study["sizes"].items()
         )
-        row(view, one["name"], one["question"], *([one["paper"].partition(",")[0], one["plan"]] if wide else []), sizes)
+        row(
+            view,
+            study["name"],
+            study["question"],
+            *([study["paper"].partition(",")[0], study["plan"]] if wide else []),
+            sizes,
+        )
     out.print(view)
     sentence(out, "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
     sentence(out, "results: locus show STUDY has them; those from before these rules were judged by earlier statistics")
@@ -51,38 +58,38 @@ def rows() -> list[dict[str, Any]]:
     words = (Path(__file__), Path(__file__).parents[1] / "analysis" / "study_status.py")
     mark = seen(*places, *words, *library.records())
     name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
-    found = kept(name, mark)
-    if found is None:
-        found = [_row(library.find(one)) for one in library.names()]
-        keep(name, mark, found)
-    return found  # type: ignore[no-any-return]
+    listing = kept(name, mark)
+    if listing is None:
+        listing = [_row(library.find(study)) for study in library.names()]
+        keep(name, mark, listing)
+    return listing  # type: ignore[no-any-return]
 
 
 def _row(study: Study) -> dict[str, Any]:
     from service.analysis.study_status import standings
 
-    said = sizes(study)
-    times = {budget: time_words(study, budget) for budget in said}
-    found = standings(study, study.name)
+    counts = sizes(study)
+    times = {budget: time_words(study, budget) for budget in counts}
+    results = standings(study, study.name)
     told = {key: getattr(study, key) for key in LISTED}
-    return {**told, "plan": study.plan.kind, "sizes": said, "times": times, "found": found}
+    return {**told, "plan": study.plan.kind, "sizes": counts, "times": times, "found": results}
 
 
 def sizes(study: Study) -> dict[str, str]:
     """Trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
     from search_spaces.study import Ablation, Budget
 
-    plan, found = study.plan, study.budgets or {"base": Budget()}
+    plan, budgets = study.plan, study.budgets or {"base": Budget()}
     tuned = isinstance(plan, Ablation)  # its budgets count the trials of a tuning
     usual = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
-    trials = {name: usual if tuned else size.trials or usual for name, size in found.items()}
-    return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in found.items()}
+    trials = {name: usual if tuned else size.trials or usual for name, size in budgets.items()}
+    return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in budgets.items()}
 
 
 def time_words(study: Study, budget: str) -> str:
     """What a study says of a budget's time, to stand behind its counts; nothing if it says none."""
-    said = study.time_words(budget)
-    return f" ({said})" if said else ""
+    words = study.time_words(budget)
+    return f" ({words})" if words else ""
 
 
 def papers(as_json: bool) -> None:

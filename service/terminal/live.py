@@ -108,7 +108,7 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
     folder = home.study(id)
     codes = CodeDigests()
     history = History(editions.stored(home, id), lambda recipe: codes(recipe).digest, [])
-    lines, place, found = EventLines(history), Place(), run is None
+    lines, place, matched = EventLines(history), Place(), run is None
     label, _, seed = (run or "").partition(".")
     named: Trial | None = None
     for _ in looks(folder) if follow else (False,):
@@ -120,9 +120,9 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
             wanted = history.runs(named).get(int(seed)) if named else None
             line = lines(fact)
             if line is not None and (run is None or _is_of(fact, run, wanted)):
-                found = True
+                matched = True
                 yield f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(fact.time))}  {line}"
-    if not found:
+    if not matched:
         raise SpecError(f"--run must be the key of a run of {id}, or its row and seed such as 0.1, got {run!r}")
 
 
@@ -320,12 +320,12 @@ class Progress:
             self._drawn = now, self._lines_of(self._summaries(alive=not self._ended))
         return self._drawn[1]
 
-    def _lines_of(self, found: list[TrialSummary]) -> SegmentLines:
+    def _lines_of(self, trials: list[TrialSummary]) -> SegmentLines:
         """As many rows as the screen has place for; a long name takes several lines. Begins with the last number."""
         place = max(self.console.height - AROUND, FEWEST)
         rows = min(self._rows or place, place)
         while True:
-            lines = self.console.render_lines(trials_table(found, self.edition, rows), pad=False)
+            lines = self.console.render_lines(trials_table(trials, self.edition, rows), pad=False)
             over = len(lines) - place
             if over <= 0 or rows <= FEWEST:
                 self._rows = max(rows - over, FEWEST)

@@ -44,8 +44,8 @@ class Paper(Console):
 
 def console(*, stderr: bool = False) -> Console:
     """Standard output, or standard error: as wide as the terminal, or wide."""
-    found = Paper(highlight=False, stderr=stderr)
-    return found if found.is_terminal else Paper(highlight=False, stderr=stderr, width=WIDE)
+    paper = Paper(highlight=False, stderr=stderr)
+    return paper if paper.is_terminal else Paper(highlight=False, stderr=stderr, width=WIDE)
 
 
 @contextmanager

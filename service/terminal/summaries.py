@@ -47,8 +47,8 @@ def plan(history: History, estimate: WorkEstimate) -> None:
     out = console()
     if estimate.work:
         view = columns("#", "trial", "done", "reused", "to train")
-        for one in estimate.work:
-            view.add_row(*map(Text, (one.label, one.name, *(str(count or "") for count in one.counts))))
+        for work in estimate.work:
+            view.add_row(*map(Text, (work.label, work.name, *(str(count or "") for count in work.counts))))
         out.print(view)
     for line in estimate.lines(history.edition.id):
         sentence(out, line)
@@ -70,7 +70,7 @@ def ending(result: StudyResult, more: str) -> None:
         labelled(out, "failed", f"{plural(failed, 'run')}; the same command tries again", "bold red")
         labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
     else:
-        judged = any(one.word != "NOT JUDGED" for one in result.claims)
+        judged = any(claim.word != "NOT JUDGED" for claim in result.claims)
         price = f"; verdicts are then tested at {level_of(result.history.looks + 1):.3g}" if judged else ""
         labelled(out, "next", f"{more}   (only the new seeds run{price})")
 
@@ -84,21 +84,21 @@ def answer(result: StudyResult) -> None:
     take, *more = advice(result) or [""]
     for line in filter(None, (take, headline(result), *more)):
         sentence(out, line)
-    found, departure = result.claims, result.departure
-    if departure and not departure.told and len(found) > 1:
-        label = Text(found[0].label, style=COLORS[found[0].word])
-        rest = f": {plural(len(found), 'claim')}. {departure.sentence} The report has the scores that each is about."
+    claims, departure = result.claims, result.departure
+    if departure and not departure.told and len(claims) > 1:
+        label = Text(claims[0].label, style=COLORS[claims[0].word])
+        rest = f": {plural(len(claims), 'claim')}. {departure.sentence} The report has the scores that each is about."
         sentence(out, label.append(rest, style="not bold default"))
     else:
-        for one in found:
-            verdict(one)
+        for claim in claims:
+            verdict(claim)
     out.print()
 
 
-def verdict(found: Verdict) -> None:
+def verdict(claim: Verdict) -> None:
     """A claim with its verdict."""
-    label = Text(found.label, style=COLORS[found.word])
-    sentence(console(), label.append(str(found).removeprefix(found.label), style="not bold default"))
+    label = Text(claim.label, style=COLORS[claim.word])
+    sentence(console(), label.append(str(claim).removeprefix(claim.label), style="not bold default"))
 
 
 def report_written(result: StudyResult, page: Path) -> None:
@@ -110,11 +110,11 @@ def report_written(result: StudyResult, page: Path) -> None:
         labelled(out, "others", ", ".join(others))
 
 
-def checks(found: Iterable[Check]) -> None:
+def checks(results: Iterable[Check]) -> None:
     """A table of checks."""
     view = columns("", "check", "detail")
-    for one in found:
-        view.add_row(_mark(one.ok), Text(one.name), Text(one.detail))
+    for check in results:
+        view.add_row(_mark(check.ok), Text(check.name), Text(check.detail))
     console().print(view)
 
 
@@ -147,24 +147,24 @@ def exported(facts: Facts) -> None:
     sentence(out, f"{outputs}; images of {facts.image_size[1]} x {facts.image_size[2]} pixels")
 
 
-def comparison(found: Comparison, headline: str, notes: list[str], page: Path | None) -> None:
+def comparison(compared: Comparison, headline: str, notes: list[str], page: Path | None) -> None:
     """A comparison on one page of a terminal. `notes`: sentences below the table; `page`: the same in HTML."""
     out = console()
-    labelled(out, "A", found.a.label, "bold")
-    labelled(out, "B", found.b.label, "bold")
-    if found.changes:
+    labelled(out, "A", compared.a.label, "bold")
+    labelled(out, "B", compared.b.label, "bold")
+    if compared.changes:
         view = columns("differs", "A", "B")
         view.columns[0].no_wrap = False
-        for change in found.changes:
+        for change in compared.changes:
             row(view, change.what, change.a, change.b)
         out.print(view)
     else:
         sentence(out, "nothing differs in the definitions, the code or the surroundings")
-    for warning in found.warnings:
+    for warning in compared.warnings:
         sentence(out, Text("note: ", style="yellow").append(warning, style="default"))
     out.print()
-    if found.matches:
-        out.print(_table(found))
+    if compared.matches:
+        out.print(_table(compared))
     sentence(out, Text(headline, style="bold"))
     for line in notes:
         sentence(out, Text(line, style="dim"))
@@ -172,15 +172,15 @@ def comparison(found: Comparison, headline: str, notes: list[str], page: Path | 
         labelled(out, "page", str(page), link=address(page))
 
 
-def _table(found: Comparison) -> Table:
-    view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=metric_words(found.metric))
+def _table(compared: Comparison) -> Table:
+    view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=metric_words(compared.metric))
     view.title_justify = "left"
     view.add_column("trial", overflow="fold", min_width=8)
     for name in ("A", "B", "B - A", "interval (Holm)", "p (Holm)"):
         view.add_column(name, justify="right", no_wrap=True)
     view.add_column("compared", no_wrap=True)
-    for place, match in enumerate(found.matches):
-        view.add_row(*map(Text, _cells_comparing(match, found.differences.get(place))))
+    for place, match in enumerate(compared.matches):
+        view.add_row(*map(Text, _cells_comparing(match, compared.differences.get(place))))
     return view
 
 
@@ -193,27 +193,27 @@ def matrices() -> None:
     """The named matrices, with the studies that fill them."""
     view = columns("matrix", "question", "studies")
     for name in library.matrices():
-        found = library.find_matrix(name)
-        row(view, found.name, found.question, ", ".join(found.studies))
+        entry = library.find_matrix(name)
+        row(view, entry.name, entry.question, ", ".join(entry.studies))
     console().print(view)
 
 
-def matrix(found: FilledMatrix, home: Home, page: Path | None) -> None:
+def matrix(filled: FilledMatrix, home: Home, page: Path | None) -> None:
     """A filled matrix: a row for each cell, and what is still to be run. `page`: the same in HTML."""
     out = console()
-    sentence(out, title(found.id, found.matrix.question))
-    sentence(out, Text(found.matrix.paper, style="dim"))
-    for cells in found.cells:
+    sentence(out, title(filled.id, filled.matrix.question))
+    sentence(out, Text(filled.matrix.paper, style="dim"))
+    for cells in filled.cells:
         out.print(Text(f"\n{cells[0].row}", style="bold"))
         view = columns("  encoding", "paper", "found")
         for cell in cells:
             row(view, f"  {cell.encoding}", cell.published, "\n".join(cell.found))
         out.print(view)
     out.print()
-    sentence(out, found.headline)
-    for gap in found.matrix.gaps:
+    sentence(out, filled.headline)
+    for gap in filled.matrix.gaps:
         sentence(out, Text(f"gap: {gap}", style="dim"))
-    for command in found.commands:
+    for command in filled.commands:
         labelled(out, "to run", f"{command}{home_option(home)}")
     if page is not None:
         labelled(out, "page", str(page), link=address(page))
@@ -229,46 +229,49 @@ FULL = 0.95
 """The share of its time from which a part counts as full."""
 
 
-def simulation(found: Simulated) -> None:
+def simulation(simulated: Simulated) -> None:
     """How long a study would take, where its time goes, and how its early stopping did."""
     out = console()
-    counts = f"{found.trials:,} trials, {found.runs:,} runs, {found.epochs:,} epochs, {found.slots:,} runs together"
-    labelled(out, "simulated", f"{found.id}: {counts}", style="bold")
-    labelled(out, "an epoch", _epoch(found))
-    if found.epoch_from:
-        labelled(out, "time", f"{clock(found.seconds)}; runs train in {found.used:.0%} of the slots' time")
+    counts = f"{simulated.trials:,} trials, {simulated.runs:,} runs, {simulated.epochs:,} epochs"
+    counts += f", {simulated.slots:,} runs together"
+    labelled(out, "simulated", f"{simulated.id}: {counts}", style="bold")
+    labelled(out, "an epoch", _epoch(simulated))
+    if simulated.epoch_from:
+        labelled(out, "time", f"{clock(simulated.seconds)}; runs train in {simulated.used:.0%} of the slots' time")
     else:
-        labelled(out, "time", f"{found.epochs:,} epochs x ? s; {found.slots:,} of them at a time")
-    labelled(out, "first full", _bottleneck(found))
-    written = f"the journal has {_size(found.journal_bytes)}, the driver needs about {_size(found.memory_bytes)}"
-    labelled(out, "size", f"{written}, checkpoints take up to {_size(found.checkpoint_bytes_s)} a second")
+        labelled(out, "time", f"{simulated.epochs:,} epochs x ? s; {simulated.slots:,} of them at a time")
+    labelled(out, "first full", _bottleneck(simulated))
+    written = (
+        f"the journal has {_size(simulated.journal_bytes)}, the driver needs about {_size(simulated.memory_bytes)}"
+    )
+    labelled(out, "size", f"{written}, checkpoints take up to {_size(simulated.checkpoint_bytes_s)} a second")
     out.print(Text("\nhow busy each part is, by trials begun", style="bold"))
     view = columns("  trials", "driver", "proposals", "decisions", "Ray Tune", "MLflow", "slots", "a proposal takes")
-    for part in found.windows:
+    for part in simulated.windows:
         row(view, *_cells_simulation(part))
     out.print(view)
-    if found.stopping:
+    if simulated.stopping:
         out.print(Text("\nearly stopping of the first seeds, on the same points", style="bold"))
         view = columns("  way", "epochs", "whole runs", "what it would choose")
-        for way in found.stopping:
-            row(view, f"  {way.way}", f"{way.epochs:,}", f"{way.completed:,}", _place(way, found.trials))
+        for way in simulated.stopping:
+            row(view, f"  {way.way}", f"{way.epochs:,}", f"{way.completed:,}", _place(way, simulated.trials))
         out.print(view)
     out.print()
-    sentence(out, Text(f"{MADE_UP} It took {clock(found.took)}.", style="dim"))
+    sentence(out, Text(f"{MADE_UP} It took {clock(simulated.took)}.", style="dim"))
 
 
-def _epoch(found: Simulated) -> str:
-    if found.epoch_from:
-        return f"{found.epoch_s:.3g} s, {found.epoch_from}"
-    return f"unknown: none was measured here; {found.epoch_s:g} s for what follows (--epoch-s SECONDS)"
+def _epoch(simulated: Simulated) -> str:
+    if simulated.epoch_from:
+        return f"{simulated.epoch_s:.3g} s, {simulated.epoch_from}"
+    return f"unknown: none was measured here; {simulated.epoch_s:g} s for what follows (--epoch-s SECONDS)"
 
 
-def _bottleneck(found: Simulated) -> str:
-    part, share = found.bottleneck
-    busiest = found.busiest
+def _bottleneck(simulated: Simulated) -> str:
+    part, share = simulated.bottleneck
+    busiest = simulated.busiest
     mine = {"proposals": busiest.proposals, "decisions": busiest.decisions, "Ray Tune": busiest.tune}
     most = f", most of it with {max(mine, key=lambda name: mine[name])}" if part == "the driver" else ""
-    full = f"it would be full with about {found.slots / share:,.0f} runs together"
+    full = f"it would be full with about {simulated.slots / share:,.0f} runs together"
     if share > FULL:
         full = "it is full, and runs wait for it"
     return f"{part}: busy for {share:.1%} of its time around trial {busiest.trials:,}{most}; {full}"
@@ -277,7 +280,12 @@ def _bottleneck(found: Simulated) -> str:
 def _cells_simulation(part: Window) -> list[str]:
     shares = [part.driver, part.proposals, part.decisions, part.tune, part.mlflow]
     used = min(part.used, 1)  # an epoch counts where it ends, so a part may have more than its own
-    return [f"  {part.trials:,}", *(f"{one:.1%}" for one in shares), f"{used:.0%}", f"{1000 * part.proposal_s:.0f} ms"]
+    return [
+        f"  {part.trials:,}",
+        *(f"{share:.1%}" for share in shares),
+        f"{used:.0%}",
+        f"{1000 * part.proposal_s:.0f} ms",
+    ]
 
 
 def _place(way: Stopping, trials: int) -> str:

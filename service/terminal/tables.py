@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "magenta", "failed": "red"}
 
 
-def trials_table(found: list[TrialSummary], edition: Edition, rows: int | None = None) -> RenderableType:
+def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None = None) -> RenderableType:
     """The trials, or at most so many of them."""
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
     metric = edition.study.score.metric
     for name, justify in (("#", "right"), ("trial", "left"), ("seeds", "right"), ("epoch", "right"), (metric, "left")):
         view.add_column(name, justify=justify, no_wrap=name != "trial", overflow="fold")  # type: ignore[arg-type]
     view.add_column("state", overflow="fold")
-    kept = found if rows is None else shown(found, rows)
+    kept = trials if rows is None else shown(trials, rows)
     for trial in kept:
         style = "bold green" if trial.best else STYLES.get(trial.state.split()[0].rstrip(",:"), "")
         state = Text(f"{trial.state}  {trial.mark}".rstrip(), style=style)
         cells = (trial.label, trial.name, f"{trial.done}/{trial.asked}", f"{trial.epoch}/{trial.epochs}", trial.score)
         view.add_row(*map(Text, cells), state)
-    return Group(view, *(Text(line, style="dim") for line in legend(kept, found, edition)))
+    return Group(view, *(Text(line, style="dim") for line in legend(kept, trials, edition)))
 
 
-def legend(rows: list[TrialSummary], found: list[TrialSummary], edition: Edition) -> list[str]:
+def legend(rows: list[TrialSummary], trials: list[TrialSummary], edition: Edition) -> list[str]:
     """What the numbers and signs of a table mean, as far as they occur, and how many of its rows are not shown."""
     parts = []
     if any(row.score for row in rows):
@@ -69,43 +69,43 @@ def legend(rows: list[TrialSummary], found: list[TrialSummary], edition: Edition
         parts.append(f"{tuning.label}: a trial that tunes an arm, on a seed of its own")
     if parent := next((row for row in rows if row.label.startswith("p")), None):
         parts.append(f"{parent.label}: a run that others start from")
-    if len(rows) < len(found):
-        parts.append(f"{len(found) - len(rows)} more: locus status {edition.id}")
+    if len(rows) < len(trials):
+        parts.append(f"{len(trials) - len(rows)} more: locus status {edition.id}")
     return ["; ".join(parts)] if parts else []
 
 
-def shown(found: list[TrialSummary], rows: int) -> list[TrialSummary]:
+def shown(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
     """The rows worth a place: what failed, the best, the unfinished, the highest, the newest; in their order."""
-    if len(found) <= rows:
-        return found
-    ranked = sorted((row for row in found if row.mean is not None), key=lambda row: -(row.mean or 0))[:5]
+    if len(trials) <= rows:
+        return trials
+    ranked = sorted((row for row in trials if row.mean is not None), key=lambda row: -(row.mean or 0))[:5]
     wanted = [
-        *(row for row in found if row.state.startswith("failed")),
-        *(row for row in found if row.best),
-        *(row for row in found if row.state.startswith(("running", "waiting"))),
+        *(row for row in trials if row.state.startswith("failed")),
+        *(row for row in trials if row.best),
+        *(row for row in trials if row.state.startswith(("running", "waiting"))),
         *ranked,
-        *reversed(found),
+        *reversed(trials),
     ]
     keep = set(list(dict.fromkeys(map(id, wanted)))[:rows])
-    return [row for row in found if id(row) in keep]
+    return [row for row in trials if id(row) in keep]
 
 
 def show(
-    one: Study | Edition, as_json: bool, found: Mapping[str, list[str]] | None = None, *, defaults: bool = False
+    given: Study | Edition, as_json: bool, results: Mapping[str, list[str]] | None = None, *, defaults: bool = False
 ) -> None:
-    """A study, or an edition of it. `found`: by budget, what came out, a paragraph an entry.
+    """A study, or an edition of it. `results`: by budget, what came out, a paragraph an entry.
 
     `defaults`: shows the values of the recipe that are defaults, too. JSON has all of them.
     """
-    study, own = (_with_own(one), one.own_paths) if isinstance(one, Edition) else (one, ())
+    study, own = (_with_own(given), given.own_paths) if isinstance(given, Edition) else (given, ())
     if as_json:
         print_json(study.plain())
         return
     out = console()
     sentence(out, title(study.name, study.question))
-    said = [(label, text) for label in ("paper", "expected") if (text := getattr(study, label))]
-    told = [(f"found at {budget}", "\n".join(texts)) for budget, texts in (found or {}).items() if texts]
-    section(out, "about", [*said, *told])
+    about = [(label, text) for label in ("paper", "expected") if (text := getattr(study, label))]
+    told = [(f"found at {budget}", "\n".join(texts)) for budget, texts in (results or {}).items() if texts]
+    section(out, "about", [*about, *told])
     plan = study.plan
     if isinstance(plan, Ablation):
         _show_arms(out, plan)
@@ -116,11 +116,11 @@ def show(
     _show_base(out, study, {*study.paths(), *own}, defaults)
     counts = catalog.sizes(study)
     budgets = [
-        (name, f"{_said(one.values) or 'as it is'}; {counts[name]}{catalog.time_words(study, name)}")
-        for name, one in study.budgets.items()
+        (name, f"{_said(size.values) or 'as it is'}; {counts[name]}{catalog.time_words(study, name)}")
+        for name, size in study.budgets.items()
     ]
     section(out, "budgets (trials x seeds, time)", budgets)
-    section(out, "published", [(one.who, str(one)) for one in study.published])
+    section(out, "published", [(entry.who, str(entry)) for entry in study.published])
     claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
     section(out, "claims", claims)
     section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
@@ -129,12 +129,16 @@ def show(
 def _show_base(out: Console, study: Study, named: Collection[str], defaults: bool) -> None:
     """The values of the base recipe that are no defaults, or that the study or the user names."""
     every = [*configuration(study.base)]
-    chosen = {one.path for one in every if defaults or one.default is not None or _is_named(one.path, named)}
+    chosen = {
+        setting.path for setting in every if defaults or setting.default is not None or _is_named(setting.path, named)
+    }
     nodes = {path.rpartition(".")[0] for path in chosen}
-    shown = [one for one in every if one.path in chosen or one.path in {f"{node}.kind" for node in nodes}]
+    shown = [
+        setting for setting in every if setting.path in chosen or setting.path in {f"{node}.kind" for node in nodes}
+    ]
     folded = len(every) - len(shown)
     rest = [(f"and {plural(folded, 'default')}", "--all shows them")] if folded else []
-    section(out, "base recipe", [*((one.path, one.value) for one in shown), *rest])
+    section(out, "base recipe", [*((setting.path, setting.value) for setting in shown), *rest])
 
 
 def _is_named(path: str, named: Collection[str]) -> bool:
@@ -184,11 +188,11 @@ def is_kind(name: str) -> bool:
 def show_kind(path: str, as_json: bool) -> None:
     """What a kind is, and what its fields may be; for a node alone, its kinds."""
     if len(kinds.nodes().get(path, {})) > 1:
-        found = {name: kinds.documentation(cls).partition("\n")[0] for name, cls in kinds.nodes()[path].items()}
+        texts = {name: kinds.documentation(cls).partition("\n")[0] for name, cls in kinds.nodes()[path].items()}
         if as_json:
-            print_json(found)
+            print_json(texts)
         else:
-            section(console(), path, [(f"{path}.{name}", text) for name, text in found.items()])
+            section(console(), path, [(f"{path}.{name}", text) for name, text in texts.items()])
         return
     cls = kinds.kind(path)
     if as_json:
@@ -210,58 +214,59 @@ def _said(values: dict[str, Any]) -> str:
     return ", ".join(setting_words(values))
 
 
-def status_of_all(found: list[StudyStatus], home: Home) -> None:
+def status_of_all(statuses: list[StudyStatus], home: Home) -> None:
     """The state of the studies of a home."""
-    if found:
-        status_table(found)
+    if statuses:
+        status_table(statuses)
     else:
         sentence(console(), f"nothing was run in {home.root} yet; locus studies lists what could be")
 
 
-def status_table(found: list[StudyStatus]) -> None:
+def status_table(statuses: list[StudyStatus]) -> None:
     """A row a study."""
     out = console()
     wide = out.width >= NARROW
     view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
-    for one in found:
-        state = one.state + one.where + (f", {one.stale} of other code" if one.stale else "")
-        trials = [one.trials] if wide else []
-        row(view, one.id, state, f"{one.done}/{one.asked}", *trials, one.best, _ago(one.last))
+    for status in statuses:
+        state = status.state + status.where + (f", {status.stale} of other code" if status.stale else "")
+        trials = [status.trials] if wide else []
+        row(view, status.id, state, f"{status.done}/{status.asked}", *trials, status.best, _ago(status.last))
     out.print(view)
-    for one in found:
-        if one.trouble:
-            sentence(out, f"{one.id} cannot be read: {one.trouble}")
-    if any(one.stale for one in found):
+    for status in statuses:
+        if status.trouble:
+            sentence(out, f"{status.id} cannot be read: {status.trouble}")
+    if any(status.stale for status in statuses):
         sentence(out, "answers of other code are not counted; --adopt counts them, locus plan NAME names the files")
 
 
-def status_of_one(found: StudyStatus, home: Home) -> None:
+def status_of_one(status: StudyStatus, home: Home) -> None:
     """The state of one study: a row a trial, and the command that goes on."""
     out = console()
-    edition = editions.stored(home, found.id)
-    status_rows(found, edition)
-    if any(one.state.startswith("failed") for one in found.rows):
-        log = home.study(found.id).log
+    edition = editions.stored(home, status.id)
+    status_rows(status, edition)
+    if any(trial.state.startswith("failed") for trial in status.rows):
+        log = home.study(status.id).log
         labelled(out, "log", str(log), link=address(log))
-    if others := home.others(found.id):
+    if others := home.others(status.id):
         labelled(out, "others", ", ".join(others))
-    if found.state == "done":
-        labelled(out, "next", run_command(found.id, home, f"--seeds {edition.study.seeds + 2}"))
-    elif found.state != "running":
-        labelled(out, "to go on", run_command(found.id, home))
+    if status.state == "done":
+        labelled(out, "next", run_command(status.id, home, f"--seeds {edition.study.seeds + 2}"))
+    elif status.state != "running":
+        labelled(out, "to go on", run_command(status.id, home))
 
 
-def status_rows(found: StudyStatus, edition: Edition) -> None:
+def status_rows(status: StudyStatus, edition: Edition) -> None:
     """A row a trial, and how much of the study is done."""
     out = console()
-    sentence(out, title(found.id, found.question))
-    out.print(trials_table(found.rows, edition))
-    left = f"; about {clock(found.left)} left" if found.left else ""
+    sentence(out, title(status.id, status.question))
+    out.print(trials_table(status.rows, edition))
+    left = f"; about {clock(status.left)} left" if status.left else ""
     sentence(
-        out, f"{found.state}{found.where}; {found.done} of {found.asked} runs{left}; last change {_ago(found.last)}"
+        out,
+        f"{status.state}{status.where}; {status.done} of {status.asked} runs{left}; last change {_ago(status.last)}",
     )
-    if found.stale:
-        answers = plural(found.stale, "answer")
+    if status.stale:
+        answers = plural(status.stale, "answer")
         sentence(out, f"not counted: {answers} of other code; locus plan names the files, --adopt counts them")
 
 
