@@ -58,29 +58,29 @@ class Fit(Spec):
         patches, near `grid`, as divide it. Epochs: as many as `images` allow, from 5 to 60; of larger sets a part is
         used.
         """
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         side = data.size[1]
         if isinstance(data, ImagesSpec):
             side = max(1, min(data.natural_side, self.side) // self.grid) * self.grid
             there, held = data.available, data.held_out_at(0)
-            found["data.image_size"] = side
+            values["data.image_size"] = side
             train = held.train
             if not data.folds:  # folds are of all images
                 train = min(train, self.images // FEWEST_EPOCHS)
                 counts = {"train_size": (train, held.train)}
                 counts |= {"val_size": (self.most, there.validation or held.validation)}
                 counts |= {"test_size": (self.most, there.test or held.test)}
-                found |= {f"data.{name}": some for name, (some, every) in counts.items() if some < every}
-            found["test_sizes"] = [round(side * LARGER)]
+                values |= {f"data.{name}": some for name, (some, every) in counts.items() if some < every}
+            values["test_sizes"] = [round(side * LARGER)]
         else:
             train = data.image_counts.train
         grids = [side // patch for patch in range(1, side + 1) if side % patch == 0]
         patch = side // min(grids, key=lambda count: abs(count - self.grid))
         epochs = min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS)
         if isinstance(data, ImagesSpec) and epochs >= AUGMENTED:
-            found["augment.kind"] = "standard"
+            values["augment.kind"] = "standard"
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
-        return found | {"model.patch_size": patch, "optimizer.epochs": epochs, "optimizer.batch_size": batch}
+        return values | {"model.patch_size": patch, "optimizer.epochs": epochs, "optimizer.batch_size": batch}
 
 
 def fit_words(recipe: Recipe) -> str:

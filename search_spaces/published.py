@@ -36,8 +36,8 @@ class Published(Spec):
         """
         if self.margin is not None or not self.same_data or self.spread is None:
             return self.margin
-        found = max(LEAST, 2 * math.sqrt(2) * self.spread)
-        return round(found, 4) if found <= MOST else None
+        margin = max(LEAST, 2 * math.sqrt(2) * self.spread)
+        return round(margin, 4) if margin <= MOST else None
 
     def __str__(self) -> str:
         spread = "" if self.spread is None else f" +- {self.spread:g}"

@@ -113,11 +113,11 @@ class Record(Spec):
 
         Rows of another definition are not compared by their code.
         """
-        found = [BEFORE] if self.rules < RULES else []
+        differences = [BEFORE] if self.rules < RULES else []
         if self.definition != defined(edition) or not {row.name for row in self.rows} <= {*edition.study.names()}:
-            return [*found, "of another definition"]
+            return [*differences, "of another definition"]
         older = any(row.code != codes(row.recipe(edition)).digest for row in self.rows)
-        return [*found, "by older code"] if older else found
+        return [*differences, "by older code"] if older else differences
 
 
 def defined(edition: Edition) -> str:
@@ -133,9 +133,9 @@ def read(path: Path) -> Record | None:
     if not path.is_file():
         return None
     try:
-        found = Record.read_text(path.read_text())
+        record = Record.read_text(path.read_text())
     except (SpecError, ValueError) as error:
         raise SpecError(f"{path} must hold a record, but {error}") from None
-    if f"{found.study}@{found.budget}" != path.stem:
-        raise SpecError(f"{path} must hold the record of {path.stem}, got {found.study}@{found.budget}")
-    return found
+    if f"{record.study}@{record.budget}" != path.stem:
+        raise SpecError(f"{path} must hold the record of {path.stem}, got {record.study}@{record.budget}")
+    return record

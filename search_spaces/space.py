@@ -246,19 +246,19 @@ class Space(Spec):
         return values
 
     def coordinates(self, base: Recipe, values: dict[str, Any]) -> dict[str, tuple[Coordinate, Any]]:
-        """Returns the coordinates of a point, by name: the inverse of `point`."""
-        found: dict[str, tuple[Coordinate, Any]] = {}
+        """The coordinates of a point, by name: the inverse of `point`."""
+        coordinates: dict[str, tuple[Coordinate, Any]] = {}
         for path, domain in self._open(values):
             name = _name(path, base, values)
             match domain:
                 case Subset(of=of):
-                    found |= {f"{name}.{member}": (_YES_NO, member in values[path]) for member in of}
+                    coordinates |= {f"{name}.{member}": (_YES_NO, member in values[path]) for member in of}
                 case Above(other=other, factor=factor):
                     ratio = values[path] / _value(other, base, values)
-                    found[name] = (factor, min(max(ratio, factor.low), factor.high))
+                    coordinates[name] = (factor, min(max(ratio, factor.low), factor.high))
                 case _:
-                    found[name] = (domain, values[path])
-        return found
+                    coordinates[name] = (domain, values[path])
+        return coordinates
 
     def carried(self, values: dict[str, Any]) -> dict[str, Any]:
         """Returns a point's values, with the source beside each kind of the user's own, as a recipe needs them."""

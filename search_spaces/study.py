@@ -242,8 +242,8 @@ class Study(Spec):
             for name, size in self.budgets.items()
         }
         left = Study(**{**dict(self), "plan": plan, "budgets": budgets, "claims": (), "published": ()})
-        claims = tuple(one for one in self.claims if {*one.names} <= {*left.names(), *left.methods()})
-        published = tuple(one for one in self.published if one.who in known)
+        claims = tuple(claim for claim in self.claims if {*claim.names} <= {*left.names(), *left.methods()})
+        published = tuple(entry for entry in self.published if entry.who in known)
         return Study(**{**dict(left), "claims": claims, "published": published, "minutes": {}})
 
     def time_words(self, budget: str) -> str:

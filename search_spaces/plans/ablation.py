@@ -95,8 +95,8 @@ class Ablation(Spec):
     def _check_tasks(self) -> None:
         if self.tasks:
             others = [axis for axis, values in self.axes.items() if self.baseline not in values]
-            one = len(self.axes) == 2 and [self.tasks] == others
-            require(one, "tasks", f"one of two axes, that without {self.baseline} ({listed(others)})", self.tasks)
+            valid = len(self.axes) == 2 and [self.tasks] == others
+            require(valid, "tasks", f"one of two axes, that without {self.baseline} ({listed(others)})", self.tasks)
         require(not (self.tasks and self.race), "race", "false where arms learn different tasks", self.race)
         tasks = self.axes[self.tasks] if self.tasks else {}
         must = f"by task ({', '.join(tasks) or 'this study has none'})"
@@ -155,11 +155,11 @@ class Ablation(Spec):
 
         Every task is there, in the order of the study; an arm of which nothing is known is not.
         """
-        found: dict[str, dict[str, T]] = {task: {} for task in self.axes[self.tasks]}
+        tasks: dict[str, dict[str, T]] = {task: {} for task in self.axes[self.tasks]}
         for arm, known in arms.items():
             names = self.combination(arm)
-            found[names[self.tasks]][names[self.baseline_axis]] = known
-        return found
+            tasks[names[self.tasks]][names[self.baseline_axis]] = known
+        return tasks
 
     def compared_with(self, arm: str) -> str | None:
         """Returns the arm that an arm is compared with.
@@ -172,8 +172,8 @@ class Ablation(Spec):
 
     def partners(self, arms: Collection[str]) -> dict[str, str]:
         """By arm the one that it is compared with, of some arms those whose partner is among them."""
-        found = {arm: self.compared_with(arm) for arm in arms}
-        return {arm: partner for arm, partner in found.items() if partner and partner in arms}
+        partners = {arm: self.compared_with(arm) for arm in arms}
+        return {arm: partner for arm, partner in partners.items() if partner and partner in arms}
 
     def is_baseline(self, arm: str) -> bool:
         """Returns whether an arm is one that others are compared with."""
@@ -235,8 +235,8 @@ def check_own_paths(study: str, arms: Mapping[str, Mapping[str, Any]], paths: It
 
 
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:
-    """Returns whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
-    return any(path == said or path.startswith(f"{said.removesuffix('.kind')}.") for said in arm)
+    """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
+    return any(path == key or path.startswith(f"{key.removesuffix('.kind')}.") for key in arm)
 
 
 def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: str) -> None:
@@ -260,7 +260,7 @@ def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: 
 def _are_axes(given: Any) -> bool:
     """Returns whether a value has the form of axes."""
     return isinstance(given, Mapping) and all(
-        isinstance(values, Mapping) and all(isinstance(one, Mapping) for one in values.values())
+        isinstance(values, Mapping) and all(isinstance(value, Mapping) for value in values.values())
         for values in given.values()
     )
 
@@ -273,13 +273,13 @@ def _entries(given: Any) -> list[Mapping[str, str]]:
 def _arms(
     axes: Mapping[str, Mapping[str, Mapping[str, Any]]], without: Iterable[Mapping[str, str]]
 ) -> dict[str, dict[str, Any]]:
-    """Returns an arm for each combination of values that is not left out. The last axis changes fastest."""
-    found = {}
+    """An arm for each combination of values that is not left out. The last axis changes fastest."""
+    arms = {}
     for names in product(*axes.values()):
         chosen = dict(zip(axes, names, strict=True))
         if not any(entry.items() <= chosen.items() for entry in without):
-            found[BETWEEN.join(map(str, names))] = dict(_values(axes, chosen))
-    return found
+            arms[BETWEEN.join(map(str, names))] = dict(_values(axes, chosen))
+    return arms
 
 
 def _values(axes: Mapping[str, Mapping[str, Mapping[str, Any]]], chosen: Combination) -> Iterator[tuple[str, Any]]:

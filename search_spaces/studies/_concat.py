@@ -33,9 +33,9 @@ BACKBONES: dict[str, dict[str, Any]] = {
 
 def _whole(*models: Any) -> dict[str, dict[str, Any]]:
     """Backbones of the paper's size. A ViT has the stochastic depth of DeiT; in the others we have none."""
-    found = {model.kind: {"model": model.plain()} for model in models}
-    found["vit"]["model"]["drop_path"] = 0.1
-    return found
+    backbones = {model.kind: {"model": model.plain()} for model in models}
+    backbones["vit"]["model"]["drop_path"] = 0.1
+    return backbones
 
 
 SMALL_SIZES = _whole(DEIT_SMALL, CAIT_XXS36, CONVIT_SMALL, VOLO_D1, TNT_SMALL)
