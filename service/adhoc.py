@@ -129,9 +129,9 @@ def _base(base: Mapping[str, Any] | Recipe, data: Images, options: RunOptions) -
 
 def _adhoc(base: Recipe, plan: Search | Ablation, name: str, question: str, seeds: int) -> Study:
     if not name:
-        said = plan.identity()
-        said.pop("trials", None)
+        identity = plan.identity()
+        identity.pop("trials", None)
         kind = "sweep" if isinstance(plan, Search) else "ablation"
-        name = f"{kind}-{digest([base.identity(), said], 8)}"
+        name = f"{kind}-{digest([base.identity(), identity], 8)}"
     score = Score(f"val/{base.data.reported}")
     return Study(name=name, question=question, base=base, plan=plan, seeds=seeds, score=score)

@@ -130,16 +130,16 @@ def resolve(
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
         return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     names = (id.partition("@")[0] for id in Home.find(home).ids())
-    found = find(study, names) if isinstance(study, str) else study
-    if not isinstance(found, Study):
-        raise SpecError(f"study must be a name, a file or a Study, got {found!r}")
+    definition = find(study, names) if isinstance(study, str) else study
+    if not isinstance(definition, Study):
+        raise SpecError(f"study must be a name, a file or a Study, got {definition!r}")
     if not isinstance(set, Mapping | None):
         raise SpecError(f"set must be {{path: value}}, got {set!r}")
     named = image_values(data, home, set or {}, "set")
     values = put_first(preset, named | dict(set or {}))
     with explained(preset, set or {}):
         label = data_label(named.get("data.path", named["data.kind"])) if named else ""
-        return found.at(budget, set=values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
+        return definition.at(budget, set=values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
 
 
 def here(
@@ -214,10 +214,10 @@ def plan(
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
     codes = CodeDigests()
     history = History.open(home, resolved, codes, adopt=adopt)
-    found = placement(options, lambda: run_memory(history, Outcomes(home)))
-    check_study_workers(resolved, found)
+    placed = placement(options, lambda: run_memory(history, Outcomes(home)))
+    check_study_workers(resolved, placed)
     history.raise_counts(resolved)
-    return history, estimate_work(history, Outcomes(home), found, codes, adopt=adopt).with_gpu_hours()
+    return history, estimate_work(history, Outcomes(home), placed, codes, adopt=adopt).with_gpu_hours()
 
 
 def submit(
@@ -266,18 +266,18 @@ def submit(
 
 def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> Lines[StudyStatus]:
     """The state of every study of a home, or of the one with this name. `adopt`: answers of older code count."""
-    found = Home.usable(home)
+    home_folder = Home.usable(home)
     if name is None:
-        return all_status(found, adopt=adopt)
-    return Lines([one_status(found, editions.latest(found, name), adopt=adopt)])
+        return all_status(home_folder, adopt=adopt)
+    return Lines([one_status(home_folder, editions.latest(home_folder, name), adopt=adopt)])
 
 
 def result(name: str, *, home: str | None = None, tracking: str | None = None, adopt: bool = False) -> Result:
     """The result so far of a study that was run. `adopt`: answers of older code count."""
     from service.results import Result
 
-    found = Home.find(home)
-    return Result.open(found, editions.latest(found, name), tracking_uri(tracking), adopt=adopt)
+    home_folder = Home.find(home)
+    return Result.open(home_folder, editions.latest(home_folder, name), tracking_uri(tracking), adopt=adopt)
 
 
 def compare(
@@ -295,9 +295,9 @@ def compare(
     """
     from service.results import compare as compared
 
-    found = Home.find(home)
-    ids = [editions.latest(found, name) for name in (a, b) if name is not None]
-    return compared(found, ids, code, adopt=adopt)
+    home_folder = Home.find(home)
+    ids = [editions.latest(home_folder, name) for name in (a, b) if name is not None]
+    return compared(home_folder, ids, code, adopt=adopt)
 
 
 def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bool = False) -> MatrixWithPage:
@@ -346,20 +346,20 @@ def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:
 
     Raises: LocusError if a page is there and no trial has its answers by today's code: the page would lose them.
     """
-    found = result(name, home=home, adopt=adopt)
-    check_report(found)
-    return found.report()
+    study_result = result(name, home=home, adopt=adopt)
+    check_report(study_result)
+    return study_result.report()
 
 
-def check_report(found: Result) -> None:
+def check_report(study_result: Result) -> None:
     """Refuses to replace the page of a study by one without answers. Raises: LocusError."""
-    id = found.edition.id
-    page = found.home.study(id).report / "report.html"
-    answered = any(row.test.n for row in found.rows)
-    if found.history.stale and not answered and page.exists():
+    id = study_result.edition.id
+    page = study_result.home.study(id).report / "report.html"
+    answered = any(row.test.n for row in study_result.rows)
+    if study_result.history.stale and not answered and page.exists():
         raise LocusError(
-            f"today's code has no answers of {id}, and its {plural(found.history.stale, 'answer')} by other code do "
-            f"not count, so {page} is kept; --adopt counts them, locus run trains again"
+            f"today's code has no answers of {id}, and its {plural(study_result.history.stale, 'answer')} by other "
+            f"code do not count, so {page} is kept; --adopt counts them, locus run trains again"
         )
 
 
@@ -399,8 +399,8 @@ def export_model(
 
     file = Path(path)
     check_path(file, force=force)
-    found = result(name, home=home, tracking=tracking, adopt=adopt)
-    row = found.trial(arm)
+    study_result = result(name, home=home, tracking=tracking, adopt=adopt)
+    row = study_result.trial(arm)
     model = row.trained(seed)
     with suppress(LocusError):  # the model is what it is also where MLflow is away
         run_id = row.find_run_id(row.trial.label, model.facts.seed)
@@ -439,11 +439,11 @@ def register_model(
     (N, channels, height, width), normalizes them, and gives the outputs.
     Raises: LocusError if there is no such model, MLflow lacks its run, or torch cannot export it.
     """
-    found = result(name, home=home, tracking=tracking, adopt=adopt)
-    row = found.trial(arm)
+    study_result = result(name, home=home, tracking=tracking, adopt=adopt)
+    row = study_result.trial(arm)
     model = row.trained(seed)
     look(model.facts)
-    return found.register(registered, model, row.trial.label)
+    return study_result.register(registered, model, row.trial.label)
 
 
 def record(name: str, *, home: str | None = None) -> Path:
@@ -468,8 +468,8 @@ def verify(name: str, *, home: str | None = None, tracking: str | None = None) -
     """Whether journal, outcomes, MLflow and files of a study agree."""
     from service.consistency import verify as checks
 
-    found = Home.find(home)
-    return checks(found, editions.stored(found, editions.latest(found, name)), tracking_uri(tracking))
+    home_folder = Home.find(home)
+    return checks(home_folder, editions.stored(home_folder, editions.latest(home_folder, name)), tracking_uri(tracking))
 
 
 def repair(name: str, *, home: str | None = None) -> list[str]:
@@ -479,8 +479,8 @@ def repair(name: str, *, home: str | None = None) -> list[str]:
     """
     from service.consistency import repair as repaired
 
-    found = Home.find(home)
-    return repaired(found, editions.stored(found, editions.latest(found, name)))
+    home_folder = Home.find(home)
+    return repaired(home_folder, editions.stored(home_folder, editions.latest(home_folder, name)))
 
 
 def forgettable(name: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:

@@ -91,8 +91,8 @@ class Callbacks:
         if self._known != (now := (len(history.trials), history.seeds)):
             self._known, self._of_run = now, {}
             for trial in history.trials:
-                for seed, one in history.runs(trial).items():
-                    self._of_run.setdefault(one.key, []).append((trial, seed))
+                for seed, planned in history.runs(trial).items():
+                    self._of_run.setdefault(planned.key, []).append((trial, seed))
         return self._of_run.get(run, [])
 
     def _call(self, end: EpochEnd | TrialEnd) -> None:

@@ -94,11 +94,11 @@ def repair(home: Home, edition: Edition) -> list[str]:
     folder, outcomes = home.study(edition.id), Outcomes(home)
     if not folder.journal.exists():
         raise LocusError(f"{edition.id} was never run here")
-    said = []
+    sentences = []
     fitting = History(edition, lambda recipe: "")
     if (line := cut(folder.journal, folder.lock, fitting.add)) is not None:
         why = f"the journal is cut at line {line}, which is no fact of {edition.id}"
-        said.append(f"{why}; answers that are there are used again")
+        sentences.append(f"{why}; answers that are there are used again")
     with Journal(folder.journal, folder.lock) as journal:
         history = History.open(home, edition)
         lost: dict[tuple[str, str], str] = {}
@@ -106,16 +106,16 @@ def repair(home: Home, edition: Edition) -> list[str]:
             run, code = wrong.fact.run, wrong.fact.code
             if wrong.probe:
                 outcomes.set_probe_aside(run, code, wrong.probe)
-                said.append(f"{wrong.sentence}; it is set aside")
+                sentences.append(f"{wrong.sentence}; it is set aside")
                 continue
             outcomes.set_aside(run, code, answer=wrong.check in ("keys", "curves"))
             lost[run, code] = wrong.sentence
         for (run, code), sentence in lost.items():
             journal.write(FailedWith(run=run, code=code, reason=LOST, counts=False))
-            said.append(f"{sentence}; what is damaged is set aside")
+            sentences.append(f"{sentence}; what is damaged is set aside")
     if lost:
-        said.append(f"{plural(len(lost), 'run')} to train again: locus run {edition.id}")
-    return said
+        sentences.append(f"{plural(len(lost), 'run')} to train again: locus run {edition.id}")
+    return sentences
 
 
 def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Check]:
@@ -180,18 +180,18 @@ SOUND = {
 
 
 def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Iterator[Check]:
-    found = [*wrong_answers(outcomes, history, ended)]
+    wrong = [*wrong_answers(outcomes, history, ended)]
     for name, words in SOUND.items():
-        yield Check.of(name, len(ended), words, [one.sentence for one in found if one.check == name])
+        yield Check.of(name, len(ended), words, [answer.sentence for answer in wrong if answer.check == name])
 
 
 def _work(folder: StudyFolder, history: History) -> Check:
     """Work folders belong to unfinished runs only."""
-    found = [path for path in folder.root.glob("work/*/*/*") if path.is_dir()]
+    folders = [path for path in folder.root.glob("work/*/*/*") if path.is_dir()]
     answered = {place for place, state in history.states.items() if state.answered}
-    wrong = [_place(path) for path in found if (path.parts[-3], path.parts[-2]) in answered]
+    wrong = [_place(path) for path in folders if (path.parts[-3], path.parts[-2]) in answered]
     return Check.of(
-        "work folders", len(found), "of unfinished runs", [f"{place} is of a run that ended" for place in wrong]
+        "work folders", len(folders), "of unfinished runs", [f"{place} is of a run that ended" for place in wrong]
     )
 
 
@@ -266,8 +266,8 @@ def _device(environment: Mapping[str, Any], key: str) -> str:
         return "cpu"
     here = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     if name not in here:
-        found = ", ".join(here) or "cpu"
-        raise LocusError(f"{key} was trained on {name}: a rerun must be on a machine with one, got {found}")
+        names = ", ".join(here) or "cpu"
+        raise LocusError(f"{key} was trained on {name}: a rerun must be on a machine with one, got {names}")
     return f"cuda:{here.index(name)}"
 
 
@@ -298,7 +298,7 @@ def _environment_differences(environment: Mapping[str, Any], device: str) -> Ite
 
 def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
     """The newest weights of a parent. Raises: LocusError if there are none as they were written."""
-    for found in reversed(outcomes.of(parent.key)):
-        if outcomes.has_sound_weights(parent.key, found.name):
-            return outcomes.weights(parent.key, found.name)
+    for answer in reversed(outcomes.of(parent.key)):
+        if outcomes.has_sound_weights(parent.key, answer.name):
+            return outcomes.weights(parent.key, answer.name)
     raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone or damaged; run its study again")

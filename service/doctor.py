@@ -74,7 +74,7 @@ def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
 
 def packages() -> Finding:
     """Whether the installed packages are those that locus asks for."""
-    wrong, found = [], []
+    wrong, installed = [], []
     for text in requires("locus") or ():
         asked = Requirement(text)
         if asked.marker is not None and not asked.marker.evaluate({"extra": "train"}):
@@ -85,14 +85,14 @@ def packages() -> Finding:
             wrong.append(f"{asked.name} is missing")
             continue
         if asked.name in ("ray", "torch", "mlflow"):
-            found.append(f"{asked.name} {there}")
+            installed.append(f"{asked.name} {there}")
         if not asked.specifier.contains(there, prereleases=True):
             wrong.append(f"{asked.name} {there}, asked for is {asked.specifier}")
     if wrong:
         return Finding(
             "packages", "wrong", "; ".join(wrong), "in a checkout of locus: pip install -c constraints.txt '.[train]'"
         )
-    return Finding("packages", "ok", ", ".join(found))
+    return Finding("packages", "ok", ", ".join(installed))
 
 
 def token() -> Finding:
@@ -212,8 +212,8 @@ def gpus_of(whose: str, there: int, seen: int) -> Finding:
 
 def memory(options: RunOptions) -> Finding:
     """Whether a run on each core would have the memory that the smallest one needs."""
-    found = machine.machine(options)
-    return memory_of("this machine", found.cores, sum(node.gib for node in found.nodes))
+    hardware = machine.machine(options)
+    return memory_of("this machine", hardware.cores, sum(node.gib for node in hardware.nodes))
 
 
 def memory_of(whose: str, cores: int, gib: float) -> Finding:
@@ -244,15 +244,15 @@ def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[
     if not os.path.isdir(root):
         yield Finding("folder", "wrong", f"the path must be {FOLDER}, got {no_folder(root)}", HOW)
         return
-    found = layout(root)
-    yield from _splits(found)
-    for flaw in found.flaws:
+    contents = layout(root)
+    yield from _splits(contents)
+    for flaw in contents.flaws:
         yield Finding("file", "wrong", shown(f"{flaw.at}: {flaw.why}"), MEND)
-    for must, got in list(mistakes(found))[len(found.flaws) :]:
+    for must, got in list(mistakes(contents))[len(contents.flaws) :]:
         yield Finding("layout", "wrong", f"the path must be {must}, got {got}", HOW)
-    if found.unread:
-        yield Finding("files", "look", unread(found), "convert what should be read to png or jpg")
-    images = [*found.files]
+    if contents.unread:
+        yield Finding("files", "look", unread(contents), "convert what should be read to png or jpg")
+    images = [*contents.files]
     damaged = 0
     for number, why in enumerate(_flaws(images), 1):
         if why:
@@ -263,16 +263,16 @@ def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[
         yield Finding("images", "ok", f"{plural(len(images), 'image')}, each of which can be read")
 
 
-def _splits(found: Layout) -> Iterator[Finding]:
+def _splits(contents: Layout) -> Iterator[Finding]:
     """How many images of how many classes each split has, and which split of a run it becomes."""
-    used = sources([len(found.images[split]) for split in SPLITS])
+    used = sources([len(contents.images[split]) for split in SPLITS])
     for own, split, use in zip(SPLITS, used, ("to train", "to validate", "to test"), strict=True):
         if split != own:
             yield Finding(use, "ok", f"held out of {split}/")
-        elif images := found.images[split]:
+        elif images := contents.images[split]:
             count = len({file.label for file in images})
             classes = "1 class" if count == 1 else f"{count:,} classes"
-            folders = shown(" and ".join(f"{name}/" for name in found.folders[split]))
+            folders = shown(" and ".join(f"{name}/" for name in contents.folders[split]))
             yield Finding(use, "ok", f"{plural(len(images), 'image')} of {classes} ({folders})")
 
 
@@ -335,11 +335,11 @@ def examine_cluster(address: str, home: str | None) -> Iterator[Finding]:
     yield Finding("cluster", "ok", f"{address} takes jobs with this token, and has this Ray")
     yield secrecy(address)
     try:
-        found = ask(Submission(client, address, "doctor", "", home), Nodes(home=home))
+        findings = ask(Submission(client, address, "doctor", "", home), Nodes(home=home))
     except LocusError as error:
         yield Finding("nodes", "wrong", str(error), "look at the job in Ray's dashboard")
         return
-    yield from map(Finding.read, found)
+    yield from map(Finding.read, findings)
 
 
 def is_open(address: str) -> bool:

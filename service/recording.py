@@ -45,10 +45,10 @@ def record(home: Home, name: str) -> Path:
     where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")
     edition = _edition(home, where, budget)
     result = _ended(home, edition)
-    found = of_result(result)
-    path = library.record_file(where, found.study, found.budget)
+    recorded = of_result(result)
+    path = library.record_file(where, recorded.study, recorded.budget)
     require_writable(path.parent)
-    write_whole(path, found.model_dump_json(indent=1) + "\n")
+    write_whole(path, recorded.model_dump_json(indent=1) + "\n")
     return path
 
 
@@ -139,16 +139,16 @@ def _scored(scores: Scores) -> Scored:
     return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, learnt=len(scores.learnt))
 
 
-def _judged(one: Verdict) -> Judged:
+def _judged(verdict: Verdict) -> Judged:
     return Judged(
-        claim=str(one.claim),
-        word=one.word,
-        scope=one.scope,
-        n=one.n,
-        measured=one.measured,
-        interval=one.interval,
-        confidence=one.confidence,
-        p=one.p,
+        claim=str(verdict.claim),
+        word=verdict.word,
+        scope=verdict.scope,
+        n=verdict.n,
+        measured=verdict.measured,
+        interval=verdict.interval,
+        confidence=verdict.confidence,
+        p=verdict.p,
     )
 
 
@@ -180,16 +180,16 @@ def _minutes(states: list[RunState]) -> float:
 
 def _machine(result: StudyResult) -> str:
     """The GPU or the processor that trained, and its cores; several are listed."""
-    found = circumstances(result)
-    gpus = [name for name in found.get("device", {}) if name != "cpu"]
-    processors = [*found.get("host_cpu", {})] if "cpu" in found.get("device", {}) or not gpus else []
-    cores = [plural(int(count), "core") for count in found.get("host_cores", {})]
+    settings = circumstances(result)
+    gpus = [name for name in settings.get("device", {}) if name != "cpu"]
+    processors = [*settings.get("host_cpu", {})] if "cpu" in settings.get("device", {}) or not gpus else []
+    cores = [plural(int(count), "core") for count in settings.get("host_cores", {})]
     return ", ".join([*gpus, *processors, *cores]) or "an unknown machine"
 
 
 def _versions(result: StudyResult) -> dict[str, str]:
-    found = circumstances(result)
-    versions = {name: " and ".join(found[name]) for name in VERSIONS if name in found}
+    settings = circumstances(result)
+    versions = {name: " and ".join(settings[name]) for name in VERSIONS if name in settings}
     with suppress(metadata.PackageNotFoundError):
         versions["locus"] = metadata.version("locus")
     return versions

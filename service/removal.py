@@ -34,19 +34,19 @@ class Forgettable:
     def lines(self) -> list[str]:
         """What goes and what stays, in words."""
         folder = self.home.study(self.id).root
-        found = [f"{folder} ({_size([folder])})"]
+        lines = [f"{folder} ({_size([folder])})"]
         if self.answers:
             size = _size([self.home.outcomes / key for key in self.answers])
-            found.append(f"{plural(len(self.answers), 'answer')} with weights ({size})")
+            lines.append(f"{plural(len(self.answers), 'answer')} with weights ({size})")
         if self.shared:
-            found.append(f"kept: {plural(self.shared, 'answer')} that other studies use")
+            lines.append(f"kept: {plural(self.shared, 'answer')} that other studies use")
         if self.store:
-            found.append(f"{plural(len(self.store.shown), 'run')} in MLflow")
+            lines.append(f"{plural(len(self.store.shown), 'run')} in MLflow")
         places = [folder, *(self.home.outcomes / key for key in self.answers)]
-        found += [f"kept: {path.resolve()}, to which {path} is a link" for path in places if path.is_symlink()]
+        lines += [f"kept: {path.resolve()}, to which {path} is a link" for path in places if path.is_symlink()]
         if uri := self.home.study(self.id).storage_uri:
-            found.append(f"kept: the copies at {uri}")
-        return found
+            lines.append(f"kept: the copies at {uri}")
+        return lines
 
     def remove(self) -> int:
         """Removes all of it but for the answers that came into use since; how many these are.
@@ -126,7 +126,7 @@ def _free(home: Home, keys: tuple[str, ...]) -> Iterator[set[str]]:
 def _used(home: Home, id: str) -> set[str]:
     """What may be keys in the journals of all other studies: any line counts, one that cannot be read too."""
     journals = (path for path in (home.root / "studies").glob("*/journal.jsonl") if path.parent.name != id)
-    return {found.decode() for path in journals for found in re.findall(KEY.encode(), path.read_bytes())}
+    return {key.decode() for path in journals for key in re.findall(KEY.encode(), path.read_bytes())}
 
 
 def _size(folders: list[Path]) -> str:

@@ -131,10 +131,10 @@ class Result(StudyResult):
     def _repr_html_(self) -> str:
         from service.analysis.tables import brief_table
 
-        said = "".join(f"<li>{html.escape(str(verdict))}</li>" for verdict in self.claims)
+        verdicts = "".join(f"<li>{html.escape(str(verdict))}</li>" for verdict in self.claims)
         head = f"<b>{html.escape(self.edition.id)}</b> {html.escape(self.edition.study.question)}"
         rows = brief_table(self).to_html(index=False)
-        return f"<p>{head}</p><p>{html.escape(self.headline)}</p><ul>{said}</ul>{rows}"
+        return f"<p>{head}</p><p>{html.escape(self.headline)}</p><ul>{verdicts}</ul>{rows}"
 
 
 def _named(links: Links | None) -> dict[str, str]:
@@ -202,19 +202,19 @@ class SubmittedStudy(Submission):
         facts, ended = self.facts(), self.status() in ENDED
         id, home = self._id(facts), self.visible_home(facts)
         if home is not None and id in home.ids():
-            found = one_status(home, id, adopt=adopt)
-            if ended or found.state == "running":
-                return found, stored(home, id)
-        said = ask(self, StatusOf(home=self._where(facts), study=id, adopt=adopt))
-        return StudyStatus.read(said["studies"][0]), Edition.read(said["edition"])
+            status = one_status(home, id, adopt=adopt)
+            if ended or status.state == "running":
+                return status, stored(home, id)
+        reply = ask(self, StatusOf(home=self._where(facts), study=id, adopt=adopt))
+        return StudyStatus.read(reply["studies"][0]), Edition.read(reply["edition"])
 
     def home_status(self, *, adopt: bool = False) -> list[StudyStatus]:
         """The state of every study of the job's home. `adopt`: answers of older code count."""
         facts = self.facts()
         if (home := self.visible_home(facts)) is not None and self.status() in ENDED:
             return all_status(home, adopt=adopt)
-        said = ask(self, StatusOf(home=self._where(facts), adopt=adopt))
-        return [StudyStatus.read(one) for one in said["studies"]]
+        reply = ask(self, StatusOf(home=self._where(facts), adopt=adopt))
+        return [StudyStatus.read(status) for status in reply["studies"]]
 
     def events(self, run: str | None = None, *, follow: bool = False) -> Iterator[str]:
         """The events of the study, or of one of its runs, a line each; with `follow` until no driver runs it."""
@@ -314,8 +314,8 @@ def compare(home: Home, ids: list[str], code: tuple[str, str] | None, *, adopt: 
             raise LocusError(f"compare must be given one study beside --code, got {' and '.join(ids)}")
         if code[0] == code[1]:
             raise LocusError(f"--code must be two versions, got {code[0]} twice")
-        one, other = versions(results[0], code)
-        return ComparedStudies(one, other, home)
+        a, b = versions(results[0], code)
+        return ComparedStudies(a, b, home)
     if len(results) == 1:
         raise LocusError(
             f"compare must be given two studies, or one with --code X Y, got {ids[0]} alone; "
@@ -357,5 +357,5 @@ class MatrixWithPage(FilledMatrix):
 
 def fill_matrix(home: Home, name: str, budget: str, *, adopt: bool) -> MatrixWithPage:
     """The matrix of a name at a budget. Raises: SpecError for an unknown name, or a budget that a study lacks."""
-    found = fill(home, find_matrix(name), budget, adopt=adopt)
-    return MatrixWithPage(**vars(found), home=home)
+    filled = fill(home, find_matrix(name), budget, adopt=adopt)
+    return MatrixWithPage(**vars(filled), home=home)

@@ -95,20 +95,22 @@ def _tried(recipe: Recipe, data: Path) -> list[str]:
 def _kept_or_tried(recipe: Recipe, data: Path) -> list[str]:
     """What was odd in a recipe when it was tried, now or by an earlier command with the same data."""
     name = f"tried-{digest([recipe.model_dump_json(), recipe.data.fingerprint], 64)}.json"
-    mark = "\n".join([*(version(one) for one in ("torch", "timm")), seen(Path(str(trainables.__file__)).parent)])
-    found: list[str] | None = kept(name, mark)
-    if found is None:
-        found = _tried(recipe, data)
-        keep(name, mark, found)
-    return found
+    mark = "\n".join(
+        [*(version(package) for package in ("torch", "timm")), seen(Path(str(trainables.__file__)).parent)]
+    )
+    remarks: list[str] | None = kept(name, mark)
+    if remarks is None:
+        remarks = _tried(recipe, data)
+        keep(name, mark, remarks)
+    return remarks
 
 
 def _recipes(edition: Edition) -> Iterator[tuple[str, Recipe]]:
     """The recipes that can be known before a search begins, by the words for each; parents come first."""
     arms = isinstance(edition.study.plan, Ablation)
     trials = known_trials(edition)
-    found = [(f"arm {one.name!r}" if arms else f"point {one.name}", one.recipe) for one in trials]
-    for name, recipe in found or [("the base", edition.study.base)]:
+    recipes = [(f"arm {trial.name!r}" if arms else f"point {trial.name}", trial.recipe) for trial in trials]
+    for name, recipe in recipes or [("the base", edition.study.base)]:
         for use, parent in recipe.parents.items():
             yield f"{name}, its {'teacher' if use == 'teacher' else 'parent'}", parent
         yield name, recipe
@@ -271,7 +273,7 @@ class StudyRun:
                     except Exception as error:
                         # Tune wraps the driver's own errors: a study that was taken over, a storage
                         driver.journal.look()
-                        own = next((one for one in causes(error) if isinstance(one, LocusError)), None)
+                        own = next((cause for cause in causes(error) if isinstance(cause, LocusError)), None)
                         if own is not None and own is not error:
                             raise own from error
                         raise
@@ -389,10 +391,10 @@ def _download(edition: Edition, home: Home, progress: Progress) -> None:
 
 def _next(driver: Driver, attention: DriverPolls) -> Job | Finished:
     """The next job. Waits while other drivers of the home use the whole machine, or train all that this one wants."""
-    while (found := driver.next()) is None:
+    while (job := driver.next()) is None:
         attention.look()
         time.sleep(POLL_S)
-    return found
+    return job
 
 
 def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> dict[str, str] | None:
@@ -404,10 +406,10 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
     from service.tracking.row_contents import Conclusion
 
     report: Path | None = None
-    found = Conclusion()
+    conclusion = Conclusion()
     try:
         result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
-        found = Conclusion(result.headline, tuple(map(str, result.claims)))
+        conclusion = Conclusion(result.headline, tuple(map(str, result.claims)))
         report = result.report(sync.links(0)).parent if result.rows else None
     except Exception as error:
         driver.folder.add_to_log(traceback.format_exc())
@@ -416,7 +418,7 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
     finally:
         with tempfile.TemporaryDirectory(prefix="locus-result-") as folder:
             packed = _pack(driver, Path(folder), progress) if sync.serves else None
-            warning = sync.close(ended, report, found, progress.note, archive=packed)
+            warning = sync.close(ended, report, conclusion, progress.note, archive=packed)
             if warning:
                 progress.note(warning)
             stored = {"sha256": job_messages.digest(packed.read_bytes())} if packed and not warning else None
@@ -457,8 +459,8 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
             note(f"probes need {error.name}, which is not installed here")
             return
         except Exception as error:  # the study has its answers, which no probe may take from it
-            said = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
-            note(f"the probe {name} of {row.name}, seed {seed}, failed: {said}")
+            why = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
+            note(f"the probe {name} of {row.name}, seed {seed}, failed: {why}")
 
 
 def _missing(
