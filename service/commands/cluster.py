@@ -78,8 +78,8 @@ def logs(
     from service.storage.home import Home
     from service.terminal.live import events
 
-    found = Home.find(home)
-    for line in events(found, editions.latest(found, name), run=run, follow=follow):
+    home_folder = Home.find(home)
+    for line in events(home_folder, editions.latest(home_folder, name), run=run, follow=follow):
         say(line)
 
 
@@ -105,9 +105,9 @@ def stop(
     from service.storage import editions
     from service.storage.home import Home
 
-    found = Home.find(home)
-    id = editions.latest(found, name)
-    does = request(found, id, Control(stop="now" if now else "after the epoch"))
+    home_folder = Home.find(home)
+    id = editions.latest(home_folder, name)
+    does = request(home_folder, id, Control(stop="now" if now else "after the epoch"))
     remark(f"the driver of {id} {does}")
 
 
@@ -128,16 +128,16 @@ def doctor(
 ) -> None:
     """Examine this machine, a cluster and its nodes, or images: what keeps studies from running well, what to do."""
     if data is None:
-        found = list(_examined(address, home, storage, tracking))
+        findings = list(_examined(address, home, storage, tracking))
     elif address is not None:
         raise SpecError("--data must stand without --address: images are read on this machine")
     else:
-        found = _of_images(data)
+        findings = _of_images(data)
     if as_json:
-        print_json([finding.plain() for finding in found])
+        print_json([finding.plain() for finding in findings])
     else:
-        _show(found)
-    if any(finding.state == "wrong" for finding in found):
+        _show(findings)
+    if any(finding.state == "wrong" for finding in findings):
         raise typer.Exit(1)
 
 
@@ -161,8 +161,10 @@ def _of_images(path: str) -> list["Finding"]:
         return list(examine_images(path, look))
 
 
-def _show(found: Iterable["Finding"]) -> None:
+def _show(findings: Iterable["Finding"]) -> None:
     view = columns("", "examined", "found", "what to do")
-    for one in found:
-        view.add_row(Text(one.state, style=STYLES[one.state]), Text(one.name), Text(one.detail), Text(one.do))
+    for finding in findings:
+        view.add_row(
+            Text(finding.state, style=STYLES[finding.state]), Text(finding.name), Text(finding.detail), Text(finding.do)
+        )
     console().print(view)

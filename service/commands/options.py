@@ -90,10 +90,10 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
         return _begun([f"{path}={value}" for value in _values(study, path)], incomplete)
     from search_spaces.words import configuration
 
-    found = _begun([f"{one.path}=" for one in configuration(study.base)], incomplete)
-    if len(found) == 1:  # with a second one, the shell adds no blank behind `=`
-        found += [f"{found[0]}{value}" for value in _values(study, found[0][:-1])]
-    return found
+    paths = _begun([f"{setting.path}=" for setting in configuration(study.base)], incomplete)
+    if len(paths) == 1:  # with a second one, the shell adds no blank behind `=`
+        paths += [f"{paths[0]}{value}" for value in _values(study, paths[0][:-1])]
+    return paths
 
 
 def _values(study: Study, path: str) -> Iterator[str]:
@@ -439,7 +439,7 @@ def takes_study_options(*without: str) -> Callable[[Callable[..., None]], Callab
             verb(chosen=StudyOptions(**{option.name: given.pop(option.name) for option in shared}), **given)
 
         own = inspect.signature(verb).parameters.values()
-        parameters = [each for one in own for each in (shared if one.name == "chosen" else [one])]
+        parameters = [each for parameter in own for each in (shared if parameter.name == "chosen" else [parameter])]
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
         return typed
 

@@ -87,9 +87,9 @@ def _print_events(home: Home, question: EventsOf) -> bool:
 def _status(home: Home, question: StatusOf) -> dict[str, Any]:
     from service import api
 
-    found = api.status(question.study, home=str(home.root), adopt=question.adopt)
-    definition = editions.stored(home, found[0].id).plain() if question.study else None
-    return {"home": str(home.root), "studies": [asdict(one) for one in found], "edition": definition}
+    statuses = api.status(question.study, home=str(home.root), adopt=question.adopt)
+    definition = editions.stored(home, statuses[0].id).plain() if question.study else None
+    return {"home": str(home.root), "studies": [asdict(status) for status in statuses], "edition": definition}
 
 
 def cluster_status(name: str | None, address: str, home: str | None, *, adopt: bool, as_json: bool) -> None:
@@ -115,7 +115,7 @@ def _one_of_cluster(name: str, address: str, *, adopt: bool, as_json: bool) -> N
 
     submission = attached(name, address)
     try:
-        found, edition = submission.study_status(adopt=adopt)
+        status, edition = submission.study_status(adopt=adopt)
     except AnswerError as error:  # its job has not begun, or was refused
         state = submission.status()
         if as_json:
@@ -126,15 +126,15 @@ def _one_of_cluster(name: str, address: str, *, adopt: bool, as_json: bool) -> N
         return
     state = submission.status()
     if as_json:
-        print_json([found.plain() | _job_fields(submission, state)])
+        print_json([status.plain() | _job_fields(submission, state)])
     else:
-        _show_of_cluster(found, edition, submission, state)
+        _show_of_cluster(status, edition, submission, state)
 
 
-def _show_of_cluster(found: StudyStatus, edition: Edition, submission: SubmittedStudy, state: str) -> None:
-    out, at = console(), f"{found.id} --address {submission.address}"
+def _show_of_cluster(status: StudyStatus, edition: Edition, submission: SubmittedStudy, state: str) -> None:
+    out, at = console(), f"{status.id} --address {submission.address}"
     facts = submission.facts()
-    tables.status_rows(found, edition)
+    tables.status_rows(status, edition)
     labelled(out, "job", f"{submission.job}  {state}")
     if url := facts.get("mlflow"):
         labelled(out, "MLflow", url)
@@ -143,8 +143,8 @@ def _show_of_cluster(found: StudyStatus, edition: Edition, submission: Submitted
         labelled(out, "stop", f"locus stop {at}")
         return
     labelled(out, "report", f"locus report {at}")
-    if found.state in ("unfinished", "failed"):
-        labelled(out, "to go on", _submit_command(found.id, submission.address, submission.home))
+    if status.state in ("unfinished", "failed"):
+        labelled(out, "to go on", _submit_command(status.id, submission.address, submission.home))
 
 
 def _submit_command(id: str, address: str, home: str | None) -> str:
@@ -156,20 +156,25 @@ def _all_of_cluster(address: str, *, adopt: bool, as_json: bool) -> None:
     from service.execution.jobs import submissions
     from service.results import SubmittedStudy
 
-    jobs = {(one.home, str(one.facts().get("study") or one.study)): one for one in submissions(address)}
+    jobs = {
+        (submission.home, str(submission.facts().get("study") or submission.study)): submission
+        for submission in submissions(address)
+    }
     if not jobs and not as_json:
         remark(f"no study was submitted to {address} yet")
         return
     rows: list[tuple[StudyStatus, dict[str, Any]]] = []
     for home in dict.fromkeys(home for home, _ in jobs):
-        mine = {id: SubmittedStudy(**vars(one)) for (there, id), one in jobs.items() if there == home}
-        states = {id: one.status() for id, one in mine.items()}
-        for found in _of_home(mine, adopt=adopt):
-            rows.append((found, _job_fields(mine[found.id], states[found.id]) if found.id in mine else {}))
+        mine = {id: SubmittedStudy(**vars(job)) for (there, id), job in jobs.items() if there == home}
+        states = {id: study.status() for id, study in mine.items()}
+        for status in _of_home(mine, adopt=adopt):
+            rows.append((status, _job_fields(mine[status.id], states[status.id]) if status.id in mine else {}))
     if as_json:
-        print_json([found.plain() | job for found, job in rows])
+        print_json([status.plain() | job for status, job in rows])
     else:
-        tables.status_table([replace(one, state=_state_words(one.state, job.get("job_state"))) for one, job in rows])
+        tables.status_table(
+            [replace(status, state=_state_words(status.state, job.get("job_state"))) for status, job in rows]
+        )
 
 
 def _of_home(mine: dict[str, SubmittedStudy], *, adopt: bool) -> Iterator[StudyStatus]:
@@ -177,30 +182,30 @@ def _of_home(mine: dict[str, SubmittedStudy], *, adopt: bool) -> Iterator[StudyS
     from service.execution.submission import AnswerError
 
     try:
-        found = next(reversed(mine.values())).home_status(adopt=adopt)
+        statuses = next(reversed(mine.values())).home_status(adopt=adopt)
         why = "not in its home yet"
     except AnswerError as error:
-        found, why = [], str(error)
-    yield from found
-    yield from (_known_by_job(id, why) for id in mine if id not in {one.id for one in found})
+        statuses, why = [], str(error)
+    yield from statuses
+    yield from (_known_by_job(id, why) for id in mine if id not in {status.id for status in statuses})
 
 
 def _of_lost_cluster(name: str | None, address: str, home: Home, why: str, *, adopt: bool, as_json: bool) -> None:
     """Shows what a home has of studies whose cluster is gone: those that nobody runs are lost."""
     ids = home.ids() if name is None else [editions.latest(home, name)]
     whole = all_status(home, adopt=adopt) if name is None else [one_status(home, ids[0], adopt=adopt)]
-    found = [replace(one, state="lost") if one.state == "unfinished" else one for one in whole]
+    statuses = [replace(status, state="lost") if status.state == "unfinished" else status for status in whole]
     if as_json:
-        print_json([one.plain() | {"job": None, "job_state": None, "why": why} for one in found])
+        print_json([status.plain() | {"job": None, "job_state": None, "why": why} for status in statuses])
         return
     if name is None:
-        tables.status_table(found)
+        tables.status_table(statuses)
     else:
-        tables.status_rows(found[0], editions.stored(home, ids[0]))
+        tables.status_rows(statuses[0], editions.stored(home, ids[0]))
     remark(why)
-    for one in found:
-        if one.state in ("lost", "failed"):
-            labelled(console(), "to go on", _submit_command(one.id, address, str(home.root)))
+    for status in statuses:
+        if status.state in ("lost", "failed"):
+            labelled(console(), "to go on", _submit_command(status.id, address, str(home.root)))
 
 
 def _job_fields(submission: SubmittedStudy, state: str) -> dict[str, Any]:

@@ -106,8 +106,8 @@ def record(
     from service.analysis.study_status import paragraphs
 
     path = api.record(name, home=home)
-    if found := read(path):
-        for text in paragraphs(found):
+    if recorded := read(path):
+        for text in paragraphs(recorded):
             remark(text)
     say(str(path))
 
@@ -234,17 +234,17 @@ def forget(
     from search_spaces.words import plural
     from service import api
 
-    found = api.forgettable(name, home=home, tracking=tracking)
-    for line in found.lines():
+    forgettable = api.forgettable(name, home=home, tracking=tracking)
+    for line in forgettable.lines():
         remark(line)
     try:
         sure = yes or typer.confirm("Remove all this?")
     except typer.Abort:  # Ctrl-C, or an input that has ended
         remark("\nnothing was removed; --yes removes without asking")
         raise typer.Exit(INTERRUPTED) from None
-    if sure and (stayed := found.remove()):
+    if sure and (stayed := forgettable.remove()):
         remark(f"kept: {plural(stayed, 'answer')} that came into use since")
-    remark(f"{found.id} is forgotten" if sure else "nothing was removed")
+    remark(f"{forgettable.id} is forgotten" if sure else "nothing was removed")
 
 
 @app.command()
@@ -264,6 +264,6 @@ def ui(
     from service.storage.home import Home, tracking_uri
     from service.tracking.server import serve
 
-    found = Home.find(home)
-    edition = editions.stored(found, editions.latest(found, name)) if name else None
-    serve(found, edition, port, tracking_uri(tracking), say)
+    home_folder = Home.find(home)
+    edition = editions.stored(home_folder, editions.latest(home_folder, name)) if name else None
+    serve(home_folder, edition, port, tracking_uri(tracking), say)

@@ -204,7 +204,7 @@ def simulate(
     parts = (TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*parts, console=console(stderr=True), transient=True) as progress:
         bar = progress.add_task("trials", total=None)
-        found = api.simulate(
+        simulated = api.simulate(
             name,
             budget=budget,
             set=own_values(set),
@@ -216,9 +216,9 @@ def simulate(
             look=lambda done, asked: progress.update(bar, completed=done, total=asked),
         )
     if as_json:
-        print_json(found.plain())
+        print_json(simulated.plain())
     else:
-        simulation(found)
+        simulation(simulated)
 
 
 @app.command()
@@ -234,9 +234,9 @@ def trust(
     from trainables import trusted
     from trainables.source import sha256_of
 
-    found = Home.find(home)
-    id, known = editions.latest(found, name), trusted.known()
-    new = [(file, text) for file, text in carried(found, id) if sha256_of(file, text) not in known]
+    home_folder = Home.find(home)
+    id, known = editions.latest(home_folder, name), trusted.known()
+    new = [(file, text) for file, text in carried(home_folder, id) if sha256_of(file, text) not in known]
     if not new:
         remark(f"{id} carries no code that you have not run before")
         return

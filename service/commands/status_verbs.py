@@ -98,13 +98,13 @@ def status(
     from service.storage.home import Home
     from service.terminal import tables
 
-    found = api.status(name, home=home, adopt=adopt)
+    states = api.status(name, home=home, adopt=adopt)
     if as_json:
-        print_json([one.plain() for one in found])
+        print_json([state.plain() for state in states])
     elif name:
-        tables.status_of_one(found[0], Home.find(home))
+        tables.status_of_one(states[0], Home.find(home))
     else:
-        tables.status_of_all(found, Home.find(home))
+        tables.status_of_all(states, Home.find(home))
 
 
 @app.command()
@@ -126,12 +126,12 @@ def compare(
     from service import api
     from service.terminal import summaries
 
-    found = api.compare(a, b, code=code, home=home, adopt=adopt)
+    compared = api.compare(a, b, code=code, home=home, adopt=adopt)
     if as_json:
-        print_json(found.plain())
+        print_json(compared.plain())
         return
-    page = _written(found.report)
-    summaries.comparison(found, found.headline, found.notes, page)
+    page = _written(compared.report)
+    summaries.comparison(compared, compared.headline, compared.notes, page)
     if open and page is not None:
         typer.launch(page.as_uri())
 
@@ -155,12 +155,12 @@ def matrix(
     if name is None:
         summaries.matrices()
         return
-    found = api.matrix(name, budget=budget, home=home, adopt=adopt)
+    filled = api.matrix(name, budget=budget, home=home, adopt=adopt)
     if as_json:
-        print_json(found.plain())
+        print_json(filled.plain())
         return
-    page = _written(found.report)
-    summaries.matrix(found, found.home, page)
+    page = _written(filled.report)
+    summaries.matrix(filled, filled.home, page)
     if open and page is not None:
         typer.launch(page.as_uri())
 
