@@ -36,14 +36,14 @@ class EarlyStops:
 
     def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
         """The score that a run would have needed to go on, where it ends now; None if it goes on."""
-        found = self._first(key) if self._stoppers else None
+        first = self._first(key) if self._stoppers else None
         value = measured.values.get(self.metric)
-        if found is None or code != self.history.code(found[1]) or value is None:
+        if first is None or code != self.history.code(first[1]) or value is None:
             return None
         if (key, measured.epoch) in self._seen:  # trained again, because its answer was lost
             return None
         self._seen.add((key, measured.epoch))
-        trial, run = found
+        trial, run = first
         cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value)
         if measured.epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
             return None

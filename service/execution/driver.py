@@ -126,8 +126,8 @@ class Driver:
         """Counts the older answers by which arms were tuned; nothing of a tuning that is over is asked for again."""
         for trial in filter(self.history.tuning.is_settled, self.history.of("tuning")):
             for run in self.history.runs(trial).values():
-                if not self.history.state(run).answered and (found := self._found(run)):
-                    self._adopt_answer(run, found)
+                if not self.history.state(run).answered and (answer := self._found(run)):
+                    self._adopt_answer(run, answer)
 
     def _replay(self) -> None:
         for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
@@ -171,11 +171,11 @@ class Driver:
                 return None
             match next_action(self.history, self.in_flight.keys):
                 case Assign(run=run, trial=trial):
-                    found = self._found(run)
-                    if self._adopt_answer(run, found):
+                    answer = self._found(run)
+                    if self._adopt_answer(run, answer):
                         continue
-                    if found is not None:
-                        self._reuse(found)
+                    if answer is not None:
+                        self._reuse(answer)
                     elif not self.in_flight.admit(self.placement.max_concurrent):
                         return None
                     elif self.in_flight.claim(run.key, self.codes(run.recipe).digest):
@@ -267,7 +267,9 @@ class Driver:
             label=trial.label,
             attempt=attempt,
             folder=self.work.begin(run.key, code, attempt),
-            parents={use: self.outcomes.source(one.key, self.history.code(one)) for use, one in run.parents.items()},
+            parents={
+                use: self.outcomes.source(parent.key, self.history.code(parent)) for use, parent in run.parents.items()
+            },
             data=str(self.home.data),
             cwd=Job.working_folder(),
             **self.placement.of_a_job(),
@@ -282,26 +284,26 @@ class Driver:
         """The answer to use instead of training: by the code that counts; with `adopt`, else the newest of any code."""
         return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
 
-    def _adopt_answer(self, run: Run, found: Answered | None) -> bool:
+    def _adopt_answer(self, run: Run, answer: Answered | None) -> bool:
         """Makes the answer that was found the one that counts, or today's code where none was; True if that is new.
 
         So a run whose adopted answer is gone is trained, and counted, by today's code.
         """
         today = self.codes(run.recipe).digest
-        name = today if found is None else found.name
+        name = today if answer is None else answer.name
         if name == self.history.code(run):
             return False
         self._write(Adopted(run=run.key, code=None if name == today else name))
         return True
 
-    def _reuse(self, found: Answered) -> None:
+    def _reuse(self, answer: Answered) -> None:
         """Records an answer that is there already. It is judged as it would have been when trained here."""
-        key, code = found.run.key, found.name
-        for measured in found.outcome.curve:
+        key, code = answer.run.key, answer.name
+        for measured in answer.outcome.curve:
             self._write(Measured(run=key, code=code, epoch=measured.epoch, values=measured.values))
             if self._stop_early(key, code, measured):
                 return
-        self._write(Ended(run=key, code=code, outcome=found.outcome.kind, epoch=found.epoch, reused=True))
+        self._write(Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True))
         self.work.clear(key, code)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
@@ -368,8 +370,8 @@ class DriverPolls:
             self.note(f"another study of this home trains {runs} of this one; its answers are used here")
             self._runs = True
         if asked := self.driver.heed():
-            said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.given().items())
-            self.note(f"asked by another command: {said}")
+            requests = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.given().items())
+            self.note(f"asked by another command: {requests}")
             if asked.stop == "now":
                 raise KeyboardInterrupt
 

@@ -36,35 +36,37 @@ def disk_errors_in_a_sentence(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not folder.exists() and any(isinstance(one, FileNotFoundError | TakenOverError) for one in causes(error)):
+        if not folder.exists() and any(
+            isinstance(cause, FileNotFoundError | TakenOverError) for cause in causes(error)
+        ):
             raise HomeGoneError(
                 f"{folder} must be there while a study runs, got no folder: it was removed, moved or unmounted; where "
                 "it is there again, the same command goes on"
             ) from error
-        if (found := _cause(error)) is None:
+        if (disk_error := _cause(error)) is None:
             raise
-        where = Path(found.filename or folder)
+        where = Path(disk_error.filename or folder)
         free = ""
         with suppress(OSError):  # a file that was never made
             free = f"; {FREE.format(shutil.disk_usage(where).free / 2**20)}"
-        why = os.strerror(found.errno or 0)
+        why = os.strerror(disk_error.errno or 0)
         again = "what was measured is kept, and the same command goes on once there is room"
         raise UnwritableError(f"{where} must be on a disk that can be written, got: {why}{free}; {again}") from error
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
     """An error and those before it, the first one first."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or error.__context__
-    return found[::-1]
+    return chain[::-1]
 
 
 def _cause(error: BaseException | None) -> OSError | None:
     """The first error of a disk among an error and those before it."""
-    found = (one for one in causes(error) if isinstance(one, OSError) and one.errno in ERRORS)
-    return next(found, None)
+    disk_errors = (cause for cause in causes(error) if isinstance(cause, OSError) and cause.errno in ERRORS)
+    return next(disk_errors, None)
 
 
 OVERDUE = "it took longer than --run-hours"

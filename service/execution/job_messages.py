@@ -45,13 +45,13 @@ def tell(**facts: Any) -> None:
 
 def told(lines: Iterable[str]) -> dict[str, Any]:
     """The facts among a job's lines; a later one replaces an earlier one of its name. A line that was cut is none."""
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for line in filter(is_fact, lines):
         try:
-            found |= json.loads(line.removeprefix(MARK))
+            facts |= json.loads(line.removeprefix(MARK))
         except ValueError:
             continue
-    return found
+    return facts
 
 
 def is_fact(line: str) -> bool:

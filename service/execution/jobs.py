@@ -216,8 +216,8 @@ def connect(address: str) -> JobSubmissionClient:
 
 def _jobs(client: JobSubmissionClient) -> list[Any]:
     """The jobs that run studies, the newest last."""
-    found = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
-    return sorted(found, key=lambda job: job.start_time or 0)
+    jobs = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
+    return sorted(jobs, key=lambda job: job.start_time or 0)
 
 
 def _find(client: JobSubmissionClient, name: str, *, running: bool = False) -> str | None:

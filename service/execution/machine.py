@@ -46,48 +46,48 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
 
     Raises: SpecError for what does not fit.
     """
-    found = machine(options)
-    asks = run_gib() if found.nodes and not found.gpus else None
+    hardware = machine(options)
+    asks = run_gib() if hardware.nodes and not hardware.gpus else None
     return place(
-        found,
+        hardware,
         run_gib=asks,
         max_concurrent=options.max_concurrent,
         threads=options.threads,
         workers=options.workers,
         loader_workers=options.loader_workers,
-        runs_per_gpu=runs_per_gpu(options, found, run_gib),
+        runs_per_gpu=runs_per_gpu(options, hardware, run_gib),
     ).model_copy(update={"compile": options.compile})
 
 
-def runs_per_gpu(options: RunOptions, found: Machine, run_gib: Callable[[], float]) -> int:
+def runs_per_gpu(options: RunOptions, hardware: Machine, run_gib: Callable[[], float]) -> int:
     """How many runs share a GPU; `auto` is 1 for groups of workers. Raises: SpecError if `auto` knows no memory."""
     if options.runs_per_gpu != "auto":
         return options.runs_per_gpu
-    if options.workers or not found.gpus:
+    if options.workers or not hardware.gpus:
         return 1
-    if found.gpu_gib is None:
+    if hardware.gpu_gib is None:
         must = "a number where the memory of the GPUs is unknown, as on a cluster"
         raise SpecError(f"runs-per-gpu must be {must}, got 'auto'")
-    return min(runs_by_cores(found, options.threads), runs_by_memory(found.gpu_gib, run_gib()))
+    return min(runs_by_cores(hardware, options.threads), runs_by_memory(hardware.gpu_gib, run_gib()))
 
 
 def machine(options: RunOptions) -> Machine:
     """The machine or cluster that a command may use. Raises: SpecError for a device that is not there."""
     if options.address == "local":
         here = Node(cores=cores(), gib=memory_gib())
-        found = Machine(cores=here.cores, gpus=gpus(), gpu_gib=gpu_gib(), nodes=(here,))
+        hardware = Machine(cores=here.cores, gpus=gpus(), gpu_gib=gpu_gib(), nodes=(here,))
     else:
         from service.execution import ray_session
 
-        found = ray_session.machine(options.address, options.threads)
-    if options.device == "cuda" and not found.gpus:
-        found = found.model_copy(update={"gpus": _gpus_to_come(found, options)})
-    return found.model_copy(update={"gpus": 0, "gpu_gib": None}) if options.device == "cpu" else found
+        hardware = ray_session.machine(options.address, options.threads)
+    if options.device == "cuda" and not hardware.gpus:
+        hardware = hardware.model_copy(update={"gpus": _gpus_to_come(hardware, options)})
+    return hardware.model_copy(update={"gpus": 0, "gpu_gib": None}) if options.device == "cpu" else hardware
 
 
-def _gpus_to_come(found: Machine, options: RunOptions) -> int:
+def _gpus_to_come(hardware: Machine, options: RunOptions) -> int:
     """The GPUs that a cluster without one will get for this study. Raises: SpecError if none can come."""
-    if not found.grows:
+    if not hardware.grows:
         raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
     if options.max_concurrent is None:
         raise SpecError("max-concurrent must be a number where the nodes with GPUs have yet to join, got none")
@@ -146,10 +146,10 @@ def visible_gpus(total: int, names: str | None) -> list[str]:
     """The GPUs that CUDA_VISIBLE_DEVICES names: CUDA ignores an invalid name, such as -1, and all that follow."""
     if names is None:
         return [str(number) for number in range(total)]
-    found: list[str] = []
+    visible: list[str] = []
     for name in (name.strip() for name in names.split(",")):
         number = name.isdigit() and int(name) < total
         if not number and not (total and name.startswith(("GPU-", "MIG-"))):
             break
-        found.append(name)
-    return found
+        visible.append(name)
+    return visible

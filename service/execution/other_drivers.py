@@ -64,9 +64,9 @@ class Neighbours:
         try:
             with FileLock(self.home.root / "presence.lock", timeout=PATIENCE_S):
                 self._others = self._read()
-                taken = sum(one.running / max(one.fits, 1) for one in self._others.values())
+                taken = sum(other.running / max(other.fits, 1) for other in self._others.values())
                 fits = int(self._told.fits * (1 - taken) + 1e-9) if self._others else most
-                turn = not any(_waits_before(one, waits, now) for one in self._others.values())
+                turn = not any(_waits_before(other, waits, now) for other in self._others.values())
                 admitted = turn and running < min(self.share(most), fits)
                 waiting = None if admitted or running else waits
                 self._tell(replace(self._told, running=running + admitted, waits=waiting, asked=now))
@@ -103,7 +103,7 @@ class Neighbours:
 
     def _read(self) -> dict[str, Presence]:
         """What the others tell; a killed driver leaves its file, but not its lock, and the file is removed here."""
-        found: dict[str, Presence] = {}
+        others: dict[str, Presence] = {}
         for path in (self.home.root / "studies").glob("*/presence.json"):
             if path.parent.name == self.id or (told := _presence(path)) is None:
                 continue
@@ -114,12 +114,12 @@ class Neighbours:
                     with FileLock(self.home.study(path.parent.name).lock, timeout=0):
                         path.unlink()
                 except Timeout:
-                    found[path.parent.name] = told
-        return found
+                    others[path.parent.name] = told
+        return others
 
 
-def _waits_before(one: Presence, waits: float, now: float) -> bool:
-    return one.waits is not None and one.waits < waits and now - one.asked < ASKS_S
+def _waits_before(other: Presence, waits: float, now: float) -> bool:
+    return other.waits is not None and other.waits < waits and now - other.asked < ASKS_S
 
 
 def _presence(path: Path) -> Presence | None:

@@ -94,7 +94,7 @@ class LocalRay:
                     ray.shutdown()
                 apart.check()
                 if number == TRIES or _is_final(error):
-                    logs = "".join(f", and its logs are in {one / 'logs'}" for one in self._new_sessions()[-1:])
+                    logs = "".join(f", and its logs are in {folder / 'logs'}" for folder in self._new_sessions()[-1:])
                     tries = f"in {number} tries" if number > 1 else "here"
                     raise RayError(f"Ray did not start {tries} ({why}): {_load()}{logs}; {GOES_ON}") from error
                 self._note(f"Ray did not start ({why}): {_load()}; try {number + 1} of {TRIES}")
@@ -140,12 +140,12 @@ class LocalRay:
         import psutil  # type: ignore[import-untyped]  # Ray brings it along
 
         names = [str(session) for session in self._new_sessions()]
-        found: list[Any] = []
+        processes: list[Any] = []
         for child in psutil.Process().children():
             with contextlib.suppress(psutil.Error):
                 if any(name in word for word in child.cmdline() for name in names):
-                    found += [*child.children(recursive=True), child]
-        return found
+                    processes += [*child.children(recursive=True), child]
+        return processes
 
 
 def _kill(processes: list[Any]) -> None:
@@ -204,19 +204,20 @@ def machine(address: str, threads: int = 1) -> Machine:
     The memory of a node is what Ray lets processes ask for there. All of it happens in a thread, because Ray takes
     SIGTERM from the main one. Cost: a second, to connect.
     """
-    found: list[dict[str, float]] = []
+    resources: list[dict[str, float]] = []
     apart = Apart()
 
     def work() -> None:
         with session(address):
             apart.share()
-            found.extend(node["Resources"] for node in ray.nodes() if node["Alive"])
+            resources.extend(node["Resources"] for node in ray.nodes() if node["Alive"])
 
     apart.do(work)
     nodes = tuple(
-        Node(cores=int(node.get("CPU", 0)) // threads * threads, gib=node.get("memory", 0.0) / 2**30) for node in found
+        Node(cores=int(node.get("CPU", 0)) // threads * threads, gib=node.get("memory", 0.0) / 2**30)
+        for node in resources
     )
-    gpus = sum(int(node.get("GPU", 0)) for node in found)
+    gpus = sum(int(node.get("GPU", 0)) for node in resources)
     return Machine(cores=sum(node.cores for node in nodes), gpus=gpus, nodes=nodes, grows=True)
 
 
@@ -271,11 +272,11 @@ def job_config() -> JobConfig:
     Ray itself would put the working folder first, and there a user's `service.py` or `random.py` would be found in the
     place of locus's or Python's. It stays where this process looks in it, too. A job of a cluster brings its own.
     """
-    found = JobConfig()
+    config = JobConfig()
     if RAY_JOB_CONFIG_JSON_ENV_VAR not in os.environ:
-        found._client_job = True  # so Ray adds no working folder
-        found._py_driver_sys_path = [*module_folders(sys.path, os.getcwd())]  # each is put before the others
-    return found
+        config._client_job = True  # so Ray adds no working folder
+        config._py_driver_sys_path = [*module_folders(sys.path, os.getcwd())]  # each is put before the others
+    return config
 
 
 def module_folders(path: Sequence[str], here: str) -> list[str]:

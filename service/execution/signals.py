@@ -56,9 +56,9 @@ def take_request(folder: StudyFolder) -> Control | None:
         os.replace(folder.control, taken)
     except FileNotFoundError:
         return None
-    found = _read(taken)
+    control = _read(taken)
     taken.unlink(missing_ok=True)
-    return found
+    return control
 
 
 def _read(path: Path) -> Control | None:
@@ -225,15 +225,15 @@ def handled(handler: Callable[[int, Any], object], may_be_ignored: Sequence[int]
     if not _in_main_thread():
         yield {}
         return
-    known: dict[int, Any] = {one: signal.getsignal(one) for one in (signal.SIGINT, *ENDS)}
+    known: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDS)}
     try:
-        for one, before in known.items():
-            if before != signal.SIG_IGN or one not in may_be_ignored:
-                signal.signal(one, handler)
+        for number, before in known.items():
+            if before != signal.SIG_IGN or number not in may_be_ignored:
+                signal.signal(number, handler)
         yield known
     finally:
-        for one, before in known.items():
-            signal.signal(one, before)
+        for number, before in known.items():
+            signal.signal(number, before)
 
 
 def _hear_again() -> None:
@@ -242,9 +242,9 @@ def _hear_again() -> None:
     Ray's own handler of SIGTERM ends the process three seconds later.
     """
     if _in_main_thread():
-        for one in (signal.SIGINT, *ENDS):
-            if (known := signal.getsignal(one)) is not None:
-                signal.signal(one, known)
+        for number in (signal.SIGINT, *ENDS):
+            if (known := signal.getsignal(number)) is not None:
+                signal.signal(number, known)
 
 
 @contextmanager

@@ -110,12 +110,12 @@ def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slot
         "none": lambda number, epoch, value: True,
     }
     ranked = [trial.number for trial in sorted(trials, key=runs.quality, reverse=True)]
-    found: list[Stopping] = []
+    rows: list[Stopping] = []
     for way, goes_on in ways.items():
         trained, final = _replay(goes_on, runs, trials, slots)
         chosen = max(final, key=final.__getitem__)
-        found.append(Stopping(way, trained, len(final), 1 + ranked.index(chosen)))
-    return found
+        rows.append(Stopping(way, trained, len(final), 1 + ranked.index(chosen)))
+    return rows
 
 
 def _replay(goes_on: GoesOn, runs: FakeRuns, trials: list[Trial], slots: int) -> tuple[int, dict[int, float]]:
@@ -207,13 +207,13 @@ class Simulated:
     @property
     def busiest(self) -> Window:
         """The part of the simulation in which the driver or MLflow is busiest."""
-        return max(self.windows, key=lambda one: max(one.driver, one.mlflow))
+        return max(self.windows, key=lambda part: max(part.driver, part.mlflow))
 
     @property
     def bottleneck(self) -> tuple[str, float]:
         """What would be full first, and the share of its time in which it is busy where that is greatest."""
-        found = self.busiest
-        shares = {"the driver": found.driver, "MLflow": found.mlflow}
+        busiest = self.busiest
+        shares = {"the driver": busiest.driver, "MLflow": busiest.mlflow}
         first = max(shares, key=lambda part: shares[part])
         return first, shares[first]
 
@@ -221,8 +221,8 @@ class Simulated:
         """As plain values."""
         rows = {name: [vars(row) for row in getattr(self, name)] for name in ("windows", "stopping")}
         part, share = self.bottleneck
-        found = {**vars(self), **rows, "bottleneck": {"part": part, "share": share}}
-        return found if self.epoch_from else {**found, "epoch_s": None, "seconds": None}
+        values = {**vars(self), **rows, "bottleneck": {"part": part, "share": share}}
+        return values if self.epoch_from else {**values, "epoch_s": None, "seconds": None}
 
 
 def simulate(

@@ -56,8 +56,10 @@ class FakeRuns:
         if not isinstance(plan, Search) or trial.role == "parent":
             return self._chance_of("arm", trial.name)
         coordinates = plan.space.coordinates(self.edition.study.base, trial.values)
-        apart = [self._place(name, *found) - self._chance_of("best", name) for name, found in coordinates.items()]
-        return math.exp(-sum((one / WIDTH) ** 2 for one in apart) / len(apart))
+        apart = [
+            self._place(name, *coordinate) - self._chance_of("best", name) for name, coordinate in coordinates.items()
+        ]
+        return math.exp(-sum((distance / WIDTH) ** 2 for distance in apart) / len(apart))
 
     def values(self, trial: Trial, seed: int, epoch: int) -> dict[str, float]:
         """What an epoch of a run measures. Epochs count from 1."""

@@ -299,7 +299,7 @@ class Submission:
         at = f"{self.study} --address {self.address}"
         lines = [*self.printed()]
         mlflow = told(lines).get("mlflow")
-        said = [
+        parts = [
             f"{self.study}  {self.status()}  job {self.job}",
             f"last line  {_last(lines) or 'no output yet'}",
             *([f"MLflow     {mlflow}"] if mlflow else []),
@@ -307,7 +307,7 @@ class Submission:
             f"           locus logs {at} -f",
             f"stop       locus stop {at}",
         ]
-        return "\n".join(said)
+        return "\n".join(parts)
 
     def __repr__(self) -> str:
         return self.describe()

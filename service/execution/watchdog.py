@@ -186,17 +186,17 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
     def __init__(self, driver: Driver, note: Callable[[str], None], resources: str) -> None:
         self.driver, self.note, self.resources = driver, note, resources
         self.since: float | None = None
-        self.said = False
+        self.reported = False
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         """What Tune calls after each event, and at least ten times a second."""
         live = [trial.status for trial in trials if not trial.is_finished()]
         if not live or {*live} != {TuneTrial.PENDING}:
-            self.since, self.said = None, False
+            self.since, self.reported = None, False
             return
         self.since = self.since or time.monotonic()
-        if not self.said and time.monotonic() - self.since >= PATIENCE_S:
-            self.said = True
+        if not self.reported and time.monotonic() - self.since >= PATIENCE_S:
+            self.reported = True
             asks = f"each asks Ray for {self.resources}, which may not be free"
             self.note(f"no run has begun for {PATIENCE_S:.0f} s: {asks}; Ctrl-C ends the study")
 
