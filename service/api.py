@@ -485,10 +485,10 @@ def repair(name: str, *, home: str | None = None) -> list[str]:
 
 def forgettable(name: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:
     """What forgetting a study would remove; its `remove` does it. `name`: an id, or a name that has one edition."""
-    from service.removal import forgettable as found
+    from service.removal import forgettable as forgettable_study
 
-    there = Home.find(home)
-    return found(there, editions.only(there, name), tracking_uri(tracking))
+    home_folder = Home.find(home)
+    return forgettable_study(home_folder, editions.only(home_folder, name), tracking_uri(tracking))
 
 
 def forget(name: str, *, home: str | None = None, tracking: str | None = None) -> None:
