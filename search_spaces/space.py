@@ -246,7 +246,7 @@ class Space(Spec):
         return values
 
     def coordinates(self, base: Recipe, values: dict[str, Any]) -> dict[str, tuple[Coordinate, Any]]:
-        """The coordinates of a point, by name: the inverse of `point`."""
+        """Returns the coordinates of a point, by name: the inverse of `point`."""
         coordinates: dict[str, tuple[Coordinate, Any]] = {}
         for path, domain in self._open(values):
             name = _name(path, base, values)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is asked for.
+    """Returns a public name, imported when it is asked for.
 
     So the command starts before any other file is read, and can name a file that is no Python in one line.
     """
@@ -35,5 +35,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, for completion."""
+    """Returns the public names, for completion."""
     return list(import_module("service.public").__all__)

@@ -118,7 +118,7 @@ def ablate(
 
 
 def _base(base: Mapping[str, Any] | Recipe, data: Images, options: RunOptions) -> Recipe:
-    """The base recipe of a call. Raises: SpecError if it names its images twice."""
+    """Returns the base recipe of a call. Raises: SpecError if it names its images twice."""
     if not isinstance(base, Mapping | Recipe):
         raise SpecError(f"base must be {{path: value}} or a Recipe, got {base!r}")
     if options.elsewhere:

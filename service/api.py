@@ -106,7 +106,7 @@ def resolve(
     arms: Sequence[str] = (),
     storage: str | None = None,
 ) -> Edition:
-    """A study at a budget, with the user's own values and counts; or an edition of the home, with other counts.
+    """Returns a study at a budget, with the user's own values and counts; or an edition of the home, with other counts.
 
     An edition is named by its id, or by the name of a study that is no named one, such as one of a file: its latest.
 
@@ -173,12 +173,12 @@ def here(
 
 
 def shown_in(edition: Edition, options: RunOptions) -> str:
-    """Which MLflow will show an edition, and in which experiment, in a sentence. MLflow is not asked."""
+    """Returns which MLflow will show an edition, and in which experiment, in a sentence. MLflow is not asked."""
     return place_in_words(Home.find(options.home), edition.id, tracking_uri(options.tracking), options.experiment)
 
 
 def _settled(home: Home) -> str:
-    """What was done where the home is a copy of another one, or was moved; empty if it is neither.
+    """Returns what was done where the home is a copy of another one, or was moved; empty if it is neither.
 
     Raises: LocusError if its own MLflow store is broken.
     """
@@ -200,7 +200,7 @@ def _fetch(home: Home, id: str, storage: str) -> str:
 def plan(
     edition: Edition, options: RunOptions, *, fresh: bool = False, adopt: bool = False
 ) -> tuple[History, WorkEstimate]:
-    """What running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
+    """Returns what running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
 
     Raises: LocusError for an edition that cannot run with these options.
     """
@@ -265,7 +265,10 @@ def submit(
 
 
 def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> Lines[StudyStatus]:
-    """The state of every study of a home, or of the one with this name. `adopt`: answers of older code count."""
+    """Returns the state of every study of a home, or of the one with this name.
+
+    `adopt`: answers of older code count.
+    """
     home_folder = Home.usable(home)
     if name is None:
         return all_status(home_folder, adopt=adopt)
@@ -273,7 +276,7 @@ def status(name: str | None = None, *, home: str | None = None, adopt: bool = Fa
 
 
 def result(name: str, *, home: str | None = None, tracking: str | None = None, adopt: bool = False) -> Result:
-    """The result so far of a study that was run. `adopt`: answers of older code count."""
+    """Returns the result so far of a study that was run. `adopt`: answers of older code count."""
     from service.results import Result
 
     home_folder = Home.find(home)
@@ -301,7 +304,7 @@ def compare(
 
 
 def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bool = False) -> MatrixWithPage:
-    """A table of a paper, filled with what the studies of a home found at a budget. Nothing is trained.
+    """Returns a table of a paper, filled with what the studies of a home found at a budget. Nothing is trained.
 
     `adopt`: answers of older code count. Raises: LocusError for an unknown name.
     """
@@ -411,7 +414,7 @@ def export_model(
 
 
 def load_model(path: str | Path, *, trust: bool = False) -> TrainedModel:
-    """The model of a file that `export_model` wrote, ready to predict; on the CPU.
+    """Returns the model of a file that `export_model` wrote, ready to predict; on the CPU.
 
     `trust`: code of somebody's own that the file carries (an encoding, a data set) is run, also if nobody has run
     it here before.
@@ -465,7 +468,7 @@ def rerun(key: str, *, home: str | None = None) -> Rerun:
 
 
 def verify(name: str, *, home: str | None = None, tracking: str | None = None) -> list[Check]:
-    """Whether journal, outcomes, MLflow and files of a study agree."""
+    """Returns whether journal, outcomes, MLflow and files of a study agree."""
     from service.consistency import verify as checks
 
     home_folder = Home.find(home)
@@ -484,7 +487,10 @@ def repair(name: str, *, home: str | None = None) -> list[str]:
 
 
 def forgettable(name: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:
-    """What forgetting a study would remove; its `remove` does it. `name`: an id, or a name that has one edition."""
+    """Returns what forgetting a study would remove; its `remove` does it.
+
+    `name`: an id, or a name that has one edition.
+    """
     from service.removal import forgettable as forgettable_study
 
     home_folder = Home.find(home)

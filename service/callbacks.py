@@ -44,7 +44,7 @@ the study waits for it. It is called in the thread that runs the study, never tw
 
 
 def checked(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
-    """The functions, as they were given. Raises: SpecError for what is no list of functions."""
+    """Returns the functions, as they were given. Raises: SpecError for what is no list of functions."""
     if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
         raise SpecError(f"callbacks must be a list of functions, got {callbacks!r}")
     return tuple(callbacks)
@@ -86,7 +86,7 @@ class Callbacks:
                 self._call(TrialEnd(self._driver.edition.id, trial.label, trial.name, answer.status, answer.mean))
 
     def _trials(self, run: str) -> list[tuple[Trial, int]]:
-        """The trials that a run belongs to, with its seed; made anew where trials or seeds were added."""
+        """Returns the trials that a run belongs to, with its seed; made anew where trials or seeds were added."""
         history = self._driver.history
         if self._known != (now := (len(history.trials), history.seeds)):
             self._known, self._of_run = now, {}

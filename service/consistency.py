@@ -44,13 +44,13 @@ class WrongAnswer:
 
 
 def answers_of(facts: Iterable[Fact], history: History) -> list[Ended]:
-    """The facts of the answers that a study has; one that was lost is asked for again."""
+    """Returns the facts of the answers that a study has; one that was lost is asked for again."""
     ended = {(fact.run, fact.code): fact for fact in facts if isinstance(fact, Ended)}  # the last one, where two are
     return [fact for place, fact in ended.items() if history.states[place].answered]
 
 
 def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) -> Iterator[WrongAnswer]:
-    """What is wrong with the files of answers. Cost: reads them, and all weights."""
+    """Yields what is wrong with the files of answers. Cost: reads them, and all weights."""
     keeps = "weights" in history.edition.study.keep
     parents = {run.key for trial in history.of("parent") for run in history.runs(trial).values()}
     for fact in ended:
@@ -75,7 +75,7 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
 
 
 def _damage(outcomes: Outcomes, fact: Ended, probe: str) -> str:
-    """Why the file of a probe cannot be read; empty if it can, or where there is none."""
+    """Returns why the file of a probe cannot be read; empty if it can, or where there is none."""
     path = outcomes.probe(fact.run, fact.code, probe)
     try:
         if path.exists():
@@ -119,7 +119,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
 
 
 def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Check]:
-    """Every check of a study, in order.
+    """Returns every check of a study, in order.
 
     Cost: reads all answers and weights, and asks an MLflow server for each curve (2-10 ms).
     Raises: LocusError if the study was never run, and where MLflow does not answer or cannot be read.
@@ -258,7 +258,7 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
 
 
 def _device(environment: Mapping[str, Any], key: str) -> str:
-    """The device of this machine that an environment names. Raises: LocusError if it has none of that name."""
+    """Returns the device of this machine that an environment names. Raises: LocusError if it has none of that name."""
     import torch
 
     name = environment.get("device", "cpu")
@@ -285,7 +285,7 @@ def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
 
 
 def _environment_differences(environment: Mapping[str, Any], device: str) -> Iterator[str]:
-    """A line for everything in which this process differs from the environment of a run, settings apart."""
+    """Yields a line for everything in which this process differs from the environment of a run, settings apart."""
     from trainables.training.runtime import environment as environment_of
 
     for name, now in environment_of(device).items():
@@ -297,7 +297,7 @@ def _environment_differences(environment: Mapping[str, Any], device: str) -> Ite
 
 
 def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
-    """The newest weights of a parent. Raises: LocusError if there are none as they were written."""
+    """Returns the newest weights of a parent. Raises: LocusError if there are none as they were written."""
     for answer in reversed(outcomes.of(parent.key)):
         if outcomes.has_sound_weights(parent.key, answer.name):
             return outcomes.weights(parent.key, answer.name)

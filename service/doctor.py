@@ -60,7 +60,10 @@ RUN_GIB = 0.8
 
 
 def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
-    """What is found on this machine, one after another. `tracking`: the address of MLflow; None is that of the home."""
+    """Yields what is found on this machine, one after another.
+
+    `tracking`: the address of MLflow; None is that of the home.
+    """
     home = Home.find(options.home)
     yield packages()
     yield token()
@@ -73,7 +76,7 @@ def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
 
 
 def packages() -> Finding:
-    """Whether the installed packages are those that locus asks for."""
+    """Returns whether the installed packages are those that locus asks for."""
     wrong, installed = [], []
     for text in requires("locus") or ():
         asked = Requirement(text)
@@ -96,7 +99,7 @@ def packages() -> Finding:
 
 
 def token() -> Finding:
-    """Whether the token of Ray's clusters is readable by its owner alone."""
+    """Returns whether the token of Ray's clusters is readable by its owner alone."""
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
     if not path.exists():
         what = "none yet; a study on this machine makes one"
@@ -110,7 +113,7 @@ def token() -> Finding:
 
 
 def mlflow(home: Home, tracking: str | None) -> Finding:
-    """Whether MLflow's address means the same place for every process, and answers."""
+    """Returns whether MLflow's address means the same place for every process, and answers."""
     if tracking is None:
         return Finding("MLflow", "ok", f"the store in the home ({home.database})")
     shown = without_secrets(tracking)
@@ -152,20 +155,20 @@ def folders(home: Home) -> Iterator[Finding]:
 
 
 def is_world_writable(folder: Path) -> bool:
-    """Whether everybody may write a folder and remove what others wrote there."""
+    """Returns whether everybody may write a folder and remove what others wrote there."""
     mode = folder.stat().st_mode
     return bool(mode & stat.S_IWOTH and not mode & stat.S_ISVTX)
 
 
 def disk(where: str, free: float) -> Finding:
-    """Whether there is room for weights and checkpoints. Units: `free` in GiB."""
+    """Returns whether there is room for weights and checkpoints. Units: `free` in GiB."""
     state: State = "wrong" if free < TOO_LITTLE_GIB else "look" if free < LITTLE_GIB else "ok"
     do = "" if state == "ok" else "make room, or give another folder by --home"
     return Finding("disk", state, f"{free:.1f} GiB are free in {where}", do)
 
 
 def clock(folder: Path) -> Finding:
-    """Whether the file server's clock agrees with this machine's."""
+    """Returns whether the file server's clock agrees with this machine's."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.utime(file.fileno())
@@ -176,7 +179,7 @@ def clock(folder: Path) -> Finding:
 
 
 def clocks_apart(whose: str, apart: float) -> Finding:
-    """A finding on a clock that is some seconds ahead of this machine's (behind, where negative)."""
+    """Returns a finding on a clock that is some seconds ahead of this machine's (behind, where negative)."""
     if abs(apart) <= CLOCK_S:
         return Finding("clock", "ok", f"{whose} agrees to {CLOCK_S:g} s")
     side = "ahead" if apart > 0 else "behind"
@@ -184,7 +187,7 @@ def clocks_apart(whose: str, apart: float) -> Finding:
 
 
 def storage(uri: str) -> Finding:
-    """Whether a storage can be written."""
+    """Returns whether a storage can be written."""
     try:
         RemoteFolder(uri).check()
     except LocusError as error:
@@ -193,7 +196,10 @@ def storage(uri: str) -> Finding:
 
 
 def gpus() -> Finding:
-    """Whether torch sees the GPUs that the driver shows to this process. Cost: 2 s where it shows any, for torch."""
+    """Returns whether torch sees the GPUs that the driver shows to this process.
+
+    Cost: 2 s where it shows any, for torch.
+    """
     there = machine.gpus()
     if not there:
         return gpus_of("this machine", 0, 0)
@@ -203,7 +209,7 @@ def gpus() -> Finding:
 
 
 def gpus_of(whose: str, there: int, seen: int) -> Finding:
-    """A finding on the GPUs of a node: those of the driver, and those that torch sees."""
+    """Returns a finding on the GPUs of a node: those of the driver, and those that torch sees."""
     if there > seen:
         do = "install a torch with CUDA that fits the driver"
         return Finding("GPUs", "wrong", f"torch sees {seen} of {plural(there, 'GPU')} of {whose}", do)
@@ -211,13 +217,13 @@ def gpus_of(whose: str, there: int, seen: int) -> Finding:
 
 
 def memory(options: RunOptions) -> Finding:
-    """Whether a run on each core would have the memory that the smallest one needs."""
+    """Returns whether a run on each core would have the memory that the smallest one needs."""
     hardware = machine.machine(options)
     return memory_of("this machine", hardware.cores, sum(node.gib for node in hardware.nodes))
 
 
 def memory_of(whose: str, cores: int, gib: float) -> Finding:
-    """A finding on the memory of a node beside its cores. Units: `gib` in GiB."""
+    """Returns a finding on the memory of a node beside its cores. Units: `gib` in GiB."""
     what = f"{whose} has {gib:.1f} GiB for {cores} cores"
     if not cores:
         return Finding("memory", "ok", f"{what}: no run is placed there")
@@ -236,7 +242,7 @@ HOW = "see 'Arrays, and images that you make' in docs/images.md"
 
 
 def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[Finding]:
-    """What is found in a folder of images, one finding a damaged or refused file.
+    """Yields what is found in a folder of images, one finding a damaged or refused file.
 
     `progress` is told how many images of how many were read. Nothing is written.
     """
@@ -264,7 +270,7 @@ def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[
 
 
 def _splits(contents: Layout) -> Iterator[Finding]:
-    """How many images of how many classes each split has, and which split of a run it becomes."""
+    """Yields how many images of how many classes each split has, and which split of a run it becomes."""
     used = sources([len(contents.images[split]) for split in SPLITS])
     for own, split, use in zip(SPLITS, used, ("to train", "to validate", "to test"), strict=True):
         if split != own:
@@ -277,7 +283,10 @@ def _splits(contents: Layout) -> Iterator[Finding]:
 
 
 def _flaws(images: list[ImageFile]) -> Iterator[str]:
-    """Why each image cannot be read, empty if it can; read in threads, for Pillow decodes without Python's lock."""
+    """Yields why each image cannot be read, empty if it can.
+
+    Read in threads, for Pillow decodes without Python's lock.
+    """
     from PIL import Image
 
     from trainables.data.upright_rgb import opened
@@ -298,7 +307,7 @@ def _flaws(images: list[ImageFile]) -> Iterator[str]:
 
 
 def seen_by_node(home: str, mark: str) -> dict[str, Any]:
-    """What a node is and sees. `mark`: a file in the home that the driver has just written.
+    """Returns what a node is and sees. `mark`: a file in the home that the driver has just written.
 
     Units: `time` in seconds since 1970, `free` in GiB; None if the node does not see the home.
     """
@@ -320,7 +329,10 @@ def seen_by_node(home: str, mark: str) -> dict[str, Any]:
 
 
 def examine_cluster(address: str, home: str | None) -> Iterator[Finding]:
-    """What is found at a cluster. An open one is not used: nothing is sent there. `home`: that of the cluster."""
+    """Yields what is found at a cluster.
+
+    An open one is not used: nothing is sent there. `home`: that of the cluster.
+    """
     from service.execution.jobs import JobError, connect
 
     if is_open(address):
@@ -343,7 +355,7 @@ def examine_cluster(address: str, home: str | None) -> Iterator[Finding]:
 
 
 def is_open(address: str) -> bool:
-    """Whether a cluster lists its jobs for somebody without a token. False if it does not answer."""
+    """Returns whether a cluster lists its jobs for somebody without a token. False if it does not answer."""
     from service.execution.jobs import ANSWER_S
 
     try:
@@ -353,7 +365,7 @@ def is_open(address: str) -> bool:
 
 
 def secrecy(address: str) -> Finding:
-    """Whether the token travels so that others on the network can read it."""
+    """Returns whether the token travels so that others on the network can read it."""
     parts = urlsplit(address)
     if parts.scheme == "https" or _is_loopback(parts.hostname or ""):
         return Finding("access", "ok", "a token is asked for, and does not travel in the open")
@@ -369,7 +381,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def examine_nodes(home: Home) -> list[Finding]:
-    """What is found on each node. A file is written into the home, to see which nodes see it, and removed."""
+    """Returns what is found on each node. A file is written into the home, to see which nodes see it, and removed."""
     from service.execution.ray_session import ask_nodes
 
     mark = f".doctor-{uuid.uuid4().hex}"
@@ -383,7 +395,7 @@ def examine_nodes(home: Home) -> list[Finding]:
 
 
 def of_node(node: NodeAnswer, home: Home) -> Iterator[Finding]:
-    """What the answer of one node tells."""
+    """Yields what the answer of one node tells."""
     if node.answer is None:
         do = "install the same Python there, and in a checkout of locus: pip install '.[train]'"
         yield Finding(f"node {node.address}", "wrong", f"it does not answer: {node.error}", do)

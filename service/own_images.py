@@ -33,7 +33,7 @@ two arrays, images of bytes (N, H, W), (N, H, W, C) or (N, C, H, W) and labels (
 
 
 def image_values(data: Images, home: str | None, beside: Mapping[str, Any], called: str) -> dict[str, Any]:
-    """The values of a recipe for images, by path; none for an empty name.
+    """Returns the values of a recipe for images, by path; none for an empty name.
 
     Arrays are written to a file in the data folder of the home, which is named by their digest. `beside`: other values,
     and what they are `called`. Raises: SpecError for what holds no such images, and for values that name images, too.
@@ -56,7 +56,7 @@ def check_sendable(data: Images) -> None:
 
 
 def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The images and labels of two arrays, or of a Dataset."""
+    """Returns the images and labels of two arrays, or of a Dataset."""
     import numpy as np
 
     if isinstance(data, tuple) and len(data) == 2:
@@ -81,7 +81,10 @@ def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _pixels(image: Any) -> NDArray[Any]:
-    """An image of Pillow in RGB, whatever its mode; another one as it is. Raises: SpecError if it has no RGB."""
+    """Returns an image of Pillow in RGB, whatever its mode; another one as it is.
+
+    Raises: SpecError if it has no RGB.
+    """
     import numpy as np
     from PIL import Image
 
@@ -96,7 +99,7 @@ def _pixels(image: Any) -> NDArray[Any]:
 
 
 def _written(images: NDArray[np.uint8], labels: NDArray[np.int64], folder: Path) -> Path:
-    """The file of these arrays, which is written where it is not there yet, or is damaged."""
+    """Returns the file of these arrays, which is written where it is not there yet, or is damaged."""
     import os
 
     import numpy as np

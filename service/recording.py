@@ -53,7 +53,7 @@ def record(home: Home, name: str) -> Path:
 
 
 def _edition(home: Home, where: str, budget: str) -> Edition:
-    """The edition of a home that is recorded, as its study is today. Raises: LocusError if the two differ."""
+    """Returns the edition of a home that is recorded, as its study is today. Raises: LocusError if the two differ."""
     own = {id.partition("@")[0] for id in home.ids()} - {*library.names()}
     if where in own:
         raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
@@ -68,7 +68,10 @@ def _edition(home: Home, where: str, budget: str) -> Edition:
 
 
 def _ended(home: Home, edition: Edition) -> StudyResult:
-    """The result of an edition that has ended. Raises: LocusError if it has not, or where older answers count."""
+    """Returns the result of an edition that has ended.
+
+    Raises: LocusError if it has not, or where older answers count.
+    """
     codes = CodeDigests()
     history = History.open(home, edition, codes)
     history.raise_counts(edition)
@@ -89,7 +92,7 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
 
 
 def of_result(result: StudyResult) -> Record:
-    """The record of the result of a study that has ended."""
+    """Returns the record of the result of a study that has ended."""
     study = result.edition.study
     league, states = result.league, _states(result.history)
     return Record(
@@ -127,7 +130,7 @@ def _row(result: StudyResult, name: str, row: TrialResult) -> Row:
 
 
 def _chosen(result: StudyResult, row: TrialResult) -> dict[str, Any]:
-    """The values that a search or an arm's tuning chose for a trial."""
+    """Returns the values that a search or an arm's tuning chose for a trial."""
     plan, values = result.edition.study.plan, without_sources(row.trial.values)
     if not isinstance(plan, Ablation):
         return values
@@ -153,19 +156,19 @@ def _judged(verdict: Verdict) -> Judged:
 
 
 def _states(history: History) -> list[RunState]:
-    """The states of the runs that count, parents and runs that were stopped included."""
+    """Returns the states of the runs that count, parents and runs that were stopped included."""
     runs = {run.key: run for trial in history.trials for run in history.runs(trial).values()}
     return [history.state(run) for run in runs.values()]
 
 
 def _date(states: list[RunState]) -> str:
-    """The day (UTC) on which the last run ended."""
+    """Returns the day (UTC) on which the last run ended."""
     last = max((state.last for state in states if state.last is not None), default=0.0)
     return datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d")
 
 
 def _minutes(states: list[RunState]) -> float:
-    """How long at least one run was under way, each from the start of its last try. Units: minutes."""
+    """Returns how long at least one run was under way, each from the start of its last try. Units: minutes."""
     spans = [
         (state.begun, state.last)
         for state in states
@@ -179,7 +182,7 @@ def _minutes(states: list[RunState]) -> float:
 
 
 def _machine(result: StudyResult) -> str:
-    """The GPU or the processor that trained, and its cores; several are listed."""
+    """Returns the GPU or the processor that trained, and its cores; several are listed."""
     settings = circumstances(result)
     gpus = [name for name in settings.get("device", {}) if name != "cpu"]
     processors = [*settings.get("host_cpu", {})] if "cpu" in settings.get("device", {}) or not gpus else []

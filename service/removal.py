@@ -32,7 +32,7 @@ class Forgettable:
     store: Store | None
 
     def lines(self) -> list[str]:
-        """What goes and what stays, in words."""
+        """Returns what goes and what stays, in words."""
         folder = self.home.study(self.id).root
         lines = [f"{folder} ({_size([folder])})"]
         if self.answers:
@@ -68,7 +68,7 @@ class Forgettable:
 
 
 def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable:
-    """What forgetting a study would remove. Nothing is removed yet.
+    """Returns what forgetting a study would remove. Nothing is removed yet.
 
     Raises: LocusError for an id that is not there, a study that runs, a folder that cannot be removed, and an MLflow
     that does not answer.
@@ -124,13 +124,13 @@ def _free(home: Home, keys: tuple[str, ...]) -> Iterator[set[str]]:
 
 
 def _used(home: Home, id: str) -> set[str]:
-    """What may be keys in the journals of all other studies: any line counts, one that cannot be read too."""
+    """Returns what may be keys in the journals of all other studies: any line counts, one that cannot be read too."""
     journals = (path for path in (home.root / "studies").glob("*/journal.jsonl") if path.parent.name != id)
     return {key.decode() for path in journals for key in re.findall(KEY.encode(), path.read_bytes())}
 
 
 def _size(folders: list[Path]) -> str:
-    """The size of folders in words; what links lead to is not counted, for it stays."""
+    """Returns the size of folders in words; what links lead to is not counted, for it stays."""
     files = (file for folder in folders if not folder.is_symlink() for file in folder.rglob("*"))
     size = sum(file.lstat().st_size for file in files if file.is_file())
     return f"{size / 2**20:.1f} MiB"

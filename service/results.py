@@ -59,19 +59,19 @@ class Result(StudyResult):
         return headline(self)
 
     def table(self) -> DataFrame:
-        """A row a run."""
+        """Returns a row a run."""
         from service.analysis.tables import runs_table
 
         return runs_table(self)
 
     def trials(self) -> DataFrame:
-        """A row a trial: n, mean, spread, interval, difference to the baseline."""
+        """Returns a row a trial: n, mean, spread, interval, difference to the baseline."""
         from service.analysis.tables import trials_table
 
         return trials_table(self)
 
     def latex(self, columns: Sequence[str] = ()) -> str:
-        """The table of results as LaTeX (booktabs, array): five columns, as in a paper.
+        """Returns the table of results as LaTeX (booktabs, array): five columns, as in a paper.
 
         `columns`: the names of others, such as score and p, in their order; or `all` alone.
         Raises: LocusError if no trial has an answer; SpecError for a column that the study does not have.
@@ -94,7 +94,7 @@ class Result(StudyResult):
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
-        """The id of the MLflow run of a trial's label and a seed. Raises: LocusError if MLflow has none."""
+        """Returns the id of the MLflow run of a trial's label and a seed. Raises: LocusError if MLflow has none."""
         from service.tracking.registry import find_run
 
         return find_run(home, edition, tracking, label, seed).id
@@ -110,7 +110,10 @@ class Result(StudyResult):
         return register(self.home, self.tracking, run, name, model)
 
     def _served_links(self) -> Links | None:
-        """The addresses of the study at its MLflow server; None for another kind of store, or one that is away."""
+        """Returns the addresses of the study at its MLflow server.
+
+        None for another kind of store, or one that is away.
+        """
         if not (self.mlflow_url or "").startswith("http"):
             return None
         from service.tracking.server import reachable_links
@@ -138,7 +141,7 @@ class Result(StudyResult):
 
 
 def _named(links: Links | None) -> dict[str, str]:
-    """The addresses by what a page calls them."""
+    """Returns the addresses by what a page calls them."""
     if links is None:
         return {}
     return {"trials": links.trials, "runs": links.runs, "the study": links.parent}
@@ -180,7 +183,7 @@ class SubmittedStudy(Submission):
         return self._result(self.wait_for_end())
 
     def result(self, *, adopt: bool = False) -> Result:
-        """The result so far, also of what others added since. `adopt`: answers of older code count.
+        """Returns the result so far, also of what others added since. `adopt`: answers of older code count.
 
         Raises: LocusError if it cannot be had from here.
         """
@@ -195,7 +198,7 @@ class SubmittedStudy(Submission):
         return Result.open(home, id, url, adopt=adopt)
 
     def study_status(self, *, adopt: bool = False) -> tuple[StudyStatus, Edition]:
-        """The study's own state, and what it is. `adopt`: answers of older code count.
+        """Returns the study's own state, and what it is. `adopt`: answers of older code count.
 
         A lock of another machine may not be seen through a shared folder: who seems to run nothing is asked there.
         """
@@ -209,7 +212,7 @@ class SubmittedStudy(Submission):
         return StudyStatus.read(reply["studies"][0]), Edition.read(reply["edition"])
 
     def home_status(self, *, adopt: bool = False) -> list[StudyStatus]:
-        """The state of every study of the job's home. `adopt`: answers of older code count."""
+        """Returns the state of every study of the job's home. `adopt`: answers of older code count."""
         facts = self.facts()
         if (home := self.visible_home(facts)) is not None and self.status() in ENDED:
             return all_status(home, adopt=adopt)
@@ -217,7 +220,10 @@ class SubmittedStudy(Submission):
         return [StudyStatus.read(status) for status in reply["studies"]]
 
     def events(self, run: str | None = None, *, follow: bool = False) -> Iterator[str]:
-        """The events of the study, or of one of its runs, a line each; with `follow` until no driver runs it."""
+        """Returns the events of the study, or of one of its runs, a line each.
+
+        With `follow` until no driver runs it.
+        """
         facts, ended = self.facts(), self.status() in ENDED
         id, home = self._id(facts), self.visible_home(facts)
         if home is not None and id in home.ids() and (ended or not follow):
@@ -240,7 +246,7 @@ class SubmittedStudy(Submission):
         return self.wait_until_ended()
 
     def _id(self, facts: dict[str, Any]) -> str:
-        """The study's id there, where a fresh start may have a number of its own."""
+        """Returns the study's id there, where a fresh start may have a number of its own."""
         return str(facts.get("study") or self.study)
 
     def _where(self, facts: dict[str, Any]) -> str | None:
@@ -248,7 +254,10 @@ class SubmittedStudy(Submission):
 
 
 def _stored(facts: dict[str, Any]) -> bytes | None:
-    """The archive of a study that ended, from MLflow; None if MLflow has another one, or is not seen from here."""
+    """Returns the archive of a study that ended, from MLflow.
+
+    None if MLflow has another one, or is not seen from here.
+    """
     known = facts.get("archive")
     if not known:
         return None
@@ -303,7 +312,7 @@ class ComparedStudies(Comparison):
 
 
 def compare(home: Home, ids: list[str], code: tuple[str, str] | None, *, adopt: bool) -> ComparedStudies:
-    """The comparison of two ids, or of two code versions of one.
+    """Returns the comparison of two ids, or of two code versions of one.
 
     Raises: LocusError if it is not clear what is to be compared.
     """
@@ -331,7 +340,7 @@ class MatrixWithPage(FilledMatrix):
     home: Home
 
     def table(self) -> DataFrame:
-        """A row for each property, a column for each encoding: what the paper printed, and what was found."""
+        """Returns a row for each property, a column for each encoding: what the paper printed, and what was found."""
         import pandas as pd
 
         columns = {
@@ -356,6 +365,9 @@ class MatrixWithPage(FilledMatrix):
 
 
 def fill_matrix(home: Home, name: str, budget: str, *, adopt: bool) -> MatrixWithPage:
-    """The matrix of a name at a budget. Raises: SpecError for an unknown name, or a budget that a study lacks."""
+    """Returns the matrix of a name at a budget.
+
+    Raises: SpecError for an unknown name, or a budget that a study lacks.
+    """
     filled = fill(home, find_matrix(name), budget, adopt=adopt)
     return MatrixWithPage(**vars(filled), home=home)

@@ -93,7 +93,7 @@ def _tried(recipe: Recipe, data: Path) -> list[str]:
 
 
 def _kept_or_tried(recipe: Recipe, data: Path) -> list[str]:
-    """What was odd in a recipe when it was tried, now or by an earlier command with the same data."""
+    """Returns what was odd in a recipe when it was tried, now or by an earlier command with the same data."""
     name = f"tried-{digest([recipe.model_dump_json(), recipe.data.fingerprint], 64)}.json"
     mark = "\n".join(
         [*(version(package) for package in ("torch", "timm")), seen(Path(str(trainables.__file__)).parent)]
@@ -106,7 +106,7 @@ def _kept_or_tried(recipe: Recipe, data: Path) -> list[str]:
 
 
 def _recipes(edition: Edition) -> Iterator[tuple[str, Recipe]]:
-    """The recipes that can be known before a search begins, by the words for each; parents come first."""
+    """Yields the recipes that can be known before a search begins, by the words for each; parents come first."""
     arms = isinstance(edition.study.plan, Ablation)
     trials = known_trials(edition)
     recipes = [(f"arm {trial.name!r}" if arms else f"point {trial.name}", trial.recipe) for trial in trials]
@@ -322,7 +322,7 @@ class StudyRun:
             self.progress.note(f"what was shown may lack something ({failed}; see {self.folder.log})")
 
     def result(self) -> Result:
-        """What came out, once all is closed. Raises: TakenOverError."""
+        """Returns what came out, once all is closed. Raises: TakenOverError."""
         driver = self.driver
         driver.journal.look()
         self.tell(ended=ENDS[self.ended], archive=self.stored)
@@ -390,7 +390,10 @@ def _download(edition: Edition, home: Home, progress: Progress) -> None:
 
 
 def _next(driver: Driver, attention: DriverPolls) -> Job | Finished:
-    """The next job. Waits while other drivers of the home use the whole machine, or train all that this one wants."""
+    """Returns the next job.
+
+    Waits while other drivers of the home use the whole machine, or train all that this one wants.
+    """
     while (job := driver.next()) is None:
         attention.look()
         time.sleep(POLL_S)
@@ -426,7 +429,7 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
 
 
 def _pack(driver: Driver, folder: Path, progress: Progress) -> Path | None:
-    """The archive of what is known so far, in a folder; None, and a word about it, where it cannot be made."""
+    """Returns the archive of what is known so far, in a folder; None, and a word about it, where it cannot be made."""
     path = folder / job_messages.NAME
     try:
         path.write_bytes(job_messages.pack(driver.home, driver.edition.id))
@@ -466,6 +469,6 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
 def _missing(
     rows: Iterable[TrialResult], names: tuple[str, ...], wanted: Callable[[RunProbes], bool]
 ) -> list[tuple[TrialResult, int, RunProbes, str]]:
-    """What is not kept of these probes: row, seed, run and name."""
+    """Returns what is not kept of these probes: row, seed, run and name."""
     runs = ((row, seed, run) for row in rows for seed, run in row.probes.items() if wanted(run))
     return [(row, seed, run, name) for row, seed, run in runs for name in names if run.kept(name) is None]

@@ -235,7 +235,7 @@ def check_own_paths(study: str, arms: Mapping[str, Mapping[str, Any]], paths: It
 
 
 def _overrides(arm: Mapping[str, Any], path: str) -> bool:
-    """Whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
+    """Returns whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
     return any(path == key or path.startswith(f"{key.removesuffix('.kind')}.") for key in arm)
 
 
@@ -273,7 +273,7 @@ def _entries(given: Any) -> list[Mapping[str, str]]:
 def _arms(
     axes: Mapping[str, Mapping[str, Mapping[str, Any]]], without: Iterable[Mapping[str, str]]
 ) -> dict[str, dict[str, Any]]:
-    """An arm for each combination of values that is not left out. The last axis changes fastest."""
+    """Returns an arm for each combination of values that is not left out. The last axis changes fastest."""
     arms = {}
     for names in product(*axes.values()):
         chosen = dict(zip(axes, names, strict=True))

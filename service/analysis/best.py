@@ -58,7 +58,10 @@ class Best:
 
 
 def find_best(history: History) -> Best:
-    """The best trials of a study so far; none if the arms learn different tasks, whose scores are not compared."""
+    """Returns the best trials of a study so far.
+
+    None if the arms learn different tasks, whose scores are not compared.
+    """
     plan = history.edition.study.plan
     if isinstance(plan, Ablation) and plan.tasks:
         return Best()
@@ -85,7 +88,10 @@ def ranked(history: History) -> list[Trial]:
 
 
 def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
-    """What trials are ordered by: kind, status, the mean that chooses with a minus, number. The smallest is best."""
+    """Returns what trials are ordered by: kind, status, the mean that chooses with a minus, number.
+
+    The smallest is best.
+    """
     roles = {"confirmation": 0, "trial": 1, "rival_confirmation": 2, "rival": 3, "tuning": 4, "parent": 5}
     order = {"completed": 0, "incomplete": 1, "open": 2, "stopped": 3, "diverged": 4}
     answer = history.answer(trial)
@@ -94,7 +100,7 @@ def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
 
 
 def _confirmed(history: History) -> list[Trial]:
-    """The confirmations, once all of them have ended."""
+    """Returns the confirmations, once all of them have ended."""
     trials = history.confirmations("confirmation")
     whole = {trial.number for trial in trials} == {*history.confirms}
     return trials if whole and all(history.answer(trial).status != "open" for trial in trials) else []
@@ -125,7 +131,7 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
 
 
 def _chooses(history: History, trial: Trial, answer: TrialAnswer) -> float:
-    """The mean that a trial is chosen by: of a confirmation that of the point which it confirms."""
+    """Returns the mean that a trial is chosen by: of a confirmation that of the point which it confirms."""
     if trial.role in CONFIRMATIONS:
         points = history.of(POINTS[CONFIRMATIONS.index(trial.role)])
         point = next(point for point in points if point.number == trial.number)
@@ -158,7 +164,7 @@ class PointScores(Scores):
 
 
 def point_scores(history: History, role: Role) -> PointScores:
-    """The points of a search, or its random ones."""
+    """Returns the points of a search, or its random ones."""
     answers = {trial.number: (trial, history.answer(trial)) for trial in history.of(role)}
     ended = {number: pair for number, pair in sorted(answers.items()) if pair[1].status != "open"}
     return PointScores(
@@ -193,7 +199,7 @@ class Lead:
 
 
 def lead(who: PointScores, than: PointScores) -> Lead:
-    """The lead of a search over random points, with a permutation test.
+    """Returns the lead of a search over random points, with a permutation test.
 
     Before a point has all its seeds the best score so far is chance, which a constant answer has for no image. Under
     the null hypothesis it is luck which point is whose. So the points of both are put in one order, in which each keeps
@@ -216,7 +222,7 @@ def lead(who: PointScores, than: PointScores) -> Lead:
 
 
 def _dealt(whose: Sides) -> Iterator[tuple[Places, Sides]]:
-    """The order of all points, and whose they are, in every draw, a row a draw; the same draws each time.
+    """Yields the order of all points, and whose they are, in every draw, a row a draw; the same draws each time.
 
     A point of n of its side lies in the n-th part of the order that is its own, at a place drawn there.
     """
@@ -234,7 +240,7 @@ def _dealt(whose: Sides) -> Iterator[tuple[Places, Sides]]:
 
 
 def _leads(gains: Floats, images: Floats, whose: Sides) -> tuple[Floats, Floats]:
-    """The lead in each row of points, and the images over which it is the mean."""
+    """Returns the lead in each row of points, and the images over which it is the mean."""
     import numpy as np
 
     rows = len(whose)

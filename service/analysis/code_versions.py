@@ -37,7 +37,7 @@ Known = dict[str, list[Answered]]
 
 
 def versions(result: StudyResult, names: tuple[str, str]) -> tuple[Side, Side]:
-    """The two sides of a comparison of a study's code versions.
+    """Returns the two sides of a comparison of a study's code versions.
 
     Raises: LocusError for a name that no answer of the study has.
     """
@@ -50,7 +50,7 @@ def versions(result: StudyResult, names: tuple[str, str]) -> tuple[Side, Side]:
 
 
 def known_codes(result: StudyResult) -> str:
-    """The codes of a study's answers in words, so that one can be named."""
+    """Returns the codes of a study's answers in words, so that one can be named."""
     trials: dict[str, set[str]] = {}
     last: dict[str, float] = {}
     outcomes = Outcomes(result.home)
@@ -95,7 +95,7 @@ class _Version:
         self.files, self.moment, self.codes = files, moment, codes
 
     def fitting(self, run: Run, answers: list[Answered]) -> list[Answered]:
-        """The answers of a run that may be of this version, in the order given."""
+        """Returns the answers of a run that may be of this version, in the order given."""
         files = self.files if self.codes is None else self.codes(run.recipe).files
         return [answer for answer in answers if _agree(answer.code.files, files)]
 
@@ -109,7 +109,7 @@ def _agree(files: Files, other: Files) -> bool:
 
 
 def _named(result: StudyResult, known: Known, name: str) -> _Version:
-    """The version that a name means: the files of all answers that have it."""
+    """Returns the version that a name means: the files of all answers that have it."""
     if name == TODAY:
         return _Version({}, math.inf, CodeDigests())
     answers = [answer for of_run in known.values() for answer in of_run]
@@ -129,7 +129,7 @@ def _named(result: StudyResult, known: Known, name: str) -> _Version:
 
 
 def _scores(trial: Trial, answers: Mapping[int, Answered], asked: int) -> Scores:
-    """The test scores of some answers by seed, a diverged one at chance."""
+    """Returns the test scores of some answers by seed, a diverged one at chance."""
     done = {seed: answer.outcome for seed, answer in answers.items() if isinstance(answer.outcome, Completed)}
     finals = {seed: outcome.final.get(trial.score.test) for seed, outcome in done.items()}
     return scores_of(trial, "test", finals, frozenset(answers.keys() - done.keys()), asked)

@@ -64,7 +64,7 @@ class Side:
 
 
 def side(result: StudyResult) -> Side:
-    """A study as its report shows it: every arm, or the confirmed points of a search."""
+    """Returns a study as its report shows it: every arm, or the confirmed points of a search."""
     ablation = isinstance(result.edition.study.plan, Ablation)
     rows = result.of("trial") if ablation else result.confirmed
     contenders = [_of_row(row, place) for row in rows for place in _places(result, row)]
@@ -79,7 +79,10 @@ def _of_row(row: TrialResult, place: str) -> Contender:
 
 
 def _places(result: StudyResult, row: TrialResult) -> list[str]:
-    """What a row is matched by. The best and the first point of a search may be one trial, which then stands twice."""
+    """Returns what a row is matched by.
+
+    The best and the first point of a search may be one trial, which then stands twice.
+    """
     if isinstance(result.edition.study.plan, Ablation):
         return [arm_place(row.trial)]
     names = [name for name, named in result.named.items() if named is row]
@@ -128,7 +131,10 @@ class Change:
 
 
 def changes(a: Edition, b: Edition, pairs: Pairs) -> list[Change]:
-    """What differs between two editions: recipe and data, arms or space, score, counts; then code and environment."""
+    """Returns what differs between two editions: recipe and data, arms or space, score, counts.
+
+    Then code and environment.
+    """
     changed = [*_nodes(a.study.base, b.study.base), *_plans(a, b)]
     changed += _unlike("score", a.study.score.metric, b.study.score.metric)
     changed += _unlike("budget", a.budget, b.budget)
@@ -141,7 +147,7 @@ def _unlike(what: str, a: str, b: str) -> list[Change]:
 
 
 def _nodes(a: Any, b: Any, path: str = "") -> Iterator[Change]:
-    """Every value in which two recipes differ; a node of two kinds as a whole."""
+    """Yields every value in which two recipes differ; a node of two kinds as a whole."""
     alike = isinstance(a, Spec) and isinstance(b, Spec) and getattr(a, "kind", None) == getattr(b, "kind", None)
     if not alike:
         if a != b:
@@ -191,7 +197,7 @@ def _searches(a: Search, b: Search) -> Iterator[Change]:
 
 
 def _code(pairs: Pairs) -> Iterator[Change]:
-    """The files whose code differs between the two answers of a seed, each once."""
+    """Yields the files whose code differs between the two answers of a seed, each once."""
     changed: dict[str, Change] = {}
     for a, b in pairs:
         same = a.trial.recipe == b.trial.recipe
@@ -217,7 +223,7 @@ def _surroundings(pairs: Pairs) -> Iterator[Change]:
 
 
 def _values(name: str, contenders: Iterable[Contender]) -> str:
-    """What the answers have of an environment's value, the most frequent first."""
+    """Returns what the answers have of an environment's value, the most frequent first."""
     counts = Counter(
         str(value)
         for contender in contenders
@@ -228,7 +234,7 @@ def _values(name: str, contenders: Iterable[Contender]) -> str:
 
 
 def other_scale(a: Recipe, b: Recipe) -> str:
-    """Why two scores have nothing in common, in a clause; empty if they have the same metric and chance."""
+    """Returns why two scores have nothing in common, in a clause; empty if they have the same metric and chance."""
     if a.data.scale == b.data.scale:
         return ""
     scale, other = (recipe.data.scale.replace(", ", " with chance ") for recipe in (a, b))
@@ -247,7 +253,7 @@ def other_images(a: Recipe, b: Recipe) -> str:
 
 
 def unpaired(who: Scores, than: Scores) -> Estimate | None:
-    """The mean of `who` minus that of `than`, whose seeds have nothing in common; None if either has no seed.
+    """Returns the mean of `who` minus that of `than`, whose seeds have nothing in common; None if either has no seed.
 
     Source: Welch 1947, The generalization of `Student's' problem when several different population variances are
     involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor
@@ -271,7 +277,10 @@ def _mean(side: Scores, values: Sequence[float]) -> Estimate:
 
 
 def _welch(means: Sequence[Estimate], ends: Interval = (-math.inf, math.inf), twin: Estimate | None = None) -> Estimate:
-    """The difference of two means, with its error and degrees of freedom; without them where a mean has no error."""
+    """Returns the difference of two means, with its error and degrees of freedom.
+
+    Without them where a mean has no error.
+    """
     who, than = means
     n, mean = min(who.n, than.n), who.mean - than.mean
     if who.error is None or than.error is None:
@@ -384,7 +393,7 @@ class Comparison:
         return [*named, *dict.fromkeys([*self.a.remarks, *self.b.remarks])]
 
     def plain(self) -> dict[str, Any]:
-        """Plain values, for --json."""
+        """Returns plain values, for --json."""
         return {
             "a": self.a.label,
             "b": self.b.label,
@@ -455,6 +464,6 @@ def _match(a: Contender, b: Contender) -> Match:
 
 
 def _same_answer(a: Contender, b: Contender, seed: int) -> bool:
-    """Whether both sides have the very same answer at a seed: then its difference is 0 and says nothing."""
+    """Returns whether both sides have the very same answer at a seed: then its difference is 0 and says nothing."""
     answer, other = a.answers.get(seed), b.answers.get(seed)
     return answer is not None and other is not None and (answer.run.key, answer.name) == (other.run.key, other.name)

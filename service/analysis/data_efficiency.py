@@ -35,18 +35,18 @@ class PowerLaw:
     error: float
 
     def at(self, size: float) -> float:
-        """The score with so many training images."""
+        """Returns the score with so many training images."""
         return self.limit - self.fall * math.pow(size / self.first, -self.exponent)
 
     def size_for(self, level: float) -> float:
-        """How many images a level needs; infinite where the law does not reach it."""
+        """Returns how many images a level needs; infinite where the law does not reach it."""
         if level >= self.limit:
             return math.inf
         return self.first * math.pow(self.fall / (self.limit - level), 1 / self.exponent)
 
 
 def fit(sizes: Sequence[float], scores: Sequence[float], ceiling: float = math.inf) -> PowerLaw:
-    """The power law with the least squared error, whose limit is `ceiling` at most and whose fall is 0 or more.
+    """Returns the power law with the least squared error, whose limit is `ceiling` at most and whose fall is 0 or more.
 
     For a given exponent the other two numbers follow by linear least squares, so one number is searched.
     Source: Rosenfeld et al. 2020, A constructive prediction of the generalization error across scales. Differs: no
@@ -71,7 +71,7 @@ def fit(sizes: Sequence[float], scores: Sequence[float], ceiling: float = math.i
 def _linear(
     ratios: Sequence[float], scores: Sequence[float], exponent: float, first: float, ceiling: float
 ) -> PowerLaw:
-    """The best law with this exponent: scores over `x = ratio ** -exponent` are a line."""
+    """Returns the best law with this exponent: scores over `x = ratio ** -exponent` are a line."""
     xs = [ratio**-exponent for ratio in ratios]
     count, mean_x, mean_y = len(xs), sum(xs) / len(xs), sum(scores) / len(scores)
     square = sum((x - mean_x) ** 2 for x in xs)
@@ -106,16 +106,16 @@ class Curve:
         return {seed: fit(sizes, [self.scores[size].values[seed] for size in sizes], ceiling) for seed in seeds}
 
     def over_seeds(self, name: str) -> Estimate | None:
-        """A number of the laws (`limit`, `exponent`, `error`) over the seeds."""
+        """Returns a number of the laws (`limit`, `exponent`, `error`) over the seeds."""
         return estimate([getattr(law, name) for law in self.laws.values()]) if self.laws else None
 
     def level(self, share: float) -> float:
-        """The score at a share of the way from chance to a perfect one."""
+        """Returns the score at a share of the way from chance to a perfect one."""
         scale = next(iter(self.scores.values())).scale
         return scale.chance + share * (scale.high - scale.chance)
 
     def needed(self, share: float) -> Needed | None:
-        """The images that a level needs, by seed; None without seeds."""
+        """Returns the images that a level needs, by seed; None without seeds."""
         sizes = [law.size_for(self.level(share)) for law in self.laws.values()]
         return Needed(tuple(sizes), min(self.scores), max(self.scores)) if sizes else None
 
@@ -154,7 +154,7 @@ def by_size(trials: Iterable[TrialResult]) -> list[list[TrialResult]]:
 
 
 def curves(groups: Iterable[Sequence[TrialResult]]) -> list[Curve]:
-    """The curves of such groups, of the sizes that have scores; four of them or more."""
+    """Returns the curves of such groups, of the sizes that have scores; four of them or more."""
     known = list(groups)
     all_curves = []
     for rows, name in zip(known, _names(known), strict=True):
@@ -170,7 +170,7 @@ def _size(row: TrialResult) -> int:
 
 
 def _names(groups: Sequence[Sequence[TrialResult]]) -> list[str]:
-    """What the names of a group's trials share: `fourier` of `fourier, 500` and `fourier, 1000`.
+    """Returns what the names of a group's trials share: `fourier` of `fourier, 500` and `fourier, 1000`.
 
     Where that does not tell the groups apart: the values that they share.
     """
@@ -188,7 +188,7 @@ def _shared_words(names: Sequence[str]) -> str:
 
 
 def _all_else(row: TrialResult) -> str:
-    """What a recipe says beside the sizes."""
+    """Returns what a recipe says beside the sizes."""
     plain = row.recipe.plain()
     for path in SIZES:
         node, _, last = path.partition(".")

@@ -50,28 +50,28 @@ class Region:
         return math.isfinite(self.low) + math.isfinite(self.high)
 
     def p_inside(self, estimate: Estimate) -> float:
-        """The p of the tests that the true mean lies inside: a one-sided t-test at each end, and the larger p.
+        """Returns the p of the tests that the true mean lies inside: a one-sided t-test at each end, and the larger p.
 
         Source: Schuirmann 1987 (TOST), where there are two ends.
         """
         return max(self._ps(estimate.p_above(self.low), estimate.p_below(self.high)))
 
     def p_outside(self, estimate: Estimate) -> float:
-        """The p of the tests that the true mean lies outside.
+        """Returns the p of the tests that the true mean lies outside.
 
         With two ends this is a union of two tests, so the p is twice the smaller one (Bonferroni).
         """
         return min(1.0, self.ends * min(self._ps(estimate.p_below(self.low), estimate.p_above(self.high))))
 
     def _ps(self, at_low: float | None, at_high: float | None) -> list[float]:
-        """The ps at the ends that there are."""
+        """Returns the ps at the ends that there are."""
         known = [(self.low, at_low), (self.high, at_high)]
         ps = [p for end, p in known if math.isfinite(end) and p is not None]
         assert ps, "an estimate that can be tested comes first"
         return ps
 
     def margin(self, estimate: Estimate) -> float:
-        """How far a mean lies inside; negative outside."""
+        """Returns how far a mean lies inside; negative outside."""
         return min(estimate.mean - self.low, self.high - estimate.mean)
 
     def distances(self, estimate: Estimate) -> list[float]:
@@ -80,7 +80,7 @@ class Region:
         return known if self.margin(estimate) > 0 else [min(known)]
 
     def place(self, word: Word) -> str:
-        """Where the interval that decided lies."""
+        """Returns where the interval that decided lies."""
         if self.ends == 2:
             where = {"SUPPORTED": "inside", "REFUTED": "outside"}.get(word, "partly outside")
             return f"the interval lies {where} {self.name}"
@@ -125,7 +125,7 @@ class Evidence:
         return not isinstance(self.claim, ClaimOfProbe | Faster)
 
     def holds_for_all(self, word: Decided, level: float) -> bool:
-        """Whether the finding holds for all seeds, however many of them may fail to learn.
+        """Returns whether the finding holds for all seeds, however many of them may fail to learn.
 
         `level`: of the finding. One half of it is spent on the interval of the seeds that learn, and one on the shares
         of seeds that may fail: of each trial as many as its seeds allow, with the worst effect. A seed that fails is at
@@ -147,7 +147,7 @@ class Evidence:
         return high < self.region.low or low > self.region.high
 
     def opposed(self, word: Decided, level: float) -> str:
-        """How the numbers of seeds that learn say the opposite of the scores, in words; empty if they do not.
+        """Returns how the numbers of seeds that learn say the opposite of the scores, in words; empty if they do not.
 
         `level`: of the test of the numbers.
         """
@@ -169,7 +169,10 @@ class Evidence:
         return self.region.margin(self.estimate)
 
     def words(self, word: Word, confidence: float) -> str:
-        """The measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds); ...`."""
+        """Returns the measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds).
+
+        ...`.
+        """
         about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(confidence)
         if interval is None:
             return f"{about} ({self.seeds}); {LUCK[word]}"
@@ -190,7 +193,7 @@ NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
-    """Why the scores cannot decide a claim, in a sentence; None if they can."""
+    """Returns why the scores cannot decide a claim, in a sentence; None if they can."""
     if isinstance(claim, Faster):
         return _lacking_points(scores)
     reasons = (_lacking(name, scores.get(name), claim) for name in claim.names)
@@ -205,7 +208,7 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
 
 
 def _lacking_points(scores: Mapping[str, Scores]) -> str | None:
-    """Why the points of a search cannot be compared with the random ones yet."""
+    """Returns why the points of a search cannot be compared with the random ones yet."""
     if not scores:
         return "The best points of the search and of the random ones are not confirmed yet."
     left = sum(points.asked - len(points.images) for points in scores.values() if isinstance(points, PointScores))
@@ -250,7 +253,7 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
 
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
-    """The evidence on a claim whose scores lack nothing."""
+    """Returns the evidence on a claim whose scores lack nothing."""
     trials = [scores[name] for name in claim.names]
     match claim:
         case AtLeast(value=value):
@@ -389,7 +392,7 @@ def _gap_words(who: str, than: str, gap: Estimate) -> str:
 
 
 def _seeds(estimate: Estimate, trials: list[Scores], noun: str) -> str:
-    """How many seeds decided, and how many of the trials' seeds diverged."""
+    """Returns how many seeds decided, and how many of the trials' seeds diverged."""
     fallen = len(frozenset().union(*(trial.diverged for trial in trials)))
     return f"{plural(estimate.n, noun)}{f', {fallen} diverged' if fallen else ''}"
 
@@ -410,7 +413,7 @@ def learn_words(parts: Sequence[Part]) -> str:
 
 
 def score_words(claim: Claim, name: str, scores: Scores) -> str:
-    """A trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
+    """Returns a trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
     if isinstance(claim, Faster):
         who = "points of the search" if name == claim.who else "random points"
         return f"{scores.n} of {scores.asked} {who} have all their seeds"
@@ -419,7 +422,7 @@ def score_words(claim: Claim, name: str, scores: Scores) -> str:
 
 
 def spread_words(scores: Scores, of: int = 1) -> str:
-    """The 95 % interval of the seeds that learn, and the seeds; these alone if too few learn for an interval.
+    """Returns the 95 % interval of the seeds that learn, and the seeds; these alone if too few learn for an interval.
 
     `of`: among how many trials this one was chosen by the same runs: its interval is one of so many that hold together.
     """
@@ -438,7 +441,7 @@ def seeds_words(scores: Scores) -> str:
 
 
 def _values(scores: Scores) -> str:
-    """The seeds themselves, where they are too few for an interval: `2 seeds: 0.9700, 0.9800`."""
+    """Returns the seeds themselves, where they are too few for an interval: `2 seeds: 0.9700, 0.9800`."""
     return f"{plural(scores.n, 'seed')}: {_list(scores)}" if scores.n > 1 else plural(scores.n, "seed")
 
 

@@ -19,7 +19,10 @@ Source: Okabe and Ito. Differs: the light ones are darkened for thin lines; the 
 
 
 def number(value: float) -> str:
-    """A stated score, such as chance: `0.99`, four digits where it has more than two. Measured ones are `fixed`."""
+    """Returns a stated score, such as chance: `0.99`, four digits where it has more than two.
+
+    Measured ones are `fixed`.
+    """
     text = f"{value:.4f}"
     trimmed = text.rstrip("0")
     short = text if len(trimmed.partition(".")[2]) > 2 else f"{value:.2f}"
@@ -27,27 +30,27 @@ def number(value: float) -> str:
 
 
 def fixed(value: float | None) -> str:
-    """A measured score: always four digits; nothing for none."""
+    """Returns a measured score: always four digits; nothing for none."""
     return "" if value is None else f"{value:.4f}".replace("-", MINUS)
 
 
 def signed(value: float | None) -> str:
-    """A difference in a column, with its sign."""
+    """Returns a difference in a column, with its sign."""
     return "" if value is None else f"{value:+.4f}".replace("-", MINUS)
 
 
 def two(value: float) -> str:
-    """A correlation or an effect size: two digits, with its sign."""
+    """Returns a correlation or an effect size: two digits, with its sign."""
     return f"{value:+.2f}".replace("-", MINUS)
 
 
 def spread(mean: float | None, std: float | None) -> str:
-    """A mean with its standard deviation over seeds; nothing for none."""
+    """Returns a mean with its standard deviation over seeds; nothing for none."""
     return fixed(mean) + (f" ± {fixed(std)}" if std is not None else "")
 
 
 def between(interval: Interval | None) -> str:
-    """An interval in a sentence."""
+    """Returns an interval in a sentence."""
     return "" if interval is None else f"{fixed(interval[0])} to {fixed(interval[1])}"
 
 
@@ -67,23 +70,23 @@ def raced_words(seeds: int, asked: int, cutoff: float) -> str:
 
 
 def percent(level: float) -> str:
-    """A confidence level: `95 %`, `98.3 %`."""
+    """Returns a confidence level: `95 %`, `98.3 %`."""
     return f"{100 * level:.3g} %"
 
 
 def ordinal(number: int) -> str:
-    """A place in a sentence: `second`; from the tenth on with digits."""
+    """Returns a place in a sentence: `second`; from the tenth on with digits."""
     words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
     return words[number - 1] if number <= len(words) else f"{number}th"
 
 
 def whole_percent(share: float) -> str:
-    """A share in a sentence: `63 %`."""
+    """Returns a share in a sentence: `63 %`."""
     return f"{100 * share:.0f} %"
 
 
 def p_text(p: float | None) -> str:
-    """A p-value as journals print it, without the letter: `= 0.012`, `< 0.001`."""
+    """Returns a p-value as journals print it, without the letter: `= 0.012`, `< 0.001`."""
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"

@@ -31,7 +31,7 @@ MOST = 3
 
 
 def headline(result: StudyResult) -> str:
-    """What was found, how sure it is, and what is still missing."""
+    """Returns what was found, how sure it is, and what is still missing."""
     missing = _missing(result)
     plan = result.edition.study.plan
     if isinstance(plan, Ablation) and plan.tasks:
@@ -57,7 +57,7 @@ def _over_tasks(result: StudyResult) -> str:
 
 
 def _diverged(result: StudyResult) -> str:
-    """The trials in which seeds diverged; their means hold these seeds at chance."""
+    """Returns the trials in which seeds diverged; their means hold these seeds at chance."""
     rows = result.confirmed if result.ranking.confirmed else result.of("trial")
     lost = [
         f"{len(row.validation.diverged)} of {plural(row.validation.n, 'seed')} of {trial_words(result, row)}"
@@ -69,13 +69,13 @@ def _diverged(result: StudyResult) -> str:
 
 
 def trial_words(result: StudyResult, row: TrialResult) -> str:
-    """A trial in a sentence: an arm as “name”, a point as `#7 (gamma=2.31)`."""
+    """Returns a trial in a sentence: an arm as “name”, a point as `#7 (gamma=2.31)`."""
     ablation = isinstance(result.edition.study.plan, Ablation)
     return quoted(row.name) if ablation else f"{_number(row)} ({row.name})"
 
 
 def point_name(result: StudyResult, row: TrialResult) -> str:
-    """A confirmed point in a table, with what is special about it: `#0 gamma=2.5 (tried first)`."""
+    """Returns a confirmed point in a table, with what is special about it: `#0 gamma=2.5 (tried first)`."""
     of = f"best of {plural(len(result.of('rival')), 'random point')}"
     notes = [note for note, point in (("tried first", result.named.get("first")), (of, result.random)) if point is row]
     return f"{_number(row)} {row.name}" + "".join(f" ({note})" for note in notes)
@@ -101,7 +101,7 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
 
 
 def _but_tests(result: StudyResult) -> str:
-    """The highest test score, where it says more than validation: of more images, or far from it."""
+    """Returns the highest test score, where it says more than validation: of more images, or far from it."""
     rows = [row for row in result.of("trial") if row.test.mean is not None] if _tested(result) else []
     if not rows:
         return ""
@@ -115,7 +115,7 @@ def _but_tests(result: StudyResult) -> str:
 
 
 def _metric(result: StudyResult) -> str:
-    """The name of the validation score."""
+    """Returns the name of the validation score."""
     return metric_words(result.edition.study.score.metric)
 
 
@@ -134,7 +134,7 @@ def _tie(result: StudyResult) -> str:
 
 
 def _more(rows: Sequence[object]) -> list[str]:
-    """What stands for the trials that a sentence does not name: `7 more trials`; nothing for none."""
+    """Returns what stands for the trials that a sentence does not name: `7 more trials`; nothing for none."""
     return [plural(len(rows), "more trial")] if rows else []
 
 
@@ -217,14 +217,14 @@ def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
 
 
 def _score(scores: Scores, of: int = 1) -> str:
-    """The score of the seeds that learn. `of`: among how many trials this one was chosen by the same runs."""
+    """Returns the score of the seeds that learn. `of`: among how many trials this one was chosen by the same runs."""
     if scores.sound.mean is None:
         return "unknown"
     return f"{fixed(scores.sound.mean)} ({spread_words(scores, of)})"
 
 
 def _missing(result: StudyResult) -> str:
-    """What has no answer yet, in words; empty if the study is done."""
+    """Returns what has no answer yet, in words; empty if the study is done."""
     replaced, settled = result.history.is_replaced, result.history.tuning.is_settled
     some = [row for row in result.rows if row.trial.role != "parent"]
     rows = [row for row in some if not replaced(row.trial) and not settled(row.trial)]
@@ -250,7 +250,10 @@ FEWEST_TO_PLAN = 5
 
 
 def advice(result: StudyResult) -> list[str]:
-    """What to take, then cost, other image sizes, the race and what is open, a sentence each; none without a winner."""
+    """Returns what to take, then cost, other image sizes, the race and what is open, a sentence each.
+
+    None without a winner.
+    """
     plan, best = result.edition.study.plan, result.best
     if not (isinstance(plan, Ablation) and plan.race and best):
         return []
@@ -268,7 +271,7 @@ def advice(result: StudyResult) -> list[str]:
 
 
 def _take(best: TrialResult, rivals: dict[str, Difference], arms: int) -> str:
-    """What to take. `arms`: of how many."""
+    """Returns what to take. `arms`: of how many."""
     learn, seeds = counts(best.test)
     share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
     if not rivals:
@@ -284,7 +287,7 @@ def _take(best: TrialResult, rivals: dict[str, Difference], arms: int) -> str:
 
 
 def _cost(best: TrialResult, partner: TrialResult | None) -> str:
-    """What it costs, beside the arm that it is compared with."""
+    """Returns what it costs, beside the arm that it is compared with."""
     parts = []
     for words, of in (("{:.2f} ms an image in training", _milliseconds), ("{:.2f} GiB of memory", _memory)):
         own, other = of(best), of(partner) if partner else None
@@ -306,7 +309,7 @@ def _memory(row: TrialResult) -> float | None:
 
 
 def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:
-    """What it scores on images of other sizes, without training on them."""
+    """Yields what it scores on images of other sizes, without training on them."""
     for size in best.test_sizes:
         rows = [row for row in (best, partner) if row and size in row.test_sizes]
         own, *others = [f"{quoted(row.name)} has {fixed(row.test_sizes[size].mean)}" for row in rows]
@@ -314,7 +317,7 @@ def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:
 
 
 def _out(result: StudyResult) -> str:
-    """The arms that left the race, by how many seeds they got."""
+    """Returns the arms that left the race, by how many seeds they got."""
     by_seeds: dict[int, list[str]] = {}
     for row in result.of("trial"):
         if row.answer.raced:
@@ -324,7 +327,7 @@ def _out(result: StudyResult) -> str:
 
 
 def _open(best: TrialResult, rivals: dict[str, Difference]) -> str:
-    """How many seeds would tell the nearest rivals apart, if the differences stay as they are."""
+    """Returns how many seeds would tell the nearest rivals apart, if the differences stay as they are."""
     if best.test.sound.n < FEWEST_TO_PLAN:
         return ""
     words: list[str] = []

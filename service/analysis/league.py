@@ -98,7 +98,9 @@ class Ranking:
         return math.sqrt(k * (k + 1) / (6 * self.families))
 
     def intervals(self) -> dict[str, Interval]:
-        """The 95 % interval of each method's mean rank over other families of the same kind; none of one family.
+        """Returns the 95 % interval of each method's mean rank over other families of the same kind.
+
+        None of one family.
 
         All are as wide as for methods that are alike, as in the tests: the spread of a few ranks says too little. Of a
         method whose ranks differ much more between families than those of the others it is too narrow.
@@ -114,7 +116,10 @@ class Ranking:
         return _critical_range(alpha, len(self.means)) / math.sqrt(2) * self.error
 
     def groups(self, alpha: float = ALPHA) -> list[list[str]]:
-        """The largest groups of methods that are not told apart, the best first; all where Friedman's test says so."""
+        """Returns the largest groups of methods that are not told apart, the best first.
+
+        All where Friedman's test says so.
+        """
         names = list(self.means)
         if self.friedman.p >= alpha:
             return [names]
@@ -127,7 +132,10 @@ class Ranking:
         return groups
 
     def against(self, control: str) -> dict[str, Adjusted]:
-        """The p-values of each other method's difference to one control, by Holm; about mean ranks, two-sided."""
+        """Returns the p-values of each other method's difference to one control, by Holm.
+
+        About mean ranks, two-sided.
+        """
         own = self.means[control]
         others = {name: mean for name, mean in self.means.items() if name != control}
         return holm({name: 2 * float(norm.sf(abs(mean - own) / self.error)) for name, mean in others.items()})
@@ -135,7 +143,7 @@ class Ranking:
 
 @cache
 def _critical_range(alpha: float, methods: int) -> float:
-    """What the range of so many means exceeds with a probability of alpha, where all are alike. Cost: 2 ms."""
+    """Returns what the range of so many means exceeds with a probability of alpha, where all are alike. Cost: 2 ms."""
     return float(studentized_range.ppf(1 - alpha, methods, math.inf))
 
 
@@ -149,7 +157,7 @@ def _exact_p(by_family: Sequence[Sequence[float]]) -> float:
 
 @lru_cache(maxsize=8)
 def _sums(by_family: tuple[tuple[float, ...], ...]) -> dict[tuple[float, ...], int]:
-    """The rank sums of all orders, of each family for itself, with the number of orders that lead to each.
+    """Returns the rank sums of all orders, of each family for itself, with the number of orders that lead to each.
 
     All that counts of the sums are their values, whichever method has them, so equal values in another order are one
     state. Without ties all families have the same ranks, so a size of table is counted once. Shapes: a row of ranks
@@ -166,7 +174,9 @@ def _sums(by_family: tuple[tuple[float, ...], ...]) -> dict[tuple[float, ...], i
 
 
 def shared_ranks(means: Array, errors: Array, step: Array) -> Array:
-    """The ranks of methods by their means, higher is better; methods within the noise share the mean of their ranks.
+    """Returns the ranks of methods by their means, higher is better.
+
+    Methods within the noise share the mean of their ranks.
 
     From the best on, a new rank begins where a method lies below the first one of its group by more than the noise:
     `NOISE` standard errors of the difference of the two, or `NOISE` steps, whichever is more. So each method has one
@@ -240,7 +250,10 @@ class RunsOverTasks:
 
     @classmethod
     def of(cls, scores: Mapping[str, Mapping[str, Scores]], families: Mapping[str, str]) -> RunsOverTasks:
-        """The runs of methods that have all their seeds. `scores`: by task, then by method; `families`: by task."""
+        """Returns the runs of methods that have all their seeds.
+
+        `scores`: by task, then by method; `families`: by task.
+        """
         places: dict[str, list[int]] = {}
         for place, task in enumerate(scores):
             places.setdefault(families[task], []).append(place)
@@ -262,12 +275,12 @@ class RunsOverTasks:
         return int(self.scores.shape[2])
 
     def means(self, family: str) -> dict[str, float]:
-        """The mean score of each method over the tasks of a family and their seeds."""
+        """Returns the mean score of each method over the tasks of a family and their seeds."""
         means = self.scores[:, self.families[family]].mean(axis=(1, 2))
         return dict(zip(self.methods, map(float, means), strict=True))
 
     def ranking(self) -> Ranking:
-        """The ranks of the methods in each family, by their mean scores over its tasks."""
+        """Returns the ranks of the methods in each family, by their mean scores over its tasks."""
         by_family = {}
         for family, tasks in self.families.items():
             errors = np.sqrt((self.errors[:, tasks] ** 2).sum(axis=1)) / len(tasks)
@@ -277,7 +290,7 @@ class RunsOverTasks:
         return Ranking(by_family)
 
     def interquartile_means(self) -> dict[str, Measure]:
-        """The mean of the middle half of each method's runs, over all tasks and seeds."""
+        """Returns the mean of the middle half of each method's runs, over all tasks and seeds."""
         draw = np.random.default_rng(0)
         means = {}
         for method, scores in zip(self.methods, self.scores, strict=True):
@@ -286,7 +299,7 @@ class RunsOverTasks:
         return means
 
     def improvements(self, control: str) -> dict[str, Measure]:
-        """The probability that a run of each other method scores above one of the control on the same task.
+        """Returns the probability that a run of each other method scores above one of the control on the same task.
 
         Over all pairs of runs of a task, and then the mean over tasks; equal scores count as one half. Seeds are not
         paired, as in rliable.
@@ -301,7 +314,7 @@ class RunsOverTasks:
         }
 
     def profiles(self) -> dict[str, Profile]:
-        """The performance profile of each method."""
+        """Returns the performance profile of each method."""
         draw, thresholds = np.random.default_rng(0), np.linspace(*self.ends, THRESHOLDS)
         profiles = {}
         for method, scores in zip(self.methods, self.scores, strict=True):
@@ -312,7 +325,7 @@ class RunsOverTasks:
         return profiles
 
     def _drawn_seeds(self, scores: Array, draw: np.random.Generator) -> Array:
-        """The scores of one method, with the seeds of each task drawn again. Shapes: (DRAWS, tasks, seeds)."""
+        """Returns the scores of one method, with the seeds of each task drawn again. Shapes: (DRAWS, tasks, seeds)."""
         places = draw.integers(self.seeds, size=(DRAWS, *scores.shape))
         return np.take_along_axis(scores[None], places, axis=2)
 
@@ -324,17 +337,17 @@ _ENDS = (ALPHA / 2, 1 - ALPHA / 2)
 
 
 def _intervals(drawn: Array) -> list[Interval]:
-    """The interval of each column between its quantiles. Shapes: (DRAWS, columns)."""
+    """Returns the interval of each column between its quantiles. Shapes: (DRAWS, columns)."""
     return [(float(low), float(high)) for low, high in np.quantile(drawn, _ENDS, axis=0).T]
 
 
 def _middle(scores: Array) -> Array:
-    """The mean without the lowest and the highest quarter, over the last axis."""
+    """Returns the mean without the lowest and the highest quarter, over the last axis."""
     return np.asarray(trim_mean(scores, 0.25, axis=-1))
 
 
 def _above(who: Array, than: Array) -> Array:
-    """The share of pairs in which `who` is above `than`, a tie as one half; the mean over tasks.
+    """Returns the share of pairs in which `who` is above `than`, a tie as one half; the mean over tasks.
 
     Shapes: (..., tasks, seeds), without the last two in the result.
     """
@@ -402,7 +415,7 @@ class League:
 
 
 def league(plan: Ablation, rows: Iterable[TrialResult]) -> League:
-    """The league of the arms of an ablation over tasks."""
+    """Returns the league of the arms of an ablation over tasks."""
     methods = tuple(plan.axes[plan.baseline_axis])
     arms = plan.by_task({row.name: row for row in rows})
     families = {task: plan.families.get(task, task) for task in arms}
@@ -416,7 +429,7 @@ def league(plan: Ablation, rows: Iterable[TrialResult]) -> League:
 
 
 def _whole(results: dict[str, TrialResult], methods: tuple[str, ...]) -> bool:
-    """Whether every method has all its seeds on a task."""
+    """Returns whether every method has all its seeds on a task."""
     return {*results} == {*methods} and all(row.test.complete and row.test.n > 0 for row in results.values())
 
 
@@ -425,7 +438,7 @@ def _families(count: int) -> str:
 
 
 def why_untested(standings: League) -> str:
-    """Why the ranks are not tested; empty if they are."""
+    """Returns why the ranks are not tested; empty if they are."""
     assert standings.ranking is not None
     if standings.ranking.testable:
         return ""
@@ -434,7 +447,7 @@ def why_untested(standings: League) -> str:
 
 
 def league_sentence(standings: League) -> str:
-    """Which method ranks best over the tasks, and how sure that is."""
+    """Returns which method ranks best over the tasks, and how sure that is."""
     if len(standings.methods) < FEWEST_METHODS:
         return f"No ranking: {plural(len(standings.methods), 'method')}, and a ranking needs {FEWEST_METHODS}."
     ranking = standings.ranking

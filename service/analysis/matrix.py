@@ -142,7 +142,10 @@ class FilledMatrix:
 
 
 def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> FilledMatrix:
-    """A matrix with the verdicts of the studies that a home has at a budget. `adopt`: answers of older code count."""
+    """Returns a matrix with the verdicts of the studies that a home has at a budget.
+
+    `adopt`: answers of older code count.
+    """
     codes = CodeDigests()
     ids = home.ids()
     ran = [study for study in matrix.studies if f"{study}@{budget}" in ids]
@@ -156,7 +159,7 @@ def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> Fil
 
 
 def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, ...], ...]:
-    """The cells, with the p of each verdict adjusted over the claims of all of them."""
+    """Returns the cells, with the p of each verdict adjusted over the claims of all of them."""
     ps = iter(_adjusted([verdict for row in rows for cell in row for verdict in cell.verdicts]))
     return tuple(
         tuple(replace(cell, verdicts=tuple(replace(verdict, p=next(ps)) for verdict in cell.verdicts)) for cell in row)
@@ -197,7 +200,7 @@ def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None)
 
 
 def _alone(verdict: Verdict, result: StudyResult) -> float | None:
-    """The p of a claim that its study decided, without the other claims of the study; None of another one.
+    """Returns the p of a claim that its study decided, without the other claims of the study; None of another one.
 
     It is to be held to ALPHA: the level of the study's look is lower, so p is as much higher.
     """
@@ -208,7 +211,7 @@ def _alone(verdict: Verdict, result: StudyResult) -> float | None:
 
 
 def _trained_parameters(study: Study, arm: str) -> int:
-    """The parameters of an arm's encoding that are trained."""
+    """Returns the parameters of an arm's encoding that are trained."""
     assert isinstance(study.plan, Ablation)
     recipe = study.recipe(study.plan.arms[arm])
     return sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes)

@@ -136,7 +136,10 @@ def together(
 
 
 def opposed_words(gaps: Mapping[str, Difference]) -> str:
-    """Which differences find nothing as the higher-scoring trial learns less often, in a sentence; empty for none."""
+    """Returns which differences find nothing as the higher-scoring trial learns less often, in a sentence.
+
+    Empty for none.
+    """
     names = [quoted(name) for name, gap in gaps.items() if gap.opposed]
     if not names:
         return ""

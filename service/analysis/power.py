@@ -27,7 +27,9 @@ MODEST = 0.1
 def smallest_difference(
     pairs: int, std: float, *, alpha: float = ALPHA, power: float = POWER, overlap: float = 0.0
 ) -> float | None:
-    """The smallest true difference that a two-sided paired t-test finds with probability `power`; None below 3 pairs.
+    """Returns the smallest true difference that a two-sided paired t-test finds with probability `power`.
+
+    None below 3 pairs.
 
     `std`: the standard deviation of the paired differences; `overlap`: that of the scale. Source: Cohen 1988, chapter
     2, with the noncentral t distribution. Differs: the test that rejects on the wrong side is left out; it adds less
@@ -47,7 +49,9 @@ def smallest_difference(
 def seeds_needed(
     *differences: float, std: float, alpha: float = ALPHA, power: float = POWER, overlap: float = 0.0
 ) -> int | None:
-    """The fewest pairs with which a true difference of this size is found with probability `power`; None for very many.
+    """Returns the fewest pairs with which a true difference of this size is found with probability `power`.
+
+    None for very many.
 
     Of several differences all must be found, each by a test of its own, as an equivalence is tested at both its ends.
     What the tests miss is added up (Bonferroni's inequality), so the pairs are enough, and rarely one too many. `std`:
@@ -72,7 +76,7 @@ def seeds_needed(
 
 
 def std_interval(std: float, df: int) -> tuple[float, float]:
-    """The 80 % interval of a standard deviation that was measured with so many degrees of freedom.
+    """Returns the 80 % interval of a standard deviation that was measured with so many degrees of freedom.
 
     Source: the chi-squared distribution of a variance of normal values. Differs: nothing.
     """
@@ -90,7 +94,9 @@ def _power(pairs: int, away: float, alpha: float) -> float:
 
 
 def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
-    """The standard deviation of paired differences so far, pooled over those that the study asks; None before any.
+    """Returns the standard deviation of paired differences so far, pooled over those that the study asks.
+
+    None before any.
 
     An arm is compared with the baseline, or with what stands for it; a point of a search with the first point.
     `trials`: by name.
@@ -109,7 +115,7 @@ def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
 
 
 def guessed_spread(scale: Scale) -> float:
-    """What paired differences are guessed to deviate by before any is known: the fewer images, the more.
+    """Returns what paired differences are guessed to deviate by before any is known: the fewer images, the more.
 
     As if it were luck for each image of each trial whether it is right, at a score half-way from chance to a perfect
     one. Source: the binomial distribution. Differs: it is at least GUESS, which more images do not make smaller.
@@ -121,7 +127,7 @@ def guessed_spread(scale: Scale) -> float:
 
 
 def never_apart(who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA) -> str:
-    """What seeds can do that detect no difference which the scale can have, in words; empty if they detect one.
+    """Returns what seeds can do that detect no difference which the scale can have, in words; empty if they detect one.
 
     `who`: two trials; `least`: the smallest difference that the seeds detect. The largest of the scale is from chance
     to a perfect score.
@@ -136,7 +142,9 @@ def never_apart(who: str, pairs: int, least: float, std: float, scale: Scale, al
 
 
 def power_sentence(pairs: int, spread: float | None, scale: Scale, images: int = 0) -> str:
-    """Which differences a study's seeds can detect, tested alone. `spread`: `paired_spread` of the scores so far.
+    """Returns which differences a study's seeds can detect, tested alone.
+
+    `spread`: `paired_spread` of the scores so far.
 
     `images`: how many test images the scale counts, where it does.
     """
@@ -154,7 +162,7 @@ def power_sentence(pairs: int, spread: float | None, scale: Scale, images: int =
 
 
 def counted_images(data: Data) -> int:
-    """How many test images an accuracy counts; 0 for other scores, such as those that weigh classes."""
+    """Returns how many test images an accuracy counts; 0 for other scores, such as those that weigh classes."""
     return data.image_counts.test if data.metric == "accuracy" else 0
 
 

@@ -37,13 +37,13 @@ class RunProbes:
     codes: CodeDigests
 
     def path(self, name: str) -> Path:
-        """The file of a probe. Raises: LocusError for an unknown name."""
+        """Returns the file of a probe. Raises: LocusError for an unknown name."""
         if name not in LOOKS:
             raise LocusError(f"the probe must be one of {', '.join(LOOKS)}, got {name!r}")
         return self.outcomes.probe(self.answered.run.key, self.answered.name, name)
 
     def kept(self, name: str) -> Probed | None:
-        """What the probe found, where today's code of the probe has looked at this run."""
+        """Returns what the probe found, where today's code of the probe has looked at this run."""
         return kept_probe(self.path(name), self.codes.of_probe(name).digest)
 
     @property
@@ -58,7 +58,9 @@ class RunProbes:
         return self.outcomes.weights(self.answered.run.key, self.answered.name).exists()
 
     def __call__(self, name: str) -> Probed:
-        """What the probe finds: read where it is kept, else computed from the weights, and kept. Nothing is trained.
+        """Returns what the probe finds: read where it is kept, else computed from the weights, and kept.
+
+        Nothing is trained.
 
         Raises: LocusError if the run's weights were not kept, or cannot be read.
         Cost: 0.1 to 10 s, on one thread.
@@ -89,7 +91,7 @@ SCALES = {"direction": Scale(0.5, 0.0, 1.0), "distance": Scale(0.0, high=1.0)}
 
 
 def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value: str, when: When) -> Scores:
-    """A number of a probe by seed, of the runs for which it is kept; `asked`: how many seeds there should be.
+    """Returns a number of a probe by seed, of the runs for which it is kept; `asked`: how many seeds there should be.
 
     Raises: LocusError for an unknown probe.
     """
@@ -105,7 +107,7 @@ def _overlap(probes: Mapping[int, RunProbes]) -> float:
 
 
 def alike(trial: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ClaimOfMaps, asked: int) -> Scores:
-    """How alike the maps are that a probe found in two trials: a correlation for each seed that both have.
+    """Returns how alike the maps are that a probe found in two trials: a correlation for each seed that both have.
 
     A seed is paired with the next one of the other trial, and the last with the first. Two neighboring numbers share a
     model, so they are not quite independent, as a test takes them to be.
@@ -122,7 +124,7 @@ def alike(trial: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim:
 
 
 def _maps(trial: Mapping[int, RunProbes], claim: ClaimOfMaps) -> dict[int, NDArray[Any]]:
-    """The maps that a claim is about, by seed, as far as they are kept."""
+    """Returns the maps that a claim is about, by seed, as far as they are kept."""
     kept = {seed: run.kept(claim.probe) for seed, run in trial.items()}
     maps = {seed: probed.at(claim.when).arrays.get(claim.value) for seed, probed in kept.items() if probed is not None}
     return {seed: array for seed, array in maps.items() if array is not None}
@@ -144,7 +146,7 @@ def correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
 
 
 def probe_values(probes: RunProbes | None, names: Iterable[str]) -> dict[str, float]:
-    """All numbers that some probes found in a run, as far as they are kept: `probe/direction/left/before`."""
+    """Returns all numbers that some probes found in a run, as far as they are kept: `probe/direction/left/before`."""
     kept = {name: probes.kept(name) for name in names} if probes is not None else {}
     return {
         f"probe/{name}/{value}/{when}": number

@@ -17,7 +17,7 @@ from trainables.data.dataset import SplitName
 
 
 def score_scale(data: Data, split: SplitName) -> Scale:
-    """What a score on a split can be: accuracy comes in steps of one image, R² has no lower end."""
+    """Returns what a score on a split can be: accuracy comes in steps of one image, R² has no lower end."""
     if data.metric == "r2":
         return Scale(data.chance(split), high=1.0, overlap=data.overlap)
     low = data.score(0.0, split)
@@ -25,14 +25,14 @@ def score_scale(data: Data, split: SplitName) -> Scale:
 
 
 def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:
-    """The seeds of a trial that diverged."""
+    """Returns the seeds of a trial that diverged."""
     return frozenset(seed for seed, run in history.runs(trial).items() if history.state(run).status == "diverged")
 
 
 def scores_of(
     trial: Trial, split: SplitName, finals: Mapping[int, float | None], diverged: frozenset[int], asked: int
 ) -> Scores:
-    """The scores of a trial on a split, in the order of its seeds; a diverged one at chance.
+    """Returns the scores of a trial on a split, in the order of its seeds; a diverged one at chance.
 
     `finals`: the last score of each seed that completed; a seed without one is left out. `asked`: how many seeds there
     should be.
@@ -44,7 +44,7 @@ def scores_of(
 
 
 def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None = None) -> Scores:
-    """The validation scores of a trial's answered seeds, a diverged one at chance."""
+    """Returns the validation scores of a trial's answered seeds, a diverged one at chance."""
     answer = answer or history.answer(trial)
     scale = score_scale(trial.recipe.data, "val")
     return Scores(dict(answer.values), answer.asked, scale, diverged_seeds(history, trial))
@@ -77,7 +77,7 @@ class ScoresOverTasks(Scores):
 
 
 def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> ScoresOverTasks:
-    """A method's scores over tasks: each family counts the same, and in it each task. `families`: by task."""
+    """Returns a method's scores over tasks: each family counts the same, and in it each task. `families`: by task."""
     names = [families.get(task, task) for task in tasks]
     shares = {task: 1 / len({*names}) / names.count(name) for task, name in zip(tasks, names, strict=True)}
     answered = [{*scores.values} for scores in tasks.values() if scores.sound.n]
@@ -122,7 +122,7 @@ def difference_over_tasks(who: ScoresOverTasks, than: ScoresOverTasks) -> Estima
 
 
 def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
-    """The largest share of all seeds that may not learn, where `failed` of `seeds` did not; one-sided.
+    """Returns the largest share of all seeds that may not learn, where `failed` of `seeds` did not; one-sided.
 
     If none failed, it is 1 - level^(1 / seeds): 63 % for 3 seeds, 45 % for 5, 26 % for 10.
     Source: Clopper and Pearson 1934. Differs: nothing.
@@ -137,14 +137,14 @@ def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
 
 
 def counts(scores: Scores) -> tuple[int, int]:
-    """How many runs learn, and of how many: of the seeds, and over tasks of those on tasks where some do."""
+    """Returns how many runs learn, and of how many: of the seeds, and over tasks of those on tasks where some do."""
     cells = [cell for _, cell in scores.cells]
     tried = [cell for cell in cells if cell.learnt] or cells
     return sum(len(cell.learnt) for cell in tried), sum(cell.n for cell in tried)
 
 
 def most_unlike(learnt: int, runs: int, level: float = ALPHA) -> float:
-    """The largest share of all runs that may be unlike those judged, where `learnt` of `runs` learn; one-sided.
+    """Returns the largest share of all runs that may be unlike those judged, where `learnt` of `runs` learn; one-sided.
 
     If some learn, it is the share that may not; if none does, the share that may.
     """
@@ -173,13 +173,13 @@ def _shift(group: list[tuple[float, Scores]], level: float) -> float:
 
 
 def _at_most(failed: int, seeds: int, share: float) -> float:
-    """The probability that at most `failed` of `seeds` fail, each with the probability `share`."""
+    """Returns the probability that at most `failed` of `seeds` fail, each with the probability `share`."""
     terms = (math.comb(seeds, k) * share**k * (1 - share) ** (seeds - k) for k in range(failed + 1))
     return math.fsum(terms)
 
 
 def fails_more(who: Scores, than: Scores) -> float:
-    """The one-sided p of the null hypothesis that `who` fails to learn no more often than `than`.
+    """Returns the one-sided p of the null hypothesis that `who` fails to learn no more often than `than`.
 
     Source: Fisher 1935, the exact test of a table of two by two. Differs: nothing.
     """
@@ -190,7 +190,7 @@ def fails_more(who: Scores, than: Scores) -> float:
 
 
 def opposing_p(better: Scores, worse: Scores, level: float) -> float | None:
-    """The p with which the numbers of seeds that learn say the opposite of the scores; None if they do not.
+    """Returns the p with which the numbers of seeds that learn say the opposite of the scores; None if they do not.
 
     `better`: of two trials the one with the higher scores. They say the opposite where it fails to learn more often
     than the other one, by Fisher's exact test at `level`.

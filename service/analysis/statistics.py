@@ -32,12 +32,12 @@ class Logits:
     images: float
 
     def of(self, score: float) -> float:
-        """The logit of a score; one beyond the ends counts as an end."""
+        """Returns the logit of a score; one beyond the ends counts as an end."""
         right = min(max((score - self.low) / (self.high - self.low), 0.0), 1.0) * self.images
         return math.log((right + 0.5) / (self.images - right + 0.5))
 
     def score(self, logit: float) -> float:
-        """The score that has a logit; far out it lies half an image beyond the ends."""
+        """Returns the score that has a logit; far out it lies half an image beyond the ends."""
         return self.low + (self.high - self.low) * (_share(logit) * (self.images + 1) - 0.5) / self.images
 
     def slope(self, logit: float) -> float:
@@ -47,7 +47,7 @@ class Logits:
 
 
 def _share(logit: float) -> float:
-    """The logistic function, without overflow."""
+    """Returns the logistic function, without overflow."""
     return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
 
 
@@ -71,7 +71,7 @@ Interval = tuple[float, float]
 
 
 def level_of(look: int) -> float:
-    """The level of the tests at a look: 0.045 at the first one, then 0.0025, 0.00125 and so on, 0.05 in all.
+    """Returns the level of the tests at a look: 0.045 at the first one, then 0.0025, 0.00125 and so on, 0.05 in all.
 
     A look is a number of seeds, or of points, at which verdicts could be seen. Who adds seeds until a claim is
     supported looks several times, and each look may err.
@@ -176,15 +176,21 @@ class Estimate:
         return max(low, self.low), min(high, self.high)
 
     def p_above(self, value: float) -> float | None:
-        """The one-sided p of the null hypothesis that the true mean is `value` or less; None for too few values."""
+        """Returns the one-sided p of the null hypothesis that the true mean is `value` or less.
+
+        None for too few values.
+        """
         return self._p(value, -1)
 
     def p_below(self, value: float) -> float | None:
-        """The one-sided p of the null hypothesis that the true mean is `value` or more; None for too few values."""
+        """Returns the one-sided p of the null hypothesis that the true mean is `value` or more.
+
+        None for too few values.
+        """
         return self._p(value, 1)
 
     def p(self, value: float = 0.0) -> float | None:
-        """The two-sided p of the null hypothesis that the true mean is `value`; None for too few values."""
+        """Returns the two-sided p of the null hypothesis that the true mean is `value`; None for too few values."""
         sides = [p for p in (self.p_above(value), self.p_below(value)) if p is not None]
         return min(1.0, 2 * min(sides)) if sides else None
 
@@ -203,7 +209,7 @@ class Estimate:
 
 
 def of_mean(n: int, overlap: float = 0.0) -> float:
-    """What the standard error of a mean of n values is of the deviation of one.
+    """Returns what the standard error of a mean of n values is of the deviation of one.
 
     Folds of the same images are no independent sample: each two of them share images to train, so more folds do not
     make the error as small as they would elsewhere. `overlap`: the images that validate beside those that train.
@@ -222,7 +228,7 @@ def estimate(
     twin: Estimate | None = None,
     overlap: float = 0.0,
 ) -> Estimate:
-    """The mean of some values and how sure it is.
+    """Returns the mean of some values and how sure it is.
 
     `floor`: the least standard error. Scores come in steps, so equal scores do not mean that seeds make no difference
     (without it, three seeds at 1.0 would give an interval without width). More seeds that are all rounded to one step
@@ -238,7 +244,10 @@ def estimate(
 
 
 def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
-    """The sum of weight times score for each draw of test images and each seed; empty if a run lacks its draws."""
+    """Returns the sum of weight times score for each draw of test images and each seed.
+
+    Empty if a run lacks its draws.
+    """
     every = [[(trial.values[seed], *trial.further.get(seed, ())) for seed in seeds] for trial in trials]
     counts = {len(scores) for by_seed in every for scores in by_seed}
     if len(counts) != 1 or counts == {1}:
@@ -253,7 +262,7 @@ def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[in
 
 
 def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estimate:
-    """An estimate whose error also holds for other test images of the same kind.
+    """Returns an estimate whose error also holds for other test images of the same kind.
 
     `sides`: for each draw of images a score a seed; of a sum of means over unlike seeds, such scores for each of them.
     The variance that another draw brings is that of the draws' means, less what seeds bring to it: their residuals. The
@@ -420,7 +429,7 @@ LEAST_GAIN = 0.05
 
 
 def kept(after: Scores, before: Scores) -> Scores:
-    """The share that a trial keeps of what it has above chance, by seed: 1 if nothing changes, 0 at chance.
+    """Returns the share that a trial keeps of what it has above chance, by seed: 1 if nothing changes, 0 at chance.
 
     Seeds near chance before have nothing to keep, and are left out: the share of a gain of almost 0 may be any number.
     """
@@ -442,7 +451,7 @@ def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) ->
 
 
 def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable[int] | None = None) -> Estimate | None:
-    """The sum of weight times score, seed by seed, over the seeds that learn in all trials; None for none.
+    """Returns the sum of weight times score, seed by seed, over the seeds that learn in all trials; None for none.
 
     `among`: the seeds that are compared, where not all are. Whether one learns is seen beside all seeds of its trial.
     Of accuracies the twin asks the same of the scores that belong to the mean logits; each seed stands for what its

@@ -58,7 +58,7 @@ class StudyResult:
     def open(
         cls, home: Home, id: str, tracking: str | None = None, *, adopt: bool = False, codes: CodeDigests | None = None
     ) -> Self:
-        """The result of a study of a home, by its id. `adopt`: answers of older code count.
+        """Returns the result of a study of a home, by its id. `adopt`: answers of older code count.
 
         `codes`: today's code; who opens several results reads its files once.
         Raises: LocusError for an id that this home does not hold.
@@ -68,11 +68,14 @@ class StudyResult:
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
-        """The id of the MLflow run of a trial's label and a seed; `Result` asks MLflow, this one knows of none."""
+        """Returns the id of the MLflow run of a trial's label and a seed.
+
+        `Result` asks MLflow, this one knows of none.
+        """
         return ""
 
     def of(self, role: str) -> list[TrialResult]:
-        """The trials of a role: trial, confirmation, rival, rival_confirmation, tuning, parent."""
+        """Returns the trials of a role: trial, confirmation, rival, rival_confirmation, tuning, parent."""
         return [row for row in self.rows if row.trial.role == role]
 
     @cached_property
@@ -113,7 +116,9 @@ class StudyResult:
         return next(iter(self.winners), None)
 
     def trial(self, name: str | None = None) -> TrialResult:
-        """The trial of a name (an arm, or `best`, `first`, `random` of a search) or of a row; without a name the best.
+        """Returns the trial of a name (an arm, or `best`, `first`, `random` of a search) or of a row.
+
+        Without a name the best.
 
         Raises: LocusError if no trial is best, and for an unknown name.
         """
@@ -148,7 +153,7 @@ class StudyResult:
         return {name: row.test for name, row in self.named.items()}
 
     def scores_at(self, image_size: int | None) -> dict[str, Scores]:
-        """The same with test images of another side; None: of the training's own."""
+        """Returns the same with test images of another side; None: of the training's own."""
         if image_size is None:
             return self.scores
         return {name: row.test_sizes[image_size] for name, row in self.named.items() if image_size in row.test_sizes}
@@ -169,7 +174,7 @@ class StudyResult:
         return [row for row in self.tested if row.recipe.data.kind in DRAWN_AGAIN]
 
     def probe_scores(self, probe: str, value: str, when: When = "after") -> dict[str, Scores]:
-        """A number that a probe found, by seed, of each named trial; what is not kept is left out.
+        """Returns a number that a probe found, by seed, of each named trial; what is not kept is left out.
 
         Raises: LocusError for an unknown probe.
         """
@@ -178,7 +183,7 @@ class StudyResult:
         }
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
-        """The scores that a claim is judged on: of the test set, or of its probe; empty if there is none yet.
+        """Returns the scores that a claim is judged on: of the test set, or of its probe; empty if there is none yet.
 
         Those of the points of a search count once the best are confirmed: then verdicts are seen.
         """
@@ -197,7 +202,10 @@ class StudyResult:
         return self.scores_at(claim.image_size)
 
     def _over_tasks(self, claim: BetterOverTasks) -> dict[str, Scores]:
-        """The scores of a claim's methods over all tasks; a method that the study leaves out on one has none."""
+        """Returns the scores of a claim's methods over all tasks.
+
+        A method that the study leaves out on one has none.
+        """
         plan = self.edition.study.plan
         assert isinstance(plan, Ablation)
         tasks = plan.by_task(self.scores)
@@ -208,7 +216,7 @@ class StudyResult:
         }
 
     def _alike(self, claim: ClaimOfMaps) -> dict[str, Scores]:
-        """How alike the maps of a claim's two trials are, by seed; nothing without both.
+        """Returns how alike the maps of a claim's two trials are, by seed; nothing without both.
 
         Under either name; of `ProbeAsAlike` under `who`, and under `than` how alike those of its own seeds are.
         """
@@ -284,7 +292,10 @@ class StudyResult:
         return self._against[asked]
 
     def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
-        """The trials with all seeds, some of which learn, that are not told apart from the best one; by label."""
+        """Returns the trials with all seeds, some of which learn, that are not told apart from the best one.
+
+        By label.
+        """
         sound = [row for row in rows if row is not best and row.test.complete and row.test.learnt]
         return {label: gap for label, gap in self.against_best(best, sound).items() if not gap.significant}
 
@@ -344,7 +355,7 @@ class StudyResult:
         return by_size(self.of("trial"))
 
     def published(self, row: TrialResult) -> list[Published]:
-        """The published numbers of a trial."""
+        """Returns the published numbers of a trial."""
         return [known for known in self.edition.study.published if self.named.get(known.who) is row]
 
     def comparable(self, known: Published) -> bool:
@@ -424,7 +435,7 @@ class ArmTuning:
 
 
 def tunings(result: StudyResult) -> list[ArmTuning]:
-    """The tuning of each arm, in the order of the study; none if arms are not tuned."""
+    """Returns the tuning of each arm, in the order of the study; none if arms are not tuned."""
     plan, settled = result.edition.study.plan, result.history.tuning.chosen
     if not isinstance(plan, Ablation) or plan.tune is None:
         return []
@@ -441,7 +452,7 @@ def _arm(row: TrialResult) -> str:
 
 
 def tuning_sentence(result: StudyResult) -> str:
-    """How the arms were tuned, for the note under a table; empty if they were not."""
+    """Returns how the arms were tuned, for the note under a table; empty if they were not."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or plan.tune is None:
         return ""

@@ -57,7 +57,7 @@ class StudyStatus:
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Self:
-        """The status whose `asdict` travelled as JSON."""
+        """Returns the status whose `asdict` travelled as JSON."""
         return cls(**{**plain, "rows": [TrialSummary(**row) for row in plain["rows"]]})
 
     @property
@@ -79,13 +79,16 @@ class StudyStatus:
         return f"{self.id}: {state}, {self.done} of {self.asked} runs, {self.trials} trials{best}{stale}"
 
     def plain(self) -> dict[str, Any]:
-        """Plain values, for --json; `best` lists the labels of the best trials."""
+        """Returns plain values, for --json; `best` lists the labels of the best trials."""
         rows = [asdict(row) | {"best": row.best} for row in self.rows]
         return asdict(self) | {"best": [row.label for row in self.rows if row.best], "rows": rows}
 
 
 def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
-    """The status of one study. `adopt`: answers of older code count. Cost: reads two files, where they are new."""
+    """Returns the status of one study.
+
+    `adopt`: answers of older code count. Cost: reads two files, where they are new.
+    """
     with _Shelf(home, adopt=adopt) as shelf:
         return shelf.status(id)
 
@@ -110,7 +113,7 @@ class _Shelf:
             keep(self._name, self._mark, known | self._fresh)
 
     def status(self, id: str) -> StudyStatus:
-        """The status of one study."""
+        """Returns the status of one study."""
         folder = self._home.study(id)
         driver, files = folder.driver, seen(folder.study, folder.journal)
         if driver is None and id in self._known and self._known[id]["files"] == files:
@@ -122,7 +125,7 @@ class _Shelf:
 
 
 def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, adopt: bool) -> StudyStatus:
-    """The status of a study, from its facts."""
+    """Returns the status of a study, from its facts."""
     edition = editions.stored(home, id)
     history = History.open(home, edition, codes, adopt=adopt)
     alive = driver is not None
@@ -152,20 +155,20 @@ def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, a
 
 
 def _best(trials: list[TrialSummary]) -> str:
-    """The best trial in a cell; of several that tie the first, with the number of others."""
+    """Returns the best trial in a cell; of several that tie the first, with the number of others."""
     best = [trial for trial in trials if trial.best]
     others = f" (tie with {plural(len(best) - 1, 'other')})" if len(best) > 1 else ""
     return f"#{best[0].label} {best[0].name}  {best[0].score}{others}" if best else ""
 
 
 def all_status(home: Home, *, adopt: bool = False) -> Lines[StudyStatus]:
-    """The status of every study of a home, the one touched last at the end. `adopt`: as `one_status` has it."""
+    """Returns the status of every study of a home, the one touched last at the end. `adopt`: as `one_status` has it."""
     with _Shelf(home, adopt=adopt) as shelf:
         return Lines((_readable(shelf, id) for id in home.ids()), none=f"no study was run in {home.root} yet")
 
 
 def _readable(shelf: _Shelf, id: str) -> StudyStatus:
-    """The status of one study, or that its files cannot be read: the other studies are shown all the same."""
+    """Returns the status of one study, or that its files cannot be read: the other studies are shown all the same."""
     try:
         return shelf.status(id)
     except (LocusError, ValueError, OSError) as error:
@@ -174,7 +177,9 @@ def _readable(shelf: _Shelf, id: str) -> StudyStatus:
 
 
 def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
-    """What came out of an edition, a paragraph an entry; nothing if nothing is known, or values are the user's own.
+    """Returns what came out of an edition, a paragraph an entry.
+
+    Nothing if nothing is known, or values are the user's own.
 
     `name`: of a named study, or of the file that holds it. Raises: SpecError for a file that holds no such record.
     """
@@ -188,13 +193,13 @@ def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
 
 
 def known(study: Study, name: str) -> list[str]:
-    """The budgets of a study at which something came out. To build every edition would take long."""
+    """Returns the budgets of a study at which something came out. To build every edition would take long."""
     sizes = ("base", *study.budgets)
     return [size for size in sizes if size in study.found or record_file(name, study.name, size).is_file()]
 
 
 def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
-    """What came out of a study, by budget, as `recorded` says it."""
+    """Returns what came out of a study, by budget, as `recorded` says it."""
     codes = CodeDigests()
     return {size: recorded(study.at(size), name, codes) for size in known(study, name)}
 
@@ -209,7 +214,7 @@ def standings(study: Study, name: str) -> dict[str, str]:
 
 
 def paragraphs(record: Record, since: list[str] | None = None) -> list[str]:
-    """A record in words, a paragraph an entry. `since`: in what today differs."""
+    """Returns a record in words, a paragraph an entry. `since`: in what today differs."""
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
     where = f"{plural(record.seeds, 'seed')}, {rough_time(record.minutes)} on {record.machine}"
     scores = f"{metric_words(record.metric)}, mean ± standard deviation over seeds ({percent(record.level)} interval)"

@@ -29,7 +29,7 @@ class Table(pd.DataFrame):  # type: ignore[misc]
 
     @classmethod
     def of(cls, rows: Iterable[dict[str, Any]], why: str, columns: list[str] | None = None) -> Table:
-        """The table of some rows. `why`: a sentence for the case that there are none."""
+        """Returns the table of some rows. `why`: a sentence for the case that there are none."""
         table = cls([*rows], columns=columns)
         table.attrs["why"] = why
         return table
@@ -42,7 +42,10 @@ class Table(pd.DataFrame):  # type: ignore[misc]
 
 
 def runs_table(result: StudyResult) -> pd.DataFrame:
-    """A row a run, in the order in which the trials were added; without the seeds that a stopped trial does not run."""
+    """Returns a row a run, in the order in which the trials were added.
+
+    Without the seeds that a stopped trial does not run.
+    """
     decided = ("stopped", "diverged")
     asked = ((row, run) for row in result.rows for run in row.runs.values())
     rows = [(row, run) for row, run in asked if run.state.was_run or row.answer.status not in decided]
@@ -50,8 +53,8 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
 
 
 def trials_table(result: StudyResult) -> pd.DataFrame:
-    """A row a trial, what matters most first. `learnt`: how many seeds learn; `low`, `high`: the 95 % interval of
-    these; `difference` is to the baseline, on the test set; of axes, to the arm in the column `minus`.
+    """Returns a row a trial, what matters most first. `learnt`: how many seeds learn; `low`, `high`: the 95 % interval
+    of these; `difference` is to the baseline, on the test set; of axes, to the arm in the column `minus`.
 
     `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is.
     """
@@ -88,12 +91,12 @@ def _brief(result: StudyResult, row: TrialResult) -> dict[str, str | int]:
 
 
 def varied(result: StudyResult, row: TrialResult) -> dict[str, Any]:
-    """What a trial has at the paths in which the trials of its study differ."""
+    """Returns what a trial has at the paths in which the trials of its study differ."""
     return {path: _cell(row.value(path)) for path in result.paths}
 
 
 def _cell(value: Any) -> Any:
-    """A number or a word as it is; a list or a node of a recipe in words."""
+    """Returns a number or a word as it is; a list or a node of a recipe in words."""
     return value if value is None or isinstance(value, bool | int | float | str) else value_words(value)
 
 
@@ -148,7 +151,7 @@ def _trial(result: StudyResult, row: TrialResult) -> dict[str, Any]:
 
 
 def costs(runs: Iterable[RunResult]) -> dict[str, float | None]:
-    """What some runs took together.
+    """Returns what some runs took together.
 
     A run whose answer another study trained counts, too. `images_per_s`: the mean over runs.
     """

@@ -79,7 +79,10 @@ class Summaries:
         self._invalidations = history.invalidations
 
     def __call__(self, *, alive: bool = True) -> list[TrialSummary]:
-        """One summary a trial, in order. `alive`: a driver runs, so an unfinished run is running, not interrupted."""
+        """Returns one summary a trial, in order.
+
+        `alive`: a driver runs, so an unfinished run is running, not interrupted.
+        """
         history = self.history
         if self._invalidations != history.invalidations:
             self._invalidations = history.invalidations
@@ -122,13 +125,13 @@ def _summary(history: History, trial: Trial, alive: bool) -> TrialSummary:
 
 
 def _diverged(answer: TrialAnswer, states: list[RunState]) -> str:
-    """How many seeds of a trial diverged, where its state does not say so; each counts as chance."""
+    """Returns how many seeds of a trial diverged, where its state does not say so; each counts as chance."""
     count = sum(state.status == "diverged" for state in states)
     return f", {count} of {len(states)} diverged" if count and answer.status != "diverged" else ""
 
 
 def _tuned(history: History, trial: Trial) -> str:
-    """Which trial gave an arm its values, where arms are tuned."""
+    """Returns which trial gave an arm its values, where arms are tuned."""
     chosen = history.tuning.chosen_trial(trial.name) if trial.role == "trial" else None
     return f", tuned as {chosen.label}" if chosen else ""
 
@@ -195,7 +198,7 @@ class RunResult:
         return harmonic_mean(rates) if rates and all(rates) else None
 
     def _environment(self, name: str) -> int:
-        """A number of the environment of its answer; 0 if there is none."""
+        """Returns a number of the environment of its answer; 0 if there is none."""
         return int(self.answered.environment.get(name) or 0) if self.answered is not None else 0
 
     @property
@@ -210,7 +213,7 @@ class RunResult:
         return self.state.reason if self.state.status == "failed" else ""
 
     def final(self, metric: str) -> float | None:
-        """A metric at the last epoch measured."""
+        """Returns a metric at the last epoch measured."""
         return self.curve[self.epochs].get(metric) if self.curve else None
 
 
@@ -264,7 +267,7 @@ class TrialResult:
         return next((run.reason for run in self.runs.values() if run.reason), "")
 
     def model(self, seed: int | None = None, image_size: int | None = None, *, ema: bool = False) -> Host:
-        """The trained model of a seed (`best_seed`), with its weights, in evaluation mode, on the CPU.
+        """Returns the trained model of a seed (`best_seed`), with its weights, in evaluation mode, on the CPU.
 
         It takes normalized pixels; `predict` takes images. `image_size`: for images of another side, in pixels. `ema`:
         with the moving average of the weights.
@@ -281,7 +284,7 @@ class TrialResult:
         return model if image_size is None else at_size(model, self.recipe, image_size)
 
     def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:
-        """The same model with all that a prediction needs: it takes images, and normalizes them itself.
+        """Returns the same model with all that a prediction needs: it takes images, and normalizes them itself.
 
         Raises: LocusError if no weights were kept.
         """
@@ -312,7 +315,7 @@ class TrialResult:
         return TrainedModel(facts, read(path))
 
     def predict(self, images: Pictures, seed: int | None = None, *, ema: bool = False) -> Predictions:
-        """What the trained model of a seed (`best_seed`) answers for an image or several.
+        """Returns what the trained model of a seed (`best_seed`) answers for an image or several.
 
         `images`: paths, Pillow's images, arrays or tensors (`TrainedModel.predict`).
         Raises: LocusError if no weights were kept, and for an image that cannot be read or does not fit.
@@ -320,7 +323,7 @@ class TrialResult:
         return self.trained(seed, ema=ema).predict(images)
 
     def median_cost(self, of: Callable[[RunResult], float | None]) -> float | None:
-        """The median of a cost over the completed runs; None if one of them lacks it."""
+        """Returns the median of a cost over the completed runs; None if one of them lacks it."""
         values = [of(run) for run in self.runs.values() if run.state.status == "completed" and run.seconds > 0]
         known = [value for value in values if value is not None]
         return median(known) if known and len(known) == len(values) else None
@@ -339,7 +342,7 @@ class TrialResult:
         return self.find_run_id(self.trial.label, self.best_seed)
 
     def _kept(self, seed: int | None, ema: bool) -> tuple[int, Path]:
-        """A seed whose weights were kept, and the file of them, which is as it was written."""
+        """Returns a seed whose weights were kept, and the file of them, which is as it was written."""
         files = {known: averaged(path) if ema else path for known, path in self.weights.items()}
         kept = [known for known, path in files.items() if path.exists()]
         if not kept or (seed is not None and seed not in kept):
@@ -353,7 +356,7 @@ class TrialResult:
         return chosen, files[chosen]
 
     def probe(self, name: str, seed: int | None = None) -> Probed:
-        """What a probe finds in the run of a seed (the first completed one), before training and after it.
+        """Returns what a probe finds in the run of a seed (the first completed one), before training and after it.
 
         It is computed from the kept weights at the first call, and read afterwards; nothing is trained.
         Raises: LocusError for an unknown probe, and where the run has no weights.
@@ -365,7 +368,7 @@ class TrialResult:
         return self.probes[chosen](name)
 
     def value(self, path: str) -> Any:
-        """What this trial has at a path; if its recipe has no such field, what the trial sets there, or None.
+        """Returns what this trial has at a path; if its recipe has no such field, what the trial sets there, or None.
 
         A trial sets `model.name`; its recipe has the numbers of that model instead.
         """
@@ -376,7 +379,7 @@ class TrialResult:
 
 
 def collect(history: History, outcomes: Outcomes, find_run_id: FindRunId) -> list[TrialResult]:
-    """Every trial of a study, parents too, in the order in which they were added."""
+    """Returns every trial of a study, parents too, in the order in which they were added."""
     codes = CodeDigests()
     return [_trial(history, outcomes, trial, codes, find_run_id) for trial in history.trials]
 
@@ -419,7 +422,7 @@ def _trial(
 
 
 def _probes(history: History, outcomes: Outcomes, run: RunResult, answered: Answered, codes: CodeDigests) -> RunProbes:
-    """The probes of a run, with the weights of its parent as the run had them."""
+    """Returns the probes of a run, with the weights of its parent as the run had them."""
     parent = run.run.parents.get("init")
     weights = None if parent is None else outcomes.weights(parent.key, history.code(parent))
     return RunProbes(outcomes, answered, weights, run.adopted, codes)

@@ -46,7 +46,7 @@ class Departure:
 
 
 def departure(edition: Edition) -> Departure | None:
-    """How an edition leaves its study's question; None if it does not.
+    """Returns how an edition leaves its study's question; None if it does not.
 
     A budget with a `gap` leaves it, for the reason in its text. An edition with values of the user's own leaves it,
     too: any value may change the question, and no study lists values that do not.
@@ -67,7 +67,7 @@ def _own_words(edition: Edition) -> str:
 
 
 def written_words(history: History) -> str:
-    """Whether the claims were written before the runs, in a sentence; empty if the journal does not say."""
+    """Returns whether the claims were written before the runs, in a sentence; empty if the journal does not say."""
     known, begun = history.claims_since, history.begun
     if not known or begun is None:
         return ""
@@ -131,7 +131,7 @@ PARTLY = (
 
 
 def images_words(draws: Iterable[int], data: Data) -> str:
-    """What stands beside intervals and verdicts on the images that were scored. `draws`: of each interval."""
+    """Returns what stands beside intervals and verdicts on the images that were scored. `draws`: of each interval."""
     if data.overlap:
         return FOLDS if data.cross_validated else f"{FOLDS} {NOT_COVERED}"
     counted = {count > 1 for count in draws}
@@ -141,7 +141,7 @@ def images_words(draws: Iterable[int], data: Data) -> str:
 def judge(
     claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None, *, look: int = 1
 ) -> list[Verdict]:
-    """The verdicts on all claims of a study.
+    """Returns the verdicts on all claims of a study.
 
     `departure`: why they do not apply to this edition, if they do not. `look`: how many times verdicts could be seen,
     with this time (`History.looks`).
@@ -275,7 +275,7 @@ def agreements(
     comparable: Callable[[Published], bool],
     alpha: float = ALPHA,
 ) -> dict[int, Agreement]:
-    """The judged ones of a study's published numbers, by their place in it.
+    """Returns the judged ones of a study's published numbers, by their place in it.
 
     Those with a margin (`Published.within`) that are comparable (`StudyResult.comparable`), and whose trial has all its
     seeds, none of them diverged.
@@ -291,7 +291,7 @@ def agreements(
 def judge_published(
     known: Mapping[int, Published], scores: Mapping[str, Scores], alpha: float = ALPHA
 ) -> dict[int, Agreement]:
-    """Two one-sided tests around each published value, and the tests against them; adjusted for all together.
+    """Returns two one-sided tests around each published value, and the tests against them; adjusted for all together.
 
     Source: Schuirmann 1987 (TOST). Differs: the published value counts as exact, as its own spread is over other
     seeds, or not known.

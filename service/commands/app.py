@@ -117,7 +117,9 @@ def remark(text: str) -> None:
 
 
 def resolve(name: str, own: list[str] | None, preset: str | None, arms: str = "", **size: Any) -> Any:
-    """The edition that a command names, with the values of `--preset` and `--set`. `arms`: names, a comma between them.
+    """Returns the edition that a command names, with the values of `--preset` and `--set`.
+
+    `arms`: names, a comma between them.
 
     A file's study that has the name of a named study, but is another one, is reported on standard error.
     """
@@ -132,13 +134,13 @@ def resolve(name: str, own: list[str] | None, preset: str | None, arms: str = ""
 
 
 def resolve_chosen(name: str, chosen: StudyOptions, storage: str | None = None) -> Any:
-    """The edition that a command names by the options that verbs share. `storage`: as `api.resolve` has it."""
+    """Returns the edition that a command names by the options that verbs share. `storage`: as `api.resolve` has it."""
     size = {option: getattr(chosen, option) for option in ("budget", "seeds", "trials", "edition", "data", "home")}
     return resolve(name, chosen.set, chosen.preset, chosen.arms, storage=storage, **size)
 
 
 def again(*without: str) -> str:
-    """The command that was typed, without some options and their values."""
+    """Returns the command that was typed, without some options and their values."""
     kept: list[str] = []
     words = iter(sys.argv[1:])
     for word in words:

@@ -154,7 +154,7 @@ def _examined(address: str | None, home: str | None, storage: str | None, tracki
 
 
 def _of_images(path: str) -> list["Finding"]:
-    """What is found in a folder of images. A terminal shows how many were read."""
+    """Returns what is found in a folder of images. A terminal shows how many were read."""
     from service.doctor import examine_images
 
     with counted("images") as look:

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def study_names(begun: str) -> list[str]:
-    """The named studies and those of the home whose names begin so, for completion in a shell."""
+    """Returns the named studies and those of the home whose names begin so, for completion in a shell."""
     from service.storage.home import Home
 
     return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begun)]
 
 
 def matrix_names(begun: str) -> list[str]:
-    """The named matrices whose names begin so."""
+    """Returns the named matrices whose names begin so."""
     return [name for name in library.matrices() if name.startswith(begun)]
 
 
@@ -60,13 +60,13 @@ def hours(given: Any) -> float:
 
 
 def budgets(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The budgets of the study."""
+    """Returns the budgets of the study."""
     study = _study(ctx)
     return _begun(study.budgets if study else (), incomplete)
 
 
 def arms(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The arms of the study, behind those that are named already."""
+    """Returns the arms of the study, behind those that are named already."""
     plan = getattr(_study(ctx), "plan", None)
     before, comma, _ = incomplete.rpartition(",")
     named = before.split(",")
@@ -74,14 +74,14 @@ def arms(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def presets(incomplete: str) -> list[str]:
-    """The published ways of training."""
+    """Returns the published ways of training."""
     from search_spaces.presets import PRESETS
 
     return _begun(PRESETS, incomplete)
 
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The paths of the study's recipe; behind `=`, what a path may be, or what it is."""
+    """Returns the paths of the study's recipe; behind `=`, what a path may be, or what it is."""
     study = _study(ctx)
     if study is None:
         return []
@@ -111,7 +111,7 @@ def _values(study: Study, path: str) -> Iterator[str]:
 
 
 def _choices(annotation: Any) -> Iterator[str]:
-    """The words among which a field chooses."""
+    """Yields the words among which a field chooses."""
     if annotation is bool:
         yield from ("true", "false")
     elif get_origin(annotation) is Literal:
@@ -122,7 +122,7 @@ def _choices(annotation: Any) -> Iterator[str]:
 
 
 def _study(ctx: typer.Context) -> Study | None:
-    """The study that the command names; None for one that is not known, or whose code nobody has run here."""
+    """Returns the study that the command names; None for one that is not known, or whose code nobody has run here."""
     name = str(ctx.params.get("name") or [*ctx.args, ""][0])  # typer has not read it where an option lacks its value
     try:
         return library.find(name) if name in library.names() or _is_known(name) else None
@@ -131,7 +131,7 @@ def _study(ctx: typer.Context) -> Study | None:
 
 
 def _is_known(name: str) -> bool:
-    """Whether a command has run the text of a file before."""
+    """Returns whether a command has run the text of a file before."""
     from trainables.source import sha256_of
     from trainables.trusted import known
 
@@ -422,7 +422,7 @@ class StudyOptions:
     ] = False
 
     def run_options(self, **own: Any) -> RunOptions:
-        """Where and how the study runs. `own`: options that one verb alone has."""
+        """Returns where and how the study runs. `own`: options that one verb alone has."""
         from service.planning.run_options import RunOptions
 
         return RunOptions.among(vars(self) | {"address": "local"} | own)

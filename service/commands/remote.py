@@ -48,7 +48,7 @@ def carry_out(file: Path) -> None:
 
 
 def answer(question: AnyQuestion) -> Any:
-    """The answer to a question, as plain JSON values; events are printed as they come.
+    """Returns the answer to a question, as plain JSON values; events are printed as they come.
 
     Raises: LocusError if it has none.
     """
@@ -148,7 +148,7 @@ def _show_of_cluster(status: StudyStatus, edition: Edition, submission: Submitte
 
 
 def _submit_command(id: str, address: str, home: str | None) -> str:
-    """The command that goes on with a study on a cluster."""
+    """Returns the command that goes on with a study on a cluster."""
     return f"locus submit {id} --address {address}" + (f" --home {home}" if home else "")
 
 
@@ -178,7 +178,10 @@ def _all_of_cluster(address: str, *, adopt: bool, as_json: bool) -> None:
 
 
 def _of_home(mine: dict[str, SubmittedStudy], *, adopt: bool) -> Iterator[StudyStatus]:
-    """Every study of a home, and those that were submitted and are not there. `mine`: the home's jobs, by study."""
+    """Yields every study of a home, and those that were submitted and are not there.
+
+    `mine`: the home's jobs, by study.
+    """
     from service.execution.submission import AnswerError
 
     try:
@@ -217,12 +220,15 @@ def _state_words(state: str, job: str | None) -> str:
 
 
 def _known_by_job(id: str, why: str) -> StudyStatus:
-    """A study of which only the job is known."""
+    """Returns a study of which only the job is known."""
     return StudyStatus(id, "", "unknown", 0, 0, 0, 0, 0, best="", last=None, rows=[], trouble=why)
 
 
 def attached(name: str, address: str) -> SubmittedStudy:
-    """The newest submission of a study's name. Raises: JobError if there is none, or the cluster does not answer."""
+    """Returns the newest submission of a study's name.
+
+    Raises: JobError if there is none, or the cluster does not answer.
+    """
     from service.execution import jobs
     from service.results import SubmittedStudy
 

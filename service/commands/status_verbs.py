@@ -166,7 +166,7 @@ def matrix(
 
 
 def _written(report: Callable[[], Path]) -> Path | None:
-    """The path of a page; None if it cannot be written, for the home may be another person's."""
+    """Returns the path of a page; None if it cannot be written, for the home may be another person's."""
     try:
         return report()
     except OSError as error:

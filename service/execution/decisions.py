@@ -35,7 +35,7 @@ class EarlyStops:
         self._looked_at: set[str] = set()
 
     def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
-        """The score that a run would have needed to go on, where it ends now; None if it goes on."""
+        """Returns the score that a run would have needed to go on, where it ends now; None if it goes on."""
         first = self._first(key) if self._stoppers else None
         value = measured.values.get(self.metric)
         if first is None or code != self.history.code(first[1]) or value is None:
@@ -50,7 +50,7 @@ class EarlyStops:
         return None if cutoff is None or self._seeds_split(trial.role) else cutoff
 
     def _seeds_split(self, role: Role) -> bool:
-        """Whether the seeds of a point that has ended lie in two groups. Each point is looked at once."""
+        """Returns whether the seeds of a point that has ended lie in two groups. Each point is looked at once."""
         for trial in [] if role in self._split else self.history.of(role):
             answer = self.history.answer(trial)
             if trial.label not in self._looked_at and answer.status in SETTLED:
@@ -60,7 +60,7 @@ class EarlyStops:
         return role in self._split
 
     def _first(self, key: str) -> tuple[Trial, Run] | None:
-        """The trial and the run, where a key is that of the first seed of a point."""
+        """Returns the trial and the run, where a key is that of the first seed of a point."""
         points = [trial for trial in self.history.trials if trial.role in POINTS]
         for trial in points[len(self._firsts) :]:
             first = self.history.first_run(trial)
@@ -84,7 +84,7 @@ class Decisions:
         return Sampler(self.history)
 
     def facts(self, decision: Decision) -> list[Fact]:
-        """The facts to write, in order."""
+        """Returns the facts to write, in order."""
         history = self.history
         match decision:
             case RegisterParent(parent=parent, use=use):
@@ -110,7 +110,7 @@ class Decisions:
 
 
 def _confirmations(history: History, numbers: tuple[tuple[int, ...], ...]) -> Iterator[Fact]:
-    """The confirmations of a search's own points and of its rivals that are not listed yet."""
+    """Yields the confirmations of a search's own points and of its rivals that are not listed yet."""
     for points, fresh, wanted in zip(POINTS, CONFIRMATIONS, numbers, strict=True):
         known = {trial.number for trial in history.of(fresh)}
         for trial in [trial for trial in history.of(points) if trial.number in wanted]:

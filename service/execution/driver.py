@@ -251,7 +251,7 @@ class Driver:
                     self.folder.add_to_log(traceback.format_exc())
 
     def _stop_early(self, key: str, code: str, measured: Measurement) -> bool:
-        """Whether a run stops at this measurement, before its last epoch; that is a fact."""
+        """Returns whether a run stops at this measurement, before its last epoch; that is a fact."""
         cutoff = self._early.cutoff(key, code, measured)
         if cutoff is not None:
             self._write(StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff))
@@ -281,7 +281,10 @@ class Driver:
         return job
 
     def _found(self, run: Run) -> Answered | None:
-        """The answer to use instead of training: by the code that counts; with `adopt`, else the newest of any code."""
+        """Returns the answer to use instead of training: by the code that counts.
+
+        With `adopt`, else the newest of any code.
+        """
         return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
 
     def _adopt_answer(self, run: Run, answer: Answered | None) -> bool:

@@ -55,7 +55,7 @@ def disk_errors_in_a_sentence(folder: Path) -> Iterator[None]:
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
-    """An error and those before it, the first one first."""
+    """Returns an error and those before it, the first one first."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)
@@ -64,7 +64,7 @@ def causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _cause(error: BaseException | None) -> OSError | None:
-    """The first error of a disk among an error and those before it."""
+    """Returns the first error of a disk among an error and those before it."""
     disk_errors = (cause for cause in causes(error) if isinstance(cause, OSError) and cause.errno in ERRORS)
     return next(disk_errors, None)
 
@@ -98,10 +98,10 @@ class RepeatedFailure:
         self._reason, self._lost = reason, lost
 
     def measured(self) -> None:
-        """An epoch was trained."""
+        """Notes that an epoch was trained."""
         if self._lost:
             self._count = 0
 
     def answered(self) -> None:
-        """A run has its answer."""
+        """Notes that a run has its answer."""
         self._count = 0

@@ -28,7 +28,7 @@ class WorkFolders:
     copies: Copies | None = None
 
     def begin(self, key: str, code: str, attempt: int) -> str:
-        """The folder of a new attempt, with the checkpoint of the attempt before it, if there is one."""
+        """Returns the folder of a new attempt, with the checkpoint of the attempt before it, if there is one."""
         folder = self._folder(key, code)
         if self.copies is None:
             self.study.work(key, code, attempt).mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ class WorkFolders:
         return folder.inside(str(attempt)).uri
 
     def weights(self, folder: str, key: str, code: str, attempt: int) -> Path | None:
-        """The file of the weights that an attempt left, on this machine; None if there are none."""
+        """Returns the file of the weights that an attempt left, on this machine; None if there are none."""
         here = self.study.work(key, code, attempt) / WEIGHTS
         if is_uri(folder):
             there = RemoteFolder(folder)
@@ -111,7 +111,7 @@ def _fits(folder: Path) -> bool:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether a folder can be written, or made."""
+    """Returns whether a folder can be written, or made."""
     return os.access(folder if folder.exists() else folder.parent, os.W_OK | os.X_OK)
 
 

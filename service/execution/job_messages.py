@@ -44,7 +44,10 @@ def tell(**facts: Any) -> None:
 
 
 def told(lines: Iterable[str]) -> dict[str, Any]:
-    """The facts among a job's lines; a later one replaces an earlier one of its name. A line that was cut is none."""
+    """Returns the facts among a job's lines; a later one replaces an earlier one of its name.
+
+    A line that was cut is none.
+    """
     facts: dict[str, Any] = {}
     for line in filter(is_fact, lines):
         try:
@@ -55,7 +58,7 @@ def told(lines: Iterable[str]) -> dict[str, Any]:
 
 
 def is_fact(line: str) -> bool:
-    """Whether a line is for the client, and not for a person."""
+    """Returns whether a line is for the client, and not for a person."""
     return line.startswith(MARK)
 
 
@@ -134,7 +137,7 @@ class ArchiveError(LocusError):
 
 
 def pack(home: Home, id: str) -> bytes:
-    """The archive of a study of a home, as far as its journal goes now. A driver may run meanwhile."""
+    """Returns the archive of a study of a home, as far as its journal goes now. A driver may run meanwhile."""
     folder = home.study(id)
     facts, end = read_on(folder.journal)
     content = io.BytesIO()
@@ -152,7 +155,7 @@ def pack(home: Home, id: str) -> bytes:
 
 
 def _of_answer(folder: Path, code: str) -> Iterator[Path]:
-    """The answer of a run by a code, and what probes found in its model."""
+    """Yields the answer of a run by a code, and what probes found in its model."""
     for path in sorted(folder.glob(f"{code}.*")):
         if path.suffix in (".json", ".npz"):
             yield path
@@ -168,19 +171,19 @@ def _add_journal(archive: tarfile.TarFile, home: Home, journal: Path, end: int) 
 
 
 def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """A file without the name of its owner."""
+    """Returns a file without the name of its owner."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member
 
 
 def digest(content: bytes) -> str:
-    """What an archive is known by."""
+    """Returns what an archive is known by."""
     return hashlib.sha256(content).hexdigest()
 
 
 def fetched(content: bytes, origin: str) -> Home:
-    """An archive as a home on this machine. Its folder is named by its content: one that is there is complete.
+    """Returns an archive as a home on this machine. Its folder is named by its content: one that is there is complete.
 
     `origin` says where the weights stayed. Raises: ArchiveError for an archive that is damaged, or holds anything but
     files within its folder.

@@ -153,7 +153,7 @@ def _submit(
 def _running(
     client: JobSubmissionClient, address: str, job: str, edition: Edition, options: RunOptions, *, fresh: bool
 ) -> Submission:
-    """The job that runs a study already. Raises: JobError if a command asks for what that job cannot become."""
+    """Returns the job that runs a study already. Raises: JobError if a command asks for what that job cannot become."""
     there = client.get_job_info(job).metadata.get(HOME) or None
     runs = f"{edition.id} is already running there as {job}"
     if options.home is not None and options.home != there:
@@ -164,7 +164,7 @@ def _running(
 
 
 def attach(name: str, address: str) -> Submission:
-    """The newest job of a study on a cluster, by its id or bare name. Raises: JobError if there is none."""
+    """Returns the newest job of a study on a cluster, by its id or bare name. Raises: JobError if there is none."""
     with _told(address):
         client = connect(address)
         job = _find(client, name)
@@ -175,7 +175,7 @@ def attach(name: str, address: str) -> Submission:
 
 
 def submissions(address: str) -> list[Submission]:
-    """The newest job of each study and home that was submitted to a cluster, the newest last."""
+    """Returns the newest job of each study and home that was submitted to a cluster, the newest last."""
     newest: dict[tuple[str, str | None], Submission] = {}
     with _told(address):
         client = connect(address)
@@ -187,7 +187,7 @@ def submissions(address: str) -> list[Submission]:
 
 
 def connect(address: str) -> JobSubmissionClient:
-    """A client with the token, once the cluster has answered and has this Ray.
+    """Returns a client with the token, once the cluster has answered and has this Ray.
 
     Raises: JobError with one line for each reason why it cannot connect.
     """
@@ -215,20 +215,20 @@ def connect(address: str) -> JobSubmissionClient:
 
 
 def _jobs(client: JobSubmissionClient) -> list[Any]:
-    """The jobs that run studies, the newest last."""
+    """Returns the jobs that run studies, the newest last."""
     jobs = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
     return sorted(jobs, key=lambda job: job.start_time or 0)
 
 
 def _find(client: JobSubmissionClient, name: str, *, running: bool = False) -> str | None:
-    """The newest job of a study's id, or of any edition of a bare name."""
+    """Returns the newest job of a study's id, or of any edition of a bare name."""
     mine = [job for job in _jobs(client) if name in (job.metadata[STUDY], job.metadata[STUDY].partition("@")[0])]
     mine = [job for job in mine if not (running and job.status.value in ENDED)]
     return mine[-1].submission_id if mine else None
 
 
 def _name(client: JobSubmissionClient, id: str) -> str:
-    """A submission id that was never used: Ray accepts each one only once."""
+    """Returns a submission id that was never used: Ray accepts each one only once."""
     stem = "locus-" + re.sub(r"[^a-z0-9.-]", "-", id)
     used = {job.submission_id for job in client.list_jobs()}
     return next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)

@@ -21,7 +21,7 @@ UNLIMITED = 2**60
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
-    """How many cores' time the processes here may use together; None without a limit."""
+    """Returns how many cores' time the processes here may use together; None without a limit."""
     quota, _, period = _read(root / "cpu.max").partition(" ")
     if not quota:
         quota, period = _read(root / "cpu/cpu.cfs_quota_us"), _read(root / "cpu/cpu.cfs_period_us")
@@ -29,7 +29,7 @@ def cpu_quota(root: Path = ROOT) -> float | None:
 
 
 def memory_limit(root: Path = ROOT) -> int | None:
-    """How much memory the processes here may use together; None without a limit. Units: bytes."""
+    """Returns how much memory the processes here may use together; None without a limit. Units: bytes."""
     limit = _read(root / "memory.max") or _read(root / "memory/memory.limit_in_bytes")
     return int(limit) if limit.isdigit() and int(limit) < UNLIMITED else None
 
@@ -42,7 +42,9 @@ def _read(file: Path) -> str:
 
 
 def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
-    """How the runs of a command share the machine. `run_gib`: the predicted memory of a run, asked where it matters.
+    """Returns how the runs of a command share the machine.
+
+    `run_gib`: the predicted memory of a run, asked where it matters.
 
     Raises: SpecError for what does not fit.
     """
@@ -60,7 +62,10 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
 
 
 def runs_per_gpu(options: RunOptions, hardware: Machine, run_gib: Callable[[], float]) -> int:
-    """How many runs share a GPU; `auto` is 1 for groups of workers. Raises: SpecError if `auto` knows no memory."""
+    """Returns how many runs share a GPU; `auto` is 1 for groups of workers.
+
+    Raises: SpecError if `auto` knows no memory.
+    """
     if options.runs_per_gpu != "auto":
         return options.runs_per_gpu
     if options.workers or not hardware.gpus:
@@ -72,7 +77,7 @@ def runs_per_gpu(options: RunOptions, hardware: Machine, run_gib: Callable[[], f
 
 
 def machine(options: RunOptions) -> Machine:
-    """The machine or cluster that a command may use. Raises: SpecError for a device that is not there."""
+    """Returns the machine or cluster that a command may use. Raises: SpecError for a device that is not there."""
     if options.address == "local":
         here = Node(cores=cores(), gib=memory_gib())
         hardware = Machine(cores=here.cores, gpus=gpus(), gpu_gib=gpu_gib(), nodes=(here,))
@@ -86,7 +91,7 @@ def machine(options: RunOptions) -> Machine:
 
 
 def _gpus_to_come(hardware: Machine, options: RunOptions) -> int:
-    """The GPUs that a cluster without one will get for this study. Raises: SpecError if none can come."""
+    """Returns the GPUs that a cluster without one will get for this study. Raises: SpecError if none can come."""
     if not hardware.grows:
         raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
     if options.max_concurrent is None:
@@ -96,20 +101,23 @@ def _gpus_to_come(hardware: Machine, options: RunOptions) -> int:
 
 
 def cores() -> int:
-    """The cores that this process may use; all of the machine where the system does not report them, as on macOS."""
+    """Returns the cores that this process may use.
+
+    All of the machine where the system does not report them, as on macOS.
+    """
     seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = cpu_quota()
     return seen if quota is None else max(1, min(seen, int(quota)))
 
 
 def memory_gib() -> float:
-    """The memory that runs may fill: most of the machine's, or of the container's. Units: GiB."""
+    """Returns the memory that runs may fill: most of the machine's, or of the container's. Units: GiB."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return FILLED * min(total, memory_limit() or total) / 2**30
 
 
 def gpus() -> int:
-    """The GPUs that CUDA would use here, counted by NVIDIA's driver without torch."""
+    """Returns the GPUs that CUDA would use here, counted by NVIDIA's driver without torch."""
     try:
         with _driver() as total:
             return len(visible_gpus(total, os.environ.get("CUDA_VISIBLE_DEVICES")))
@@ -118,7 +126,7 @@ def gpus() -> int:
 
 
 def gpu_gib() -> float | None:
-    """The memory of the smallest GPU that CUDA would use here; None if the driver does not say. Units: GiB."""
+    """Returns the memory of the smallest GPU that CUDA would use here; None if the driver does not say. Units: GiB."""
     try:
         with _driver() as total:
             handles = [_handle(name) for name in visible_gpus(total, os.environ.get("CUDA_VISIBLE_DEVICES"))]

@@ -53,7 +53,7 @@ class Neighbours:
         self._tell(self._told)
 
     def admit(self, running: int, most: int) -> bool:
-        """Whether this driver may train one more run beside those that it trains; tells the others.
+        """Returns whether this driver may train one more run beside those that it trains; tells the others.
 
         Each driver gets an equal share of the runs that fit, one at least. It starts no run that the machine has no
         place for beside the runs of the others. Drivers that train nothing come first, in the order in which they began
@@ -79,13 +79,13 @@ class Neighbours:
         self._tell(replace(self._told, running=running))
 
     def share(self, most: int) -> int:
-        """How many runs this driver may train together, beside the others that were there at the last look."""
+        """Returns how many runs this driver may train together, beside the others that were there at the last look."""
         if not self._others:
             return most
         return min(most, max(1, self._told.fits // (len(self._others) + 1)))
 
     def names(self) -> list[str]:
-        """The studies of the other drivers, at the last look."""
+        """Returns the studies of the other drivers, at the last look."""
         return sorted(self._others)
 
     def close(self) -> None:
@@ -102,7 +102,10 @@ class Neighbours:
             self._told = presence
 
     def _read(self) -> dict[str, Presence]:
-        """What the others tell; a killed driver leaves its file, but not its lock, and the file is removed here."""
+        """Returns what the others tell.
+
+        A killed driver leaves its file, but not its lock, and the file is removed here.
+        """
         others: dict[str, Presence] = {}
         for path in (self.home.root / "studies").glob("*/presence.json"):
             if path.parent.name == self.id or (told := _presence(path)) is None:
@@ -156,11 +159,11 @@ class InFlight:
         return {*self.jobs, *self.elsewhere}
 
     def share(self, most: int) -> int:
-        """How many runs may train together here: `most`, or this driver's share of the machine."""
+        """Returns how many runs may train together here: `most`, or this driver's share of the machine."""
         return self.neighbours.share(most) if self.neighbours else most
 
     def admit(self, most: int) -> bool:
-        """Whether the machine has room for one more run, of `most` that may train together here."""
+        """Returns whether the machine has room for one more run, of `most` that may train together here."""
         return self.neighbours is None or self.neighbours.admit(len(self), most)
 
     def claim(self, key: str, code: str) -> bool:

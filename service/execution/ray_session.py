@@ -129,7 +129,7 @@ class LocalRay:
                 )
 
     def _sessions(self) -> set[Path]:
-        """The folders of this process's sessions; their names begin with the time."""
+        """Returns the folders of this process's sessions; their names begin with the time."""
         return {*self._folder.glob(f"session_*_{os.getpid()}")}
 
     def _new_sessions(self) -> list[Path]:
@@ -181,25 +181,27 @@ def _shielded() -> Iterator[None]:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether another try meets the same error: of a file or folder, or of a setting."""
+    """Returns whether another try meets the same error: of a file or folder, or of a setting."""
     if isinstance(error, ConnectionError | TimeoutError):
         return False
     return isinstance(error, OSError | ValueError | TypeError | ImportError)
 
 
 def first_line(error: Exception) -> str:
-    """The first sentence of an error; the last line where the first one only announces what follows."""
+    """Returns the first sentence of an error; the last line where the first one only announces what follows."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return (lines[-1] if lines[0].endswith(":") else lines[0]).partition(". ")[0].rstrip(".")
 
 
 def _load() -> str:
-    """How busy this machine is, in words."""
+    """Returns how busy this machine is, in words."""
     return f"this machine has a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 def machine(address: str, threads: int = 1) -> Machine:
-    """What the cluster at hand has for runs of so many threads a worker. A node's cores beyond a multiple do not count.
+    """Returns what the cluster at hand has for runs of so many threads a worker.
+
+    A node's cores beyond a multiple do not count.
 
     The memory of a node is what Ray lets processes ask for there. All of it happens in a thread, because Ray takes
     SIGTERM from the main one. Cost: a second, to connect.
@@ -267,7 +269,7 @@ def _connect(address: str, settings: dict[str, Any]) -> None:
 
 
 def job_config() -> JobConfig:
-    """Where Ray's workers look for modules: first of all where this process's locus is.
+    """Returns where Ray's workers look for modules: first of all where this process's locus is.
 
     Ray itself would put the working folder first, and there a user's `service.py` or `random.py` would be found in the
     place of locus's or Python's. It stays where this process looks in it, too. A job of a cluster brings its own.
@@ -280,7 +282,7 @@ def job_config() -> JobConfig:
 
 
 def module_folders(path: Sequence[str], here: str) -> list[str]:
-    """What workers must have in their path beside their Python's own, the most important one last."""
+    """Returns what workers must have in their path beside their Python's own, the most important one last."""
     root = str(Path(service.__file__).parents[1])
     own = [] if Path(root).name == "site-packages" else [root]
     looked_in = any(folder in ("", here) for folder in path)
@@ -326,7 +328,7 @@ class NodeAnswer:
 
 
 def ask_nodes(address: str, question: Callable[..., dict[str, Any]], *arguments: Any) -> list[NodeAnswer]:
-    """The answers of all living nodes. Cost: some seconds, and nothing of the nodes' cores."""
+    """Returns the answers of all living nodes. Cost: some seconds, and nothing of the nodes' cores."""
     with session(address):
         return [_ask(node, question, *arguments) for node in ray.nodes() if node["Alive"]]
 

@@ -39,7 +39,7 @@ class Control(Spec):
     stop: Literal["after the epoch", "now"] | None = None
 
     def given(self) -> dict[str, Any]:
-        """What is to change."""
+        """Returns what is to change."""
         return {name: value for name, value in dict(self).items() if value is not None}
 
 
@@ -50,7 +50,10 @@ def ask_driver(folder: StudyFolder, asked: Control) -> None:
 
 
 def take_request(folder: StudyFolder) -> Control | None:
-    """The request that was left, which is removed; None without one, or where it cannot be read. Cost: 10 us."""
+    """Returns the request that was left, which is removed; None without one, or where it cannot be read.
+
+    Cost: 10 us.
+    """
     taken = folder.control.with_suffix(".taken")
     try:
         os.replace(folder.control, taken)
@@ -139,7 +142,7 @@ class StopSignals:
             raise KeyboardInterrupt
 
     def _count(self, end: int) -> None:
-        """The thread: reads one byte for each signal, until the other end is closed."""
+        """Reads, in a thread, one byte for each signal, until the other end is closed."""
         while byte := os.read(end, 1):
             if byte[0] == signal.SIGINT:
                 self._press()
@@ -325,7 +328,7 @@ def request(home: Home, id: str, asked: Control) -> str:
 
 
 def _words(asked: Control) -> str:
-    """A request in words: `for 8 seeds and 4 concurrent runs`."""
+    """Returns a request in words: `for 8 seeds and 4 concurrent runs`."""
     if asked.stop:
         return "to stop each run after its epoch" if asked.stop == "after the epoch" else "to stop now"
     counts = (("seed", asked.seeds), ("trial", asked.trials), ("concurrent run", asked.max_concurrent))

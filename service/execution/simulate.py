@@ -55,7 +55,7 @@ class Window:
 
 
 def window(before: Clock, after: Clock, slots: int) -> Window:
-    """What happened between two moments."""
+    """Returns what happened between two moments."""
     seconds = max(after.now - before.now, 1e-9)
     proposals, decisions = after.proposals - before.proposals, after.decisions - before.decisions
     rows = (after.trials - before.trials) + (after.runs - before.runs)
@@ -73,7 +73,7 @@ def window(before: Clock, after: Clock, slots: int) -> Window:
 
 
 def copied(clock: Clock) -> Clock:
-    """A clock's state, which later events do not change."""
+    """Returns a clock's state, which later events do not change."""
     return replace(clock, **{name: replace(getattr(clock, name)) for name in ("proposals", "decisions", "tune")})
 
 
@@ -96,7 +96,7 @@ class Stopping:
 
 
 def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slots: int) -> list[Stopping]:
-    """A row for each way; empty if the study stops nothing early."""
+    """Returns a row for each way; empty if the study stops nothing early."""
     plan = edition.study.plan
     if not isinstance(plan, Search) or plan.stop is None or not trials:
         return []
@@ -119,7 +119,10 @@ def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slot
 
 
 def _replay(goes_on: GoesOn, runs: FakeRuns, trials: list[Trial], slots: int) -> tuple[int, dict[int, float]]:
-    """How many epochs are trained, and the last values of the trials that complete. The driver takes no time."""
+    """Returns how many epochs are trained, and the last values of the trials that complete.
+
+    The driver takes no time.
+    """
     waiting = list(reversed(trials))
     reports: list[tuple[float, int, int, Trial]] = []  # time, number, epoch, trial
     trained, final = 0, dict[int, float]()

@@ -51,7 +51,7 @@ class FakeRuns:
         return self.edition.study.base.optimizer.epochs
 
     def quality(self, trial: Trial) -> float:
-        """How good a trial is: 1 at the best point, near 0 far from it."""
+        """Returns how good a trial is: 1 at the best point, near 0 far from it."""
         plan = self.edition.study.plan
         if not isinstance(plan, Search) or trial.role == "parent":
             return self._chance_of("arm", trial.name)
@@ -62,7 +62,7 @@ class FakeRuns:
         return math.exp(-sum((distance / WIDTH) ** 2 for distance in apart) / len(apart))
 
     def values(self, trial: Trial, seed: int, epoch: int) -> dict[str, float]:
-        """What an epoch of a run measures. Epochs count from 1."""
+        """Returns what an epoch of a run measures. Epochs count from 1."""
         final = self._chance + (1 - self._chance) * CEILING * self.quality(trial)
         slowness = self.epochs * (0.1 + 0.5 * self._chance_of("slowness", trial.run(0).key))
         share = (1 - math.exp(-epoch / slowness)) / (1 - math.exp(-self.epochs / slowness))
@@ -72,7 +72,7 @@ class FakeRuns:
         return {"train/loss": 1 - value, trial.score.metric: value, **tests}
 
     def pace(self, key: str) -> float:
-        """How long the epochs of a run take beside those of others; about 1."""
+        """Returns how long the epochs of a run take beside those of others; about 1."""
         return 1 + JITTER * (2 * self._chance_of("pace", key) - 1)
 
     @cached_property
@@ -80,7 +80,7 @@ class FakeRuns:
         return self.edition.study.base.data.chance("val")
 
     def _place(self, name: str, coordinate: Coordinate, value: Any) -> float:
-        """Where a value lies in its domain, from 0 to 1; the options of a choice lie anywhere."""
+        """Returns where a value lies in its domain, from 0 to 1; the options of a choice lie anywhere."""
         match coordinate:
             case Real(low=low, high=high, log=True):
                 return math.log(value / low) / math.log(high / low)
@@ -109,7 +109,7 @@ class Busy:
         return self.seconds / max(self.count, 1)
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Counts one more."""
         self.count += 1
         self.seconds += seconds
 
@@ -203,7 +203,7 @@ class Engine:
         return self.epoch_s * self.runs.pace(job.run.key)
 
     def _report(self, job: Job, epoch: int) -> bool:
-        """Whether the run goes on after an epoch."""
+        """Returns whether the run goes on after an epoch."""
         epochs = job.run.recipe.optimizer.epochs
         if epoch == epochs:
             with ZipFile(Path(job.folder) / WEIGHTS, "w"):  # weights are a zip archive; this one is empty
@@ -219,7 +219,7 @@ class Engine:
         return on and epoch < epochs
 
     def _message(self, job: Job, epoch: int) -> dict[str, Any]:
-        """What a worker sends of an epoch."""
+        """Returns what a worker sends of an epoch."""
         values = self.runs.values(self._trial(job), job.run.seed, epoch)
         values["time/epoch_s"] = self._epoch_s(job)
         result = Measurement(epoch=epoch, values=values).model_dump_json()
@@ -233,5 +233,5 @@ class Engine:
         return self._trials[job.label]
 
     def _occupy(self, seconds: float) -> None:
-        """The driver is busy from now, or from when it is free, for so long."""
+        """Keeps the driver busy from now, or from when it is free, for so long."""
         self._free_at = max(self.clock.now, self._free_at) + seconds

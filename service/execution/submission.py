@@ -44,12 +44,12 @@ STOP_S = 120
 
 
 def study_sent(edition: Edition, options: RunOptions, *, fresh: bool) -> dict[str, Any]:
-    """The job.json of a study."""
+    """Returns the job.json of a study."""
     return {"edition": edition.plain(), "options": options.plain(), "fresh": fresh}
 
 
 def question_sent(question: Question) -> dict[str, Any]:
-    """The job.json of a question."""
+    """Returns the job.json of a question."""
     return Asked.read({"question": question.plain()}).plain()
 
 
@@ -76,7 +76,7 @@ def send(client: Any, job: str, sent: Mapping[str, Any], home: str | None, metad
 
 
 def job_environment(home: str | None) -> dict[str, Any]:
-    """The job's environment variables. `home`: the driver's home there, where one is given."""
+    """Returns the job's environment variables. `home`: the driver's home there, where one is given."""
     return {
         "RAY_JOB_STOP_SIGNAL": "SIGINT",
         "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S),
@@ -87,7 +87,7 @@ def job_environment(home: str | None) -> dict[str, Any]:
 
 
 def follow_log(client: Any, job: str, whole: Callable[[], tuple[str, bool]]) -> Iterator[str]:
-    """The text of a job's log in pieces, until the job has ended.
+    """Yields the text of a job's log in pieces, until the job has ended.
 
     `whole` gives the log so far, and whether the job had ended before it was read.
     """
@@ -123,7 +123,7 @@ class _Stream:
         threading.Thread(target=self._run, name="tail", daemon=True).start()
 
     def next(self) -> str | None:
-        """The next piece; an empty one where none came for a while, None if the stream has ended."""
+        """Returns the next piece; an empty one where none came for a while, None if the stream has ended."""
         try:
             return self._pieces.get(timeout=QUIET_S)
         except queue.Empty:
@@ -185,7 +185,7 @@ class Submission:
     home: str | None
 
     def status(self) -> str:
-        """The job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
+        """Returns the job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
 
         A driver that another command stopped has an exit code, which Ray takes for a failure.
         """
@@ -193,7 +193,7 @@ class Submission:
         return "STOPPED" if state == "FAILED" and self.facts().get("ended") == "stopped" else state
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """The cluster's answer. One that is lost on the way is asked for again.
+        """Returns the cluster's answer. One that is lost on the way is asked for again.
 
         Raises: SubmissionError if none comes for ten minutes.
         """
@@ -214,7 +214,7 @@ class Submission:
         return str(self._ask(lambda: self.client.get_job_logs(self.job)))
 
     def printed(self, *, follow: bool = False) -> Iterator[str]:
-        """The job's lines, its facts too; with `follow` until it ends. A line that is still printed waits."""
+        """Yields the job's lines, its facts too; with `follow` until it ends. A line that is still printed waits."""
 
         def whole() -> tuple[str, bool]:
             ended = str(self._ask(lambda: self.client.get_job_status(self.job).value)) in ENDED
@@ -228,11 +228,11 @@ class Submission:
             yield rest
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
-        """The driver's lines; with `follow` until the job ends."""
+        """Returns the driver's lines; with `follow` until the job ends."""
         return (line for line in self.printed(follow=follow) if not is_fact(line))
 
     def facts(self) -> dict[str, Any]:
-        """What the job told its client so far (`service.execution.job_messages`)."""
+        """Returns what the job told its client so far (`service.execution.job_messages`)."""
         return told(self._text().split("\n"))
 
     def stop(self) -> None:
@@ -259,7 +259,7 @@ class Submission:
         return facts
 
     def visible_home(self, facts: dict[str, Any]) -> Home | None:
-        """The home of the job, where this machine sees it: a folder of the same path and of the same id."""
+        """Returns the home of the job, where this machine sees it: a folder of the same path and of the same id."""
         where = facts.get("home") or self.home
         if where is None or facts.get("home_id") is None:
             return None
@@ -290,7 +290,7 @@ class Submission:
         raise kind(f"{self.job} ended before its plan was made: {why}; the same command tries again")
 
     def trouble(self) -> str:
-        """Why a job failed: the driver's last line, or Ray's message where the driver printed nothing."""
+        """Returns why a job failed: the driver's last line, or Ray's message where the driver printed nothing."""
         message = str(self._ask(lambda: self.client.get_job_info(self.job).message) or "").strip()
         return _last(self.printed()) or " ".join(message.split())
 
@@ -314,12 +314,12 @@ class Submission:
 
 
 def _last(lines: Iterator[str] | list[str]) -> str:
-    """The last line for people."""
+    """Returns the last line for people."""
     return next((line for line in reversed([*lines]) if line.strip() and not is_fact(line)), "")
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether a cluster did not answer, or a proxy before it said that it is not there."""
+    """Returns whether a cluster did not answer, or a proxy before it said that it is not there."""
     if isinstance(error, requests.RequestException | ConnectionError):
         return True
     return any(f"status code {code}" in str(error) for code in (502, 503, 504))
@@ -338,7 +338,7 @@ class AnswerError(LocusError):
 
 
 def ask(about: Submission, question: Question) -> Any:
-    """The answer to a question, as plain JSON values.
+    """Returns the answer to a question, as plain JSON values.
 
     Raises: AnswerError with the refusal, or where there is no answer. Cost: 5-10 s.
     """
@@ -350,7 +350,7 @@ def ask(about: Submission, question: Question) -> Any:
 
 
 def ask_for_lines(about: Submission, question: Question) -> Iterator[str]:
-    """The lines that answer a question, as they come. Raises: AnswerError as `ask` does."""
+    """Yields the lines that answer a question, as they come. Raises: AnswerError as `ask` does."""
     with _asking(about, question) as job:
         facts: dict[str, Any] = {}
         for line in job.printed(follow=True):

@@ -49,7 +49,7 @@ class Asha:
         self._trials: dict[int, SimpleNamespace] = {}
 
     def goes_on(self, number: int, epoch: int, value: float) -> bool:
-        """Whether a trial continues after an epoch. Every epoch of every trial is to be told, in order."""
+        """Returns whether a trial continues after an epoch. Every epoch of every trial is to be told, in order."""
         if number not in self._trials:
             self._trials[number] = SimpleNamespace(trial_id=str(number))
             self._scheduler.on_trial_add(None, self._trials[number])
@@ -70,7 +70,10 @@ class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
         self.training = self.begin(Job.received(config["job"]))
 
     def step(self) -> dict[str, Any]:
-        """The next epoch's message; after the last one, that the run is done. Tune needs the metric each time."""
+        """Returns the next epoch's message; after the last one, that the run is done.
+
+        Tune needs the metric each time.
+        """
         message = self.training.next() or {"epoch": self.epoch, "done": True}
         self.epoch = message["epoch"]
         return message
@@ -118,7 +121,9 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
         self.held: Job | None = first
 
     def suggest(self, trial_id: str) -> Any:
-        """A task's config; None: ask again later; FINISHED: nothing is left, or nothing but what other drivers train.
+        """Returns a task's config.
+
+        None: ask again later; FINISHED: nothing is left, or nothing but what other drivers train.
 
         If no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
         """
@@ -168,7 +173,7 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
-        """A run that ended by itself without an answer has failed."""
+        """Fails a run that ended by itself without an answer."""
         job = job_of(trial)
         if job.run.key in self.driver.in_flight:
             self.driver.on_failure(job, "its process ended without an answer")
@@ -285,7 +290,7 @@ def _resources(placement: Placement) -> tune.PlacementGroupFactory:
 
 
 def _resources_in_words(placement: Placement) -> str:
-    """What a run asks of Ray, such as `2 CPU and 1.6 GiB of memory`."""
+    """Returns what a run asks of Ray, such as `2 CPU and 1.6 GiB of memory`."""
     asked = dict(_resources(placement).required_resources)
     gib = asked.pop("memory", 0) / 2**30
     counts = [f"{count:g} {name}" for name, count in asked.items()]
@@ -293,7 +298,7 @@ def _resources_in_words(placement: Placement) -> str:
 
 
 def gpu_share(runs: int) -> float:
-    """What each of so many runs asks of a GPU. Ray counts in parts of 1/10,000, and so many must fit."""
+    """Returns what each of so many runs asks of a GPU. Ray counts in parts of 1/10,000, and so many must fit."""
     return 10_000 // runs / 10_000
 
 

@@ -63,15 +63,15 @@ class Watchdog:
         self._looked = now
 
     def begin(self, name: str, sign: object = None) -> None:
-        """A run begins, with the `sign` that it finds there."""
+        """Notes that a run begins, with the `sign` that it finds there."""
         self._runs[name] = _Watched(self._awake, self._awake, sign=sign)
 
     def end(self, name: str) -> None:
-        """A run has ended, or is unknown."""
+        """Notes that a run has ended, or is unknown."""
         self._runs.pop(name, None)
 
     def report(self, name: str) -> None:
-        """A run has given a sign of life."""
+        """Notes a sign of life of a run."""
         if run := self._runs.get(name):
             pause, run.seen = self._awake - run.seen, self._awake
             run.longest = pause if run.signs < 2 else max(run.longest, pause)  # the start is longer than an epoch
@@ -85,14 +85,14 @@ class Watchdog:
             self.report(name)
 
     def overdue(self, name: str) -> str | None:
-        """Why a run must end at its report; None if it may go on."""
+        """Returns why a run must end at its report; None if it may go on."""
         run = self._runs.get(name)
         if run is None or self.run_hours is None or self._awake - run.begun < self.run_hours * 3600:
             return None
         return f"{OVERDUE} {self.run_hours:g}; the same command continues it"
 
     def silent(self, name: str) -> str | None:
-        """Why a run must be killed, because it no longer reports; None if it may go on."""
+        """Returns why a run must be killed, because it no longer reports; None if it may go on."""
         run = self._runs.get(name)
         if run is None:
             return None
@@ -106,7 +106,7 @@ class Watchdog:
 
 
 def _said(seconds: float) -> str:
-    """A time in words: minutes, or seconds below one minute."""
+    """Returns a time in words: minutes, or seconds below one minute."""
     return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"
 
 
@@ -135,12 +135,12 @@ def death_errors_as_actor_errors() -> Iterator[None]:
 
 
 def living_nodes() -> set[str]:
-    """The names of the nodes that Ray takes for alive."""
+    """Returns the names of the nodes that Ray takes for alive."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
 def is_node_gone(before: Collection[str]) -> bool:
-    """Whether a node that was alive before is dead, does not answer, or was started again at the same address.
+    """Returns whether a node that was alive before is dead, does not answer, or was started again at the same address.
 
     Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
     """
@@ -189,7 +189,7 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
         self.reported = False
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        """What Tune calls after each event, and at least ten times a second."""
+        """Is called by Tune after each event, and at least ten times a second."""
         live = [trial.status for trial in trials if not trial.is_finished()]
         if not live or {*live} != {TuneTrial.PENDING}:
             self.since, self.reported = None, False
@@ -201,7 +201,7 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
             self.note(f"no run has begun for {PATIENCE_S:.0f} s: {asks}; Ctrl-C ends the study")
 
     def stop_all(self) -> bool:
-        """Whether Tune must forget the runs in flight, none of which has begun."""
+        """Returns whether Tune must forget the runs in flight, none of which has begun."""
         return bool(self.driver.stop) and self.since is not None
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -220,7 +220,7 @@ class Attending(tune.Callback):  # type: ignore[misc]
         self._at = 0.0
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        """What Tune calls after each event, and at least ten times a second."""
+        """Is called by Tune after each event, and at least ten times a second."""
         self.check()
         if (now := time.monotonic()) - self._at >= REQUESTS_S:
             self._at = now
@@ -237,15 +237,15 @@ class Nodes(tune.Callback):  # type: ignore[misc]
         self._before: dict[str, set[str]] = {}
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """What Tune calls when a run has its process."""
+        """Is called by Tune when a run has its process."""
         self._before[trial.trial_id] = living_nodes()
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """What Tune calls when a run has ended or was stopped."""
+        """Is called by Tune when a run has ended or was stopped."""
         self._before.pop(trial.trial_id, None)
 
     def is_one_gone(self, trial: TuneTrial) -> bool:
-        """Whether a node has gone since a run began."""
+        """Returns whether a node has gone since a run began."""
         return is_node_gone(self._before.pop(trial.trial_id, set()))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -262,18 +262,18 @@ class Watch(tune.Callback):  # type: ignore[misc]
         self._signs_at = 0.0
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """What Tune calls when a run has its process."""
+        """Is called by Tune when a run has its process."""
         folder = job_of(trial).folder
         self._live[trial.trial_id] = trial, folder
         self.dog.begin(trial.trial_id, written(folder))
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """What Tune calls when a run has ended or was stopped."""
+        """Is called by Tune when a run has ended or was stopped."""
         self._live.pop(trial.trial_id, None)
         self.dog.end(trial.trial_id)
 
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """What Tune calls when a run has failed, or its process is dead."""
+        """Is called by Tune when a run has failed, or its process is dead."""
         self.on_trial_complete(iteration, trials, trial)
         if (job := job_of(trial)).workers:
             from trainables.launch.group import free
@@ -281,7 +281,7 @@ class Watch(tune.Callback):  # type: ignore[misc]
             free(job)
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        """What Tune calls after each event, and at least ten times a second."""
+        """Is called by Tune after each event, and at least ten times a second."""
         self.dog.look()
         if (now := time.monotonic()) - self._signs_at >= SIGNS_S:
             self._signs_at = now
@@ -299,5 +299,5 @@ class Watch(tune.Callback):  # type: ignore[misc]
 
 
 def job_of(trial: TuneTrial) -> Job:
-    """The job that a trial of Tune trains."""
+    """Returns the job that a trial of Tune trains."""
     return Job.read(trial.config["job"])

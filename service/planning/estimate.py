@@ -68,7 +68,7 @@ class WorkRow:
 
 
 def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
-    """A row a trial, parents too. `work`: what is to be done for a run, by key."""
+    """Returns a row a trial, parents too. `work`: what is to be done for a run, by key."""
     rows = [_row(trial.label, _name(history, trial), [*history.asked(trial)], work) for trial in history.trials]
     rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
     rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
@@ -83,7 +83,7 @@ def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) 
 
 
 def _tuning_rows(history: History) -> list[WorkRow]:
-    """What tuning proposes, and the arms whose values it chooses."""
+    """Returns what tuning proposes, and the arms whose values it chooses."""
     tune, arms, ahead = tuning_of(history.edition), history.tuning.untuned_arms(), [*unplanned(history)]
     if len(arms) > MOST:
         rows = [WorkRow("", f"{len(arms)} arms, as tuned", missing=len(arms) * history.seeds)]
@@ -98,7 +98,10 @@ def _tuning_rows(history: History) -> list[WorkRow]:
 
 
 def _name(history: History, trial: Trial) -> str:
-    """The name of a trial; behind it, that a choice was made by it and stays, though another code trained it."""
+    """Returns the name of a trial.
+
+    Behind it, that a choice was made by it and stays, though another code trained it.
+    """
     kept = history.tuning.is_settled(trial) and not history.asked(trial)
     return f"{trial.name}, kept (other code)" if kept else trial.name
 
@@ -109,7 +112,7 @@ def _row(label: str, name: str, runs: list[Run], work: Mapping[str, RunWork]) ->
 
 
 def _unlisted_parents(history: History) -> dict[str, list[Run]]:
-    """The runs that others need and that the journal does not list yet, by the name of their trial."""
+    """Returns the runs that others need and that the journal does not list yet, by the name of their trial."""
     listed = {run.key for trial in history.trials for run in history.runs(trial).values()}
     by_name: dict[str, dict[str, Run]] = {}
     for trial in [*history.trials, *unlisted_arms(history)]:
@@ -173,13 +176,13 @@ class WorkEstimate:
         return self.weight.memory_bytes / 2**30 if self.peak_gib is None else self.peak_gib
 
     def beside(self, seconds: float, peak_gib: float | None) -> str:
-        """What was predicted beside what was measured. Units: seconds of the whole study; GiB of a run."""
+        """Returns what was predicted beside what was measured. Units: seconds of the whole study; GiB of a run."""
         time = "time unknown" if self.seconds is None else clock(self.seconds)
         measured = "" if peak_gib is None else f" and {peak_gib:.1f} GiB a run"
         return f"predicted: {time} and {self.run_gib:.1f} GiB a run; measured: {clock(seconds)}{measured}"
 
     def with_gpu_hours(self) -> WorkEstimate:
-        """The estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
+        """Returns the estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
 
         Torch counts the operations, where they and not the steps may decide; what it counted is kept. The hours stay
         unknown without torch, and for a model of the user's own that needs numbers to be built.
@@ -204,7 +207,7 @@ class WorkEstimate:
         return self.missing + self.unknown
 
     def lines(self, id: str) -> Iterator[str]:
-        """The plan in words; the last line begins with `plan:`."""
+        """Yields the plan in words; the last line begins with `plan:`."""
         if self.uncounted:
             files = f": {listed([*self.changed])} changed" if self.changed else ""
             yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files} (--adopt counts them)"
@@ -225,7 +228,7 @@ class WorkEstimate:
         yield f"plan: {id}: {', '.join(parts)}; {self._time()}"
 
     def _time(self) -> str:
-        """The time in words: measured, or stated by the study, or counted by arithmetic, or unknown."""
+        """Returns the time in words: measured, or stated by the study, or counted by arithmetic, or unknown."""
         if not self.to_train:
             return "nothing to wait for"
         if self.seconds is not None:
@@ -239,7 +242,7 @@ class WorkEstimate:
         return f"time unknown until the first epoch{words}"
 
     def _shared(self) -> str:
-        """How many runs the memory of a GPU would hold, where that is known and not what was chosen."""
+        """Returns how many runs the memory of a GPU would hold, where that is known and not what was chosen."""
         gpu = self.placement.gpu_gib
         if gpu is None or self.placement.workers:
             return ""
@@ -254,7 +257,7 @@ def _steps(recipe: Recipe) -> int:
 
 
 def _counted(recipes: list[Recipe]) -> list[int] | None:
-    """The operations of each run, as torch counts them; None without torch, or where it cannot count them."""
+    """Returns the operations of each run, as torch counts them; None without torch, or where it cannot count them."""
     if not recipes:
         return []
     try:
@@ -281,7 +284,7 @@ START_S = 11.0
 def estimate_work(
     history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests, *, adopt: bool = False
 ) -> WorkEstimate:
-    """The plan of a study in its present state. `adopt`: answers of older code count.
+    """Returns the plan of a study in its present state. `adopt`: answers of older code count.
 
     Runs whose answers are lost fail in this history, as they will in the driver's.
     """
@@ -345,7 +348,7 @@ def estimate_work(
 
 
 def _absent(recipe: Recipe, data: Path) -> Iterator[str]:
-    """A sentence for everything that a recipe reads and that is not there."""
+    """Yields a sentence for everything that a recipe reads and that is not there."""
     for path in recipe.files:
         if not os.path.isfile(path):
             yield f"{path} must be a file of weights, got no such file"
@@ -354,7 +357,7 @@ def _absent(recipe: Recipe, data: Path) -> Iterator[str]:
 
 
 def _images(recipe: Recipe, placement: Placement) -> str:
-    """How a set of real images is read, in words."""
+    """Returns how a set of real images is read, in words."""
     if not isinstance(recipe.data, ImagesSpec):
         return ""
     gib = recipe.data.decoded_bytes / 2**30
@@ -366,14 +369,16 @@ def _images(recipe: Recipe, placement: Placement) -> str:
 
 
 def _pixels(recipe: Recipe) -> str:
-    """How pixels are normalized, where the recipe leaves the choice open."""
+    """Returns how pixels are normalized, where the recipe leaves the choice open."""
     if recipe.data.normalize.kind != "auto" or not isinstance(recipe.normalize, FromTimm):
         return ""
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
 
 
 def run_memory(history: History, outcomes: Outcomes) -> float:
-    """The memory of a run, for the choice of how many share a GPU: of the largest arm or first point. Units: GiB.
+    """Returns the memory of a run, for the choice of how many share a GPU: of the largest arm or first point.
+
+    Units: GiB.
 
     The largest of what was measured and of what follows by arithmetic, because arms differ.
     """
@@ -385,7 +390,7 @@ def run_memory(history: History, outcomes: Outcomes) -> float:
 
 
 def run_size(recipes: Iterable[Recipe]) -> str:
-    """The epochs and images of a run; if recipes differ, the least and the most."""
+    """Returns the epochs and images of a run; if recipes differ, the least and the most."""
     recipes = list(recipes)
     counts = [recipe.data.image_counts for recipe in recipes]
     epochs = _range(recipe.optimizer.epochs for recipe in recipes)
@@ -397,7 +402,7 @@ def run_size(recipes: Iterable[Recipe]) -> str:
 
 
 def fitted(edition: Edition) -> list[str]:
-    """The sizes that follow from the images, in a sentence; nothing if the study says them."""
+    """Returns the sizes that follow from the images, in a sentence; nothing if the study says them."""
     size = edition.study.budgets.get(edition.budget)
     if size is None or size.fit is None:
         return []
@@ -405,7 +410,7 @@ def fitted(edition: Edition) -> list[str]:
 
 
 def image_sources(recipes: Iterable[Recipe]) -> list[str]:
-    """Which images of each set of photographs are used, and where those of each split come from, a line a set.
+    """Returns which images of each set of photographs are used, and where those of each split come from, a line a set.
 
     Behind it what a reader should know: if images are few, and of a folder, such as files that are not read, a
     sentence each.
@@ -435,7 +440,7 @@ FEW = 200
 
 
 def _few(data: ImagesSpec) -> Iterator[str]:
-    """What one image is of a score, where few are scored, and how more may be."""
+    """Yields what one image is of a score, where few are scored, and how more may be."""
     splits: list[tuple[SplitName, str]] = [("val", "validation"), ("test", "test")]
     few = [
         f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"
@@ -448,7 +453,7 @@ def _few(data: ImagesSpec) -> Iterator[str]:
 
 
 def _more(data: ImagesSpec) -> str:
-    """What lets more images validate or test, where few are held out to do so."""
+    """Returns what lets more images validate or test, where few are held out to do so."""
     counts, there = data.image_counts, data.available
     validate, test = counts.validation < FEW and not there.validation, counts.test < FEW and not there.test
     ways = [

@@ -26,7 +26,7 @@ from trainables.spec import digest
 
 
 def known_trials(edition: Edition) -> list[Trial]:
-    """The arms of an ablation, or the points that a search tries first."""
+    """Returns the arms of an ablation, or the points that a search tries first."""
     plan = edition.study.plan
     if isinstance(plan, Ablation):
         return edition.arms()
@@ -51,7 +51,7 @@ class Unproposed:
 
 
 def unproposed(history: History) -> Unproposed:
-    """What is ahead beside the runs that a history knows."""
+    """Returns what is ahead beside the runs that a history knows."""
     points = list(_points(history))
     recipes = [recipe for recipe, _ in points]
     if not any(recipe.parents for recipe in {id(recipe): recipe for recipe in recipes}.values()):
@@ -63,7 +63,7 @@ def unproposed(history: History) -> Unproposed:
 
 
 def _points(history: History) -> Iterator[tuple[Recipe, int]]:
-    """The recipe and the seed of each run of a point that is not chosen yet."""
+    """Yields the recipe and the seed of each run of a point that is not chosen yet."""
     edition, plan = history.edition, history.edition.study.plan
     if isinstance(plan, Ablation):
         tune = tuning_of(edition)
@@ -94,7 +94,7 @@ def _seeded(recipe: Recipe, role: Role, seeds: int) -> Iterator[tuple[Recipe, in
 
 
 def most_trials(history: History) -> int:
-    """How many trials a search can have: as many as asked for, or as its space has points."""
+    """Returns how many trials a search can have: as many as asked for, or as its space has points."""
     plan, asked = history.edition.study.plan, history.trial_count
     if not isinstance(plan, Search) or not (is_finite(plan.space) or plan.sampler == "grid"):
         return asked
@@ -136,7 +136,10 @@ def _has_lost_weights(run: Run, history: History, outcomes: Outcomes) -> bool:
 
 
 def unlisted_arms(history: History) -> list[Trial]:
-    """The arms of an ablation that its journal does not list yet; of tuned arms, those whose values are fixed."""
+    """Returns the arms of an ablation that its journal does not list yet.
+
+    Of tuned arms, those whose values are fixed.
+    """
     if not isinstance(history.edition.study.plan, Ablation):
         return []
     known = {trial.name for trial in history.of("trial")}
@@ -144,7 +147,7 @@ def unlisted_arms(history: History) -> list[Trial]:
 
 
 def known_runs(history: History) -> list[Run]:
-    """The runs whose recipes are known, without doubles."""
+    """Returns the runs whose recipes are known, without doubles."""
     runs: dict[str, Run] = {}
     for trial in [*history.trials, *unlisted_arms(history)]:
         runs |= runs_of(history, trial)
@@ -152,20 +155,20 @@ def known_runs(history: History) -> list[Run]:
 
 
 def runs_of(history: History, trial: Trial) -> dict[str, Run]:
-    """The runs of a trial and those that they need, by key."""
+    """Returns the runs of a trial and those that they need, by key."""
     runs = history.asked(trial)
     return {run.key: run for child in runs for run in (*ancestors(child), child)}
 
 
 def parent_name(parent: Run, use: Use) -> str:
-    """The name of a parent's trial: its encoding, its data, and whether it is a teacher."""
+    """Returns the name of a parent's trial: its encoding, its data, and whether it is a teacher."""
     data = parent.recipe.data
     name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
     return f"teacher: {name}" if use == "teacher" else name
 
 
 def planned_runs(history: History) -> int:
-    """How many runs the study will have at most, as the plan, `status` and MLflow count them."""
+    """Returns how many runs the study will have at most, as the plan, `status` and MLflow count them."""
     return len(known_runs(history)) + len(unproposed(history).recipes)
 
 
@@ -195,7 +198,7 @@ class Works:
         self._known: dict[int, tuple[Recipe, str]] = {}
 
     def __call__(self, recipe: Recipe) -> str:
-        """Recipes that differ only in what changes no time, such as their rate, have the same."""
+        """Returns recipes that differ only in what changes no time, such as their rate, have the same."""
         known = self._known.get(id(recipe))
         if known is None:
             known = self._known[id(recipe)] = (recipe, _work(recipe))  # the recipe is kept, and so is its id
@@ -254,7 +257,7 @@ def _work(recipe: Recipe) -> str:
 
 
 def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
-    """How long runs of these times take, each begun as soon as one before it has ended."""
+    """Returns how long runs of these times take, each begun as soon as one before it has ended."""
     ends = [0.0] * max(1, min(max_concurrent, len(seconds)))
     for duration in seconds:
         heapreplace(ends, ends[0] + duration)
@@ -283,12 +286,14 @@ class Span:
 
 
 def start_time(spans: Sequence[Span]) -> float:
-    """What a run takes beside its epochs, above all to start. Units: seconds; 0 if no run has ended."""
+    """Returns what a run takes beside its epochs, above all to start. Units: seconds; 0 if no run has ended."""
     return max(median(span.beside for span in spans), 0.0) if spans else 0.0
 
 
 def wait_time(spans: Sequence[Span]) -> float:
-    """How long a place stays empty between two runs. A study that was interrupted for a night changes no median.
+    """Returns how long a place stays empty between two runs.
+
+    A study that was interrupted for a night changes no median.
 
     Units: seconds.
     """
@@ -360,7 +365,7 @@ class Forecast:
                 self._runs |= {key: history.state(run).answered for key, run in runs.items()}
 
     def _left(self, run: Run, start: float, wait: float) -> tuple[int, float]:
-        """The epochs that a run has yet to train, and the seconds that it takes beside them."""
+        """Returns the epochs that a run has yet to train, and the seconds that it takes beside them."""
         state = self.history.state(run)
         epochs = run.recipe.optimizer.epochs - state.epoch
         if state.status != "running":
@@ -386,13 +391,15 @@ LOOKED_AT = 60
 
 
 def measured(history: History, name: str) -> list[float]:
-    """A metric of every epoch that this study has measured."""
+    """Returns a metric of every epoch that this study has measured."""
     curves = [state.curve for state in history.states.values()]
     return [epoch.values[name] for curve in curves for epoch in curve.values() if name in epoch.values]
 
 
 def usual_epoch_s(history: History, outcomes: Outcomes) -> float | None:
-    """The time of an epoch of this study, or of earlier answers of the same data and model; None if none is known.
+    """Returns the time of an epoch of this study, or of earlier answers of the same data and model.
+
+    None if none is known.
 
     Units: seconds.
     """
@@ -433,5 +440,5 @@ def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | Non
 
 
 def _each(name: str, epochs: Iterable[Mapping[str, float]]) -> list[float]:
-    """A metric of the epochs that have it."""
+    """Returns a metric of the epochs that have it."""
     return [values[name] for values in epochs if name in values]

@@ -85,7 +85,7 @@ class Placement(Spec):
         return loader_gib(self.loader_workers)
 
     def of_a_job(self) -> dict[str, Any]:
-        """What of this each process of a run is told, by the names of `Job`."""
+        """Returns what of this each process of a run is told, by the names of `Job`."""
         given = ("device", "threads", "workers", "loader_workers", "compile")
         return {name: getattr(self, name) for name in given} | {"worker_bytes": self.run_bytes}
 
@@ -114,7 +114,7 @@ def place(
     runs_per_gpu: int = 1,
     run_gib: float | None = None,
 ) -> Placement:
-    """The placement of a study on a machine. Concurrent runs x threads x workers never exceed the cores.
+    """Returns the placement of a study on a machine. Concurrent runs x threads x workers never exceed the cores.
 
     Runs on CPUs that each take `run_gib` by prediction never exceed the memory of any node either. One run is always
     placed, because a prediction may be too high. On a cluster that grows, so many runs as are asked for may wait.
@@ -182,12 +182,15 @@ def _room(machine: Machine, threads: int, group: int, runs_per_gpu: int, run_gib
 
 
 def loader_gib(workers: int) -> float:
-    """The memory of the loader workers of a process that trains. Units: GiB."""
+    """Returns the memory of the loader workers of a process that trains. Units: GiB."""
     return workers * LOADER_GIB + SHARED_GIB if workers else 0.0
 
 
 def _loaders(machine: Machine, processes: int, threads: int) -> int:
-    """How many loader workers each of the processes that train may have: by cores; by memory too, but one at least."""
+    """Returns how many loader workers each of the processes that train may have: by cores.
+
+    By memory too, but one at least.
+    """
     by_cores = max(machine.cores // processes - threads, 0)
     if not machine.nodes:
         return by_cores
@@ -202,7 +205,7 @@ def _asked(nodes: tuple[Node, ...], threads: int, run_gib: float | None) -> floa
 
 
 def _held(nodes: tuple[Node, ...], threads: int, run_gib: float) -> int:
-    """How many processes of so many threads and so much memory the nodes hold."""
+    """Returns how many processes of so many threads and so much memory the nodes hold."""
     return sum(min(node.cores // threads, int(node.gib / run_gib)) for node in nodes)
 
 
@@ -212,5 +215,5 @@ def runs_by_memory(gpu_gib: float, run_gib: float) -> int:
 
 
 def runs_by_cores(machine: Machine, threads: int) -> int:
-    """How many runs of so many threads the cores have room for, a GPU."""
+    """Returns how many runs of so many threads the cores have room for, a GPU."""
     return max(1, machine.cores // threads // machine.gpus)

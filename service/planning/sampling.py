@@ -59,7 +59,9 @@ class Sampler:
         self._told: dict[str, _Told] = {}
 
     def propose(self, number: int, role: Role = "trial") -> dict[str, Any] | None:
-        """The values of a new point; None if every point was tried. A `rival` is drawn at random from the first.
+        """Returns the values of a new point; None if every point was tried.
+
+        A `rival` is drawn at random from the first.
 
         The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial
         would train nothing, so another one is drawn instead.
@@ -78,7 +80,7 @@ class Sampler:
         return None
 
     def propose_tuning(self, arm: str, number: int) -> dict[str, Any]:
-        """The values of a new point that may tune an arm.
+        """Returns the values of a new point that may tune an arm.
 
         What is drawn follows from the study and the number, not from the arm: so all arms try the same points, until
         TPE has learned from their scores. A study whose space has too few points is refused when it is made.
@@ -129,7 +131,7 @@ class _Told:
         self._known: dict[str, tuple[int, TrialAnswer]] = {}
 
     def study(self, searched: _Searched) -> optuna.Study:
-        """The study, with the trials that were planned or have ended since the last call.
+        """Returns the study, with the trials that were planned or have ended since the last call.
 
         A new study is filled with all trials where an answer that it was told has changed, or does not count any more.
         """
@@ -158,7 +160,7 @@ class _Told:
 
 
 def _is_other(answer: TrialAnswer | None, told: TrialAnswer) -> bool:
-    """Whether an answer is none that what was told may have become: a trial under way may end."""
+    """Returns whether an answer is none that what was told may have become: a trial under way may end."""
     if told.status == "open":
         return answer is None or answer.status not in TOLD
     return answer != told
@@ -170,14 +172,14 @@ def _new_study(storage: optuna.storages.InMemoryStorage | None = None) -> optuna
 
 
 def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
-    """The points of the grid in an order of the study's own: cut short, they still lie all over the space."""
+    """Returns the points of the grid in an order of the study's own: cut short, they still lie all over the space."""
     points = list(grid(searched.space, searched.base))
     random.Random(searched.history.edition.id).shuffle(points)
     return points
 
 
 def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> dict[str, Any]:
-    """One point of a sampler. Each point has a new sampler, seeded by `seed`.
+    """Returns one point of a sampler. Each point has a new sampler, seeded by `seed`.
 
     Source: Bergstra et al. 2011 (TPE). Differs: a point that is out of the race counts with the mean of the seeds that
     it has; a diverged trial counts as pruned at step 0 with the chance score, because TPE forgets failed trials and
@@ -212,7 +214,7 @@ def _search(edition: Edition) -> Search:
 
 
 def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
-    """A trial as TPE gets it."""
+    """Returns a trial as TPE gets it."""
     coordinates = space.coordinates(base, trial.values)
     params = {name: value for name, (_, value) in coordinates.items()}
     distributions = {name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()}
@@ -233,7 +235,7 @@ def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer)
 
 
 def distribution(coordinate: Coordinate) -> BaseDistribution:
-    """A coordinate as Optuna knows it."""
+    """Returns a coordinate as Optuna knows it."""
     match coordinate:
         case Real(low=low, high=high, log=log):
             return FloatDistribution(low, high, log=log)
@@ -267,7 +269,7 @@ Shares = dict[str, float]
 
 
 def importances(history: History) -> list[Shares]:
-    """The share of the score's variance by coordinate, of those that every point has; their sum is 1.
+    """Returns the share of the score's variance by coordinate, of those that every point has; their sum is 1.
 
     The first is that of all points, `DRAWS` others are those of bootstrap draws of them. The search's own points count,
     and its random rivals: those that completed, or are out of the race, with the mean of their seeds, diverged ones
@@ -291,7 +293,7 @@ def importances(history: History) -> list[Shares]:
 
 
 def scored_points(history: History) -> list[tuple[Trial, TrialAnswer]]:
-    """The points whose scores can be compared: those with a last epoch, and diverged ones."""
+    """Returns the points whose scores can be compared: those with a last epoch, and diverged ones."""
     points = [(trial, history.answer(trial)) for role in POINTS for trial in history.of(role)]
     return [(trial, answer) for trial, answer in points if answer.raced or answer.status in ("completed", "diverged")]
 

@@ -38,7 +38,9 @@ class Choose:
 
 
 def next_choice(history: History) -> Choose | None:
-    """An arm whose trials have all ended, and the one with the highest validation mean; of equal ones the first.
+    """Returns an arm whose trials have all ended, and the one with the highest validation mean.
+
+    Of equal ones the first.
 
     No choice is made where no trial completed and one failed for a reason that is not its recipe's: the next command
     tries it again.
@@ -62,12 +64,12 @@ def best_number(history: History, arm: str) -> int | None:
 
 
 def next_point(history: History) -> Tune | None:
-    """The first trial that is not planned yet; None if all are."""
+    """Returns the first trial that is not planned yet; None if all are."""
     return next(unplanned(history), None)
 
 
 def unplanned(history: History) -> Iterator[Tune]:
-    """The trials that are not planned yet, in the order in which they will be."""
+    """Yields the trials that are not planned yet, in the order in which they will be."""
     tune = tuning_of(history.edition)
     known = {(trial.tunes and trial.tunes[0], trial.number) for trial in history.of("tuning")}
     for number in range(tune.trials if tune else 0):
@@ -75,7 +77,7 @@ def unplanned(history: History) -> Iterator[Tune]:
 
 
 def tuning_runs(history: History) -> Iterator[tuple[Trial, Run]]:
-    """The runs that may be started now, in order: a trial's first seed, and where it completed its others."""
+    """Yields the runs that may be started now, in order: a trial's first seed, and where it completed its others."""
     for trial in history.of("tuning"):
         if history.tuning.is_settled(trial):
             continue
@@ -86,7 +88,7 @@ def tuning_runs(history: History) -> Iterator[tuple[Trial, Run]]:
 
 
 def is_tuned(history: History) -> bool:
-    """Whether the tuning is over, so that the arms may be compared; True if no arm is tuned.
+    """Returns whether the tuning is over, so that the arms may be compared; True if no arm is tuned.
 
     An arm whose trials all failed is left out, and does not keep the others waiting.
     """
@@ -162,7 +164,7 @@ Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm |
 
 
 def next_action(history: History, in_flight: set[str]) -> Action:
-    """The next thing to do, given the keys of the runs in flight."""
+    """Returns the next thing to do, given the keys of the runs in flight."""
     plan = history.edition.study.plan
     if isinstance(plan, Ablation):
         if choice := next_choice(history):
@@ -195,7 +197,7 @@ def _unlisted(history: History, plan: Ablation) -> tuple[str, ...]:
 
 
 def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
-    """The runs that may be started now, in order."""
+    """Yields the runs that may be started now, in order."""
     plan = history.edition.study.plan
     if isinstance(plan, Ablation):
         yield from tuning_runs(history)
@@ -224,7 +226,7 @@ def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> 
 
 
 def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> Action | None:
-    """The next step towards the answer of this run, or None if nothing can be done now."""
+    """Returns the next step towards the answer of this run, or None if nothing can be done now."""
     state = history.state(run)
     if state.answered or run.key in in_flight or history.given_up(run):
         return None
@@ -244,7 +246,7 @@ def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> A
 
 
 def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
-    """The best five and the point tried first, each recipe once."""
+    """Returns the best five and the point tried first, each recipe once."""
     best = _best(history, "trial")
     numbers = list(best.values())[:CONFIRMED]
     first = history.of("trial")[0]

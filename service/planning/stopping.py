@@ -68,7 +68,7 @@ LOST = 0.05
 
 
 def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
-    """The mean that a point or an arm would need for its next seed; None if it gets that seed.
+    """Returns the mean that a point or an arm would need for its next seed; None if it gets that seed.
 
     A run that has begun goes on: a part of it would look like an answer.
     """
@@ -81,7 +81,7 @@ def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
 
 
 def _of_points(history: History, trial: Trial) -> float | None:
-    """The lowest mean of the points that would be confirmed now, where a point cannot reach it any more.
+    """Returns the lowest mean of the points that would be confirmed now, where a point cannot reach it any more.
 
     A point is out where its mean would be lower even if each seed that it lacks scored as high as the best seed so far,
     of its own and theirs.
@@ -100,12 +100,15 @@ def _of_points(history: History, trial: Trial) -> float | None:
 
 
 def racers(history: History) -> list[Trial]:
-    """The arms that are in the race."""
+    """Returns the arms that are in the race."""
     return [trial for trial in history.of("trial") if history.answer(trial).status != "stopped"]
 
 
 def rounds(history: History) -> int:
-    """How many first seeds have ended in all arms of the race; a run that fails for good keeps no other one waiting."""
+    """Returns how many first seeds have ended in all arms of the race.
+
+    A run that fails for good keeps no other one waiting.
+    """
     runs = [history.runs(trial).values() for trial in racers(history)]
     ended = takewhile(
         lambda of_seed: all(history.state(run).answered or history.given_up(run) for run in of_seed),
@@ -115,7 +118,7 @@ def rounds(history: History) -> int:
 
 
 def _of_arms(history: History, trial: Trial) -> float | None:
-    """The mean of the best arm so far, where this arm is below it by more than seeds explain.
+    """Returns the mean of the best arm so far, where this arm is below it by more than seeds explain.
 
     Each arm that is in the race has `rounds` seeds by now, and this is a look at them: validation scores by arm and
     seed, without what a seed does to all arms. The baseline stays, for what the best arm gains is measured on it.
@@ -136,7 +139,9 @@ def _of_arms(history: History, trial: Trial) -> float | None:
 
 
 def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:
-    """The arms that cannot be the best any more. `rows`: a score a seed of those in the race; `arms`: of how many.
+    """Returns the arms that cannot be the best any more.
+
+    `rows`: a score a seed of those in the race; `arms`: of how many.
 
     `step`: what one image changes of a score; `overlap`: as data sets have it, where seeds are folds.
 
@@ -151,7 +156,9 @@ def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: 
 
 
 def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0, overlap: float = 0.0) -> float:
-    """The one-sided p of the null hypothesis that an arm is no worse than the best so far. `rows`: a score a seed.
+    """Returns the one-sided p of the null hypothesis that an arm is no worse than the best so far.
+
+    `rows`: a score a seed.
 
     All arms say how much seeds differ, so that three of them suffice; if this pair differs more than all do, its own
     seeds alone say it.
@@ -168,7 +175,7 @@ def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0
 
 
 def _residual(rows: list[list[float]]) -> float:
-    """The variance of scores around what arm and seed explain."""
+    """Returns the variance of scores around what arm and seed explain."""
     means, seeds = [fmean(row) for row in rows], [fmean(column) for column in zip(*rows, strict=True)]
     center = fmean(means)
     rest = [
@@ -206,7 +213,10 @@ class Saved:
 
 
 def saved_images(history: History) -> Saved:
-    """What was saved so far. A point that was stopped at a rung would have trained its other seeds, too, at most."""
+    """Returns what was saved so far.
+
+    A point that was stopped at a rung would have trained its other seeds, too, at most.
+    """
     counts = {"halved": 0, "halving": 0, "raced": 0, "racing": 0, "trained": 0}
     for trial in [trial for role in POINTS for trial in history.of(role) if history.races(trial)]:
         runs, answer = history.runs(trial).values(), history.answer(trial)
@@ -238,7 +248,7 @@ class Rung:
 
 
 def judge_rungs(history: History) -> list[Rung]:
-    """Each rung of a search, also if nothing was stopped; empty for an ablation.
+    """Returns each rung of a search, also if nothing was stopped; empty for an ablation.
 
     A trial that was stopped has no final score. So where trials are stopped, the correlation is that among the better
     ones, and is lower than that among all would be.
@@ -262,7 +272,7 @@ def _rung(history: History, epoch: int) -> Rung:
 
 
 def _value(history: History, trial: Trial, epoch: int) -> float | None:
-    """What the first seed of a trial had at an epoch."""
+    """Returns what the first seed of a trial had at an epoch."""
     measured = history.state(history.first_run(trial)).curve.get(epoch)
     return None if measured is None else measured.values.get(trial.score.metric)
 
@@ -277,7 +287,7 @@ def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
 
 
 def stopping_sentence(judged: list[Rung]) -> str:
-    """The rank correlations in a sentence; empty if none is known."""
+    """Returns the rank correlations in a sentence; empty if none is known."""
     known = [rung for rung in judged if rung.correlation is not None]
     parts = [
         f"{rung.correlation:.2f} after epoch {rung.epoch} ({rung.ended} of {rung.reached} trials)" for rung in known

@@ -7,7 +7,7 @@ from functools import cache
 
 
 def cdf(t: float, df: int) -> float:
-    """The probability that Student's t with `df` degrees of freedom lies at or below `t`.
+    """Returns the probability that Student's t with `df` degrees of freedom lies at or below `t`.
 
     Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4 (finite sums for whole degrees of freedom).
     Differs: nothing.
@@ -27,7 +27,7 @@ def cdf(t: float, df: int) -> float:
 
 @cache
 def quantile(p: float, df: int) -> float:
-    """The t below which a share `p` of the distribution lies, found by bisection."""
+    """Returns the t below which a share `p` of the distribution lies, found by bisection."""
     if p < 0.5:
         return -quantile(1 - p, df)
     low, high = 0.0, 1.0

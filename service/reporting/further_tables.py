@@ -27,12 +27,12 @@ from trainables.spec import SpecError
 
 
 def points(result: StudyResult) -> Table | None:
-    """Every point of a search on validation, best first, then by how far it came."""
+    """Returns every point of a search on validation, best first, then by how far it came."""
     return None if isinstance(result.edition.study.plan, Ablation) else _points(result, "trial", "point", "points")
 
 
 def random_points(result: StudyResult) -> Table | None:
-    """The same of the random points that a search is compared with."""
+    """Returns the same of the random points that a search is compared with."""
     return _points(result, "rival", "random point", "random")
 
 
@@ -57,7 +57,7 @@ def _points(result: StudyResult, role: Role, noun: str, name: str) -> Table | No
 
 
 def rungs(result: StudyResult) -> Table | None:
-    """Whether the order of a search's trials at each rung was that of their final scores."""
+    """Returns whether the order of a search's trials at each rung was that of their final scores."""
     ladder = result.rungs
     plan = result.edition.study.plan
     known = any(rung.correlation is not None for rung in ladder) or str(result.saved)
@@ -84,7 +84,7 @@ def rungs(result: StudyResult) -> Table | None:
 
 
 def parents(result: StudyResult) -> Table | None:
-    """The runs that other runs start from or learn from, on their own data; None if there are none."""
+    """Returns the runs that other runs start from or learn from, on their own data; None if there are none."""
     rows = result.of("parent")
     if not rows:
         return None
@@ -106,7 +106,7 @@ def parents(result: StudyResult) -> Table | None:
 
 
 def _children(result: StudyResult, parent: TrialResult) -> list[str]:
-    """The trials with a run that needs a parent, the parent's own parents left out."""
+    """Returns the trials with a run that needs a parent, the parent's own parents left out."""
     keys = {run.run.key for run in parent.runs.values()}
     return [
         quoted(row.name) if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.label}"
@@ -117,7 +117,7 @@ def _children(result: StudyResult, parent: TrialResult) -> list[str]:
 
 
 def _who(result: StudyResult, row: TrialResult) -> str:
-    """An arm by its name; a point, a confirmation or a parent with its number."""
+    """Returns an arm by its name; a point, a confirmation or a parent with its number."""
     if row.trial.role != "trial":
         return f"{row.trial.label} {row.name}"
     return row.name if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.label} {row.name}"
@@ -141,7 +141,7 @@ def unfinished(result: StudyResult) -> Table | None:
 
 
 def tuned(result: StudyResult) -> Table | None:
-    """What the tuning chose for each arm; None if arms are not tuned."""
+    """Returns what the tuning chose for each arm; None if arms are not tuned."""
     arms, plan = tunings(result), result.edition.study.plan
     if not arms or not isinstance(plan, Ablation) or plan.tune is None:
         return None
@@ -161,7 +161,7 @@ def tuned(result: StudyResult) -> Table | None:
 
 
 def tuning_points(result: StudyResult) -> Table | None:
-    """Every trial of the tuning on validation: arm by arm, in the order in which they were tried."""
+    """Returns every trial of the tuning on validation: arm by arm, in the order in which they were tried."""
     arms = tunings(result)
     rows = [row for tuning in arms for row in tuning.rows]
     if not rows:
@@ -179,7 +179,7 @@ def tuning_points(result: StudyResult) -> Table | None:
 
 
 def tuned_to(result: StudyResult) -> list[Column]:
-    """A column with the values of each arm that were tuned, for the table of what arms change."""
+    """Returns a column with the values of each arm that were tuned, for the table of what arms change."""
     cells = [f"{tuning.values} (#{tuning.chosen.trial.label})" if tuning.chosen else "" for tuning in tunings(result)]
     return [Column("tuned to", cells, words=True)] if any(cells) else []
 
@@ -195,7 +195,7 @@ def _values(tuning: ArmTuning) -> str:
 
 
 def _given(result: StudyResult, arm: str) -> str:
-    """The values that the study gives an arm at the tuned paths; what was chosen replaces them."""
+    """Returns the values that the study gives an arm at the tuned paths; what was chosen replaces them."""
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
     assert plan.tune is not None
@@ -243,7 +243,7 @@ def varied(result: StudyResult) -> Table:
 
 
 def _base_note(result: StudyResult) -> str:
-    """What arms have that do not set what others set: where the base differs from the defaults."""
+    """Returns what arms have that do not set what others set: where the base differs from the defaults."""
     plan, common = result.edition.study.plan, {setting.path for setting in _shared(result)}
     assert isinstance(plan, Ablation)
     own = [setting for setting in configuration(result.edition.study.base) if setting.default is not None]
@@ -289,7 +289,7 @@ def _domain(domain: Domain) -> str:
 
 
 def _shared(result: StudyResult) -> list[Setting]:
-    """The settings that no trial changes."""
+    """Returns the settings that no trial changes."""
     changed = result.paths
     nodes = tuple(path.removesuffix("kind") for path in changed if path.endswith(".kind"))
     return [
@@ -300,7 +300,7 @@ def _shared(result: StudyResult) -> list[Setting]:
 
 
 def shared(result: StudyResult) -> list[Table]:
-    """What all trials share: if it differs from the defaults, and all of it."""
+    """Returns what all trials share: if it differs from the defaults, and all of it."""
     settings = _shared(result)
     own = [setting for setting in settings if setting.default is not None]
     differs = [
@@ -320,7 +320,7 @@ def shared(result: StudyResult) -> list[Table]:
 
 
 def own_sources(result: StudyResult) -> list[tuple[str, str]]:
-    """The files of the user's own specs with their text, each once."""
+    """Returns the files of the user's own specs with their text, each once."""
     return list(dict.fromkeys(_sources(result.edition.study.plain())))
 
 
@@ -339,7 +339,7 @@ ByTrial = list[tuple["TrialResult", dict[int, Probed]]]
 
 
 def kept_probes(result: StudyResult, probe: str) -> ByTrial:
-    """What is kept of a probe, nothing if the study does not name it."""
+    """Returns what is kept of a probe, nothing if the study does not name it."""
     if probe not in result.edition.study.probes:
         return []
     kept = ((row, {seed: run.kept(probe) for seed, run in row.probes.items()}) for row in result.probed)
@@ -347,12 +347,12 @@ def kept_probes(result: StudyResult, probe: str) -> ByTrial:
 
 
 def arrays(kept: dict[int, Probed], when: When, name: str) -> list[Findings]:
-    """The findings that have an array of this name, in the order of the seeds."""
+    """Returns the findings that have an array of this name, in the order of the seeds."""
     return [probed.at(when) for _, probed in sorted(kept.items()) if name in probed.at(when).arrays]
 
 
 def of_first_seeds(result: StudyResult, probe: str, name: str) -> Iterator[tuple[TrialResult, Findings]]:
-    """Each trial with what was found after training in the first seed that has an array of this name."""
+    """Yields each trial with what was found after training in the first seed that has an array of this name."""
     for row, kept in kept_probes(result, probe):
         for findings in arrays(kept, "after", name)[:1]:
             yield row, findings
@@ -420,7 +420,7 @@ WORDS = {
 
 
 def probe_tables(result: StudyResult) -> list[Table]:
-    """The table of each probe that the study names and that found something."""
+    """Returns the table of each probe that the study names and that found something."""
     tables = (_table(result, name) for name in result.edition.study.probes)
     return [table for table in tables if table is not None]
 
@@ -454,7 +454,7 @@ def _scores(row: TrialResult, probe: str, value: str, when: When) -> Scores:
 
 
 def _remarks(by_trial: ByTrial, result: StudyResult) -> list[str]:
-    """Why some trials have no numbers, a sentence each, and how many runs lack the probe."""
+    """Returns why some trials have no numbers, a sentence each, and how many runs lack the probe."""
     notes = dict.fromkeys(
         f"{row_name(result, row)}: {note}."
         for row, kept in by_trial

@@ -51,7 +51,10 @@ NARROWEST_PT = 64.0
 
 
 def escaped(text: str) -> str:
-    """A text that LaTeX prints as it is; a letter that its fonts do not have is printed as its number, `U+4E2D`."""
+    """Returns a text that LaTeX prints as it is.
+
+    A letter that its fonts do not have is printed as its number, `U+4E2D`.
+    """
     return "".join(map(_letter, text))
 
 
@@ -69,7 +72,7 @@ def _letter(letter: str) -> str:
 
 
 def latex(table: Table, study: str) -> str:
-    """A table environment with caption and label. `study`: the id, part of the label."""
+    """Returns a table environment with caption and label. `study`: the id, part of the label."""
     lines = [f"% study {study}; needs \\usepackage{{booktabs,array}}", "\\begin{table}", "\\centering"]
     lines += [
         f"\\caption{{{escaped(table.title)}}}",
@@ -93,7 +96,7 @@ def latex(table: Table, study: str) -> str:
 
 
 def _label(study: str) -> str:
-    """The id in letters that every TeX takes in a label."""
+    """Returns the id in letters that every TeX takes in a label."""
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in study)
 
 
@@ -131,7 +134,7 @@ def _kind(column: Column, width: float | None) -> str:
 
 
 def _breakable(text: str) -> str:
-    """A text whose long words LaTeX may break: after a sign that joins two, else with a hyphen."""
+    """Returns a text whose long words LaTeX may break: after a sign that joins two, else with a hyphen."""
     return "".join(map(_broken, re.split(r"(\s+)", text)))
 
 
@@ -143,7 +146,7 @@ def _broken(word: str) -> str:
 
 
 def _pieces(word: str) -> list[str]:
-    """A word in pieces that fit, each with a hyphen, in the narrowest column."""
+    """Returns a word in pieces that fit, each with a hyphen, in the narrowest column."""
     pieces = [""]
     for letter in word:
         if _points(f"{pieces[-1]}{letter}-") > NARROWEST_PT:
@@ -162,7 +165,7 @@ def _groups(groups: Sequence[tuple[str, int]]) -> str:
 
 
 def _rules(groups: Sequence[tuple[str, int]]) -> str:
-    """A short line under each head that spans columns."""
+    """Returns a short line under each head that spans columns."""
     rules, first = [], 1
     for name, span in groups:
         if name:
@@ -180,7 +183,7 @@ HEAD = "minus the baseline, paired"
 
 
 def paper_table(result: StudyResult, table: Table, names: Sequence[str] = ()) -> Table:
-    """The columns of the table of results with these names, in this order; without names those of `_usual`.
+    """Returns the columns of the table of results with these names, in this order; without names those of `_usual`.
 
     Raises: SpecError for a name that the table does not have.
     """
@@ -207,7 +210,7 @@ def _usual(result: StudyResult, known: Sequence[str]) -> list[str]:
 
 
 def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
-    """What a reader must know about the numbers that are shown."""
+    """Returns what a reader must know about the numbers that are shown."""
     rows, names, parts = shown(result), {column.name for column in columns}, []
     if "score" in names:
         low, high = min(row.test.n for row in rows), max(row.test.n for row in rows)
@@ -232,7 +235,7 @@ def _test_words(result: StudyResult, names: set[str]) -> str:
 
 
 def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:
-    """Each column with those that stand under it in the table, in brackets."""
+    """Returns each column with those that stand under it in the table, in brackets."""
     stacks = {column.name: place for place, stack in enumerate(table.stacks) for column in stack}
     joined: list[Column] = []
     last = ""
@@ -253,17 +256,17 @@ def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:
 
 
 def _short(column: Column) -> str:
-    """A head without the name of Holm's procedure, which stands in the caption."""
+    """Returns a head without the name of Holm's procedure, which stands in the caption."""
     return column.head.removesuffix(" (Holm)")
 
 
 def as_csv(result: StudyResult) -> str:
-    """A row a run."""
+    """Returns a row a run."""
     return frame_csv(runs_table(result))
 
 
 def as_latex(result: StudyResult, columns: Sequence[str] = ()) -> str:
-    """The table of results, with the rules of booktabs. `columns`: names such as score and p, or `all`.
+    """Returns the table of results, with the rules of booktabs. `columns`: names such as score and p, or `all`.
 
     Raises: LocusError if no trial has an answer; SpecError for a column that the study does not have.
     """

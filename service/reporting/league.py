@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def league_tables(result: StudyResult) -> list[Table]:
-    """The league, what all runs together say, and the properties; none for a study without tasks."""
+    """Returns the league, what all runs together say, and the properties; none for a study without tasks."""
     league = result.league
     if league is None:
         return []
@@ -99,7 +99,7 @@ def _league_note(league: League) -> str:
 
 
 def _together(league: League, metric: str) -> Table:
-    """The interquartile mean of each method, and how probably one of its runs is above one of the control."""
+    """Returns the interquartile mean of each method, and how probably one of its runs is above one of the control."""
     assert league.runs is not None
     means, above = league.runs.interquartile_means(), league.runs.improvements(league.control)
     columns = [
@@ -130,7 +130,7 @@ def _measured(head: str, group: str, measures: Sequence[Measure | None]) -> list
 
 
 def properties(result: StudyResult, league: League) -> Table:
-    """A column a method, a row a property: scores on each task and on larger images, time, parameters."""
+    """Returns a column a method, a row a property: scores on each task and on larger images, time, parameters."""
     names = league.order
     rows: list[tuple[str, list[str]]] = []
     for task, arms in league.arms.items():
@@ -172,7 +172,10 @@ NOTE = (
 
 
 def efficiency(result: StudyResult) -> Table | None:
-    """The power laws, and how many images each level needs; None if no trials form a curve with a shared seed."""
+    """Returns the power laws, and how many images each level needs.
+
+    None if no trials form a curve with a shared seed.
+    """
     curves = [curve for curve in result.efficiency if curve.laws]
     if not curves:
         return None
@@ -198,7 +201,7 @@ def efficiency(result: StudyResult) -> Table | None:
 
 
 def _over_seeds(curves: list[Curve], name: str) -> list[Column]:
-    """A number of the laws over seeds, with its interval."""
+    """Returns a number of the laws over seeds, with its interval."""
     known = [curve.over_seeds(name) for curve in curves]
     columns = [Column(name, [fixed(estimate.mean) if estimate else "" for estimate in known], LAW)]
     if any(estimate is not None and estimate.testable for estimate in known):
@@ -208,7 +211,7 @@ def _over_seeds(curves: list[Curve], name: str) -> list[Column]:
 
 
 def _images(level: str, needed: list[Needed | None]) -> list[Column]:
-    """How many images a level needs, with the interval over seeds where every seed reaches it."""
+    """Returns how many images a level needs, with the interval over seeds where every seed reaches it."""
     columns = [Column(level, [_needed_images(need) for need in needed], IMAGES)]
     intervals = [need.estimate.interval() if need and need.estimate else None for need in needed]
     if any(intervals):
@@ -234,7 +237,7 @@ LINE_IN = 0.2
 
 
 def critical_difference(result: StudyResult) -> Plot | None:
-    """The diagram; None for a study without tasks, or where no task has all its runs."""
+    """Returns the diagram; None for a study without tasks, or where no task has all its runs."""
     league = result.league
     if league is None or league.ranking is None:
         return None
@@ -271,7 +274,7 @@ def _draw_critical_difference(league: League) -> Figure:
 
 
 def _scale(axes: Axes, most: int) -> None:
-    """The line of ranks, 1 at the left."""
+    """Draws the line of ranks, 1 at the left."""
     axes.plot([1, most], [0, 0], color=MUTED, linewidth=1)
     for rank in range(1, most + 1):
         axes.plot([rank, rank], [0, 0.22], color=MUTED, linewidth=1)
@@ -310,7 +313,7 @@ PANEL_IN = 1.35
 
 
 def performance_profiles(result: StudyResult) -> Plot | None:
-    """The figure; None for a study without tasks, or where no task has all its runs."""
+    """Returns the figure; None for a study without tasks, or where no task has all its runs."""
     league = result.league
     if league is None or league.runs is None:
         return None

@@ -118,7 +118,7 @@ class Page:
         return [*self.figures, *self.known_figures]
 
     def number(self, name: str) -> str:
-        """What a figure or a table is called: `Figure 2`, `Table 1`."""
+        """Returns what a figure or a table is called: `Figure 2`, `Table 1`."""
         for word, things in (("Table", self.tables), ("Figure", self.all_figures)):
             names = [thing.name for thing in things]
             if name in names:
@@ -127,7 +127,7 @@ class Page:
 
 
 def page(result: StudyResult, links: Mapping[str, str]) -> Page:
-    """The page of a result. `links`: by name, the addresses of the study in MLflow."""
+    """Returns the page of a result. `links`: by name, the addresses of the study in MLflow."""
     study = result.edition.study
     take, *more = advice(result) or [""]
     return Page(
@@ -172,7 +172,7 @@ def _known(*tables: Table | None) -> list[Table]:
 
 
 def _published(result: StudyResult) -> list[str]:
-    """The sources of the published numbers, one line a source."""
+    """Returns the sources of the published numbers, one line a source."""
     by_source: dict[str, list[str]] = {}
     for known in result.edition.study.published:
         by_source.setdefault(known.source, []).append(quoted(known.who))
@@ -192,7 +192,7 @@ def _effort(result: StudyResult) -> str:
 
 
 def _remarks(result: StudyResult) -> list[str]:
-    """What a careful reader must know before believing a number."""
+    """Returns what a careful reader must know before believing a number."""
     remarks = [tuning.remark for tuning in tunings(result) if tuning.remark]
     if adopted(result):
         remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
@@ -202,7 +202,7 @@ def _remarks(result: StudyResult) -> list[str]:
 
 
 def _verdicts_note(result: StudyResult) -> str:
-    """What verdicts cover, and at which level they are: each look at a growing study spends a part of it."""
+    """Returns what verdicts cover, and at which level they are: each look at a growing study spends a part of it."""
     look = result.history.looks
     level = f"one-sided tests at {result.alpha:.3g}"
     looks = f", in place of {level_of(1):.3g}, as this is the {ordinal(look)} look at the study" if look > 1 else ""
@@ -223,7 +223,7 @@ POOLS: dict[str, dict[str, Any]] = {
 
 
 def snippet(result: StudyResult) -> str:
-    """The lines; empty if no trial is best, its model is no ViT, or its encoding is of a user's own file."""
+    """Returns the lines; empty if no trial is best, its model is no ViT, or its encoding is of a user's own file."""
     best = result.best
     if best is None or not isinstance(best.recipe.model, ViT):
         return ""
@@ -245,13 +245,13 @@ def snippet(result: StudyResult) -> str:
 
 
 def command(result: StudyResult) -> str:
-    """The command that writes the best model as a file; empty if none was kept, or no trial is best."""
+    """Returns the command that writes the best model as a file; empty if none was kept, or no trial is best."""
     kept = result.best is not None and any(path.exists() for path in result.best.weights.values())
     return f"locus export {result.edition.id} --model best.pt" if kept else ""
 
 
 def written(encoding: EncodingSpec) -> str:
-    """An encoding as Python writes it: its numbers, and what else differs from its defaults."""
+    """Returns an encoding as Python writes it: its numbers, and what else differs from its defaults."""
     fields = type(encoding).model_fields
     values = {name: getattr(encoding, name) for name in fields if name != "kind"}
     own = {
@@ -266,12 +266,12 @@ def written(encoding: EncodingSpec) -> str:
 
 
 def _named(values: Mapping[str, Any]) -> str:
-    """Values by name, as a call in Python has them."""
+    """Returns values by name, as a call in Python has them."""
     return ", ".join(f"{name}={_text(value)}" for name, value in values.items())
 
 
 def _text(value: Any) -> str:
-    """A value as Python writes it."""
+    """Returns a value as Python writes it."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, str):
@@ -280,7 +280,7 @@ def _text(value: Any) -> str:
 
 
 def _of_timm(recipe: Recipe, model: ViT) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The numbers of the images and classes, and those of a ViT, under timm's names."""
+    """Returns the numbers of the images and classes, and those of a ViT, under timm's names."""
     channels, rows, columns = recipe.data.size
     images = {"img_size": (rows, columns), "in_chans": channels, "num_classes": recipe.data.outputs}
     return images, {
@@ -336,7 +336,7 @@ def _digest(content: str | bytes) -> str:
 
 
 def _written(folder: Path) -> dict[str, str]:
-    """What an earlier page wrote, by name. A file that a user has changed since is not ours any more."""
+    """Returns what an earlier page wrote, by name. A file that a user has changed since is not ours any more."""
     try:
         known = plain_json((folder / WRITTEN).read_bytes())
     except (FileNotFoundError, ValueError):

@@ -36,14 +36,14 @@ REFERENCE = re.compile(
 
 
 def address(reference: re.Match[str]) -> str:
-    """Where a reference leads."""
+    """Returns where a reference leads."""
     if reference["arxiv"]:
         return f"https://arxiv.org/abs/{reference['arxiv']}"
     return f"https://doi.org/{reference['doi']}" if reference["doi"] else str(reference["url"])
 
 
 def linked(text: str) -> Markup:
-    """A text as HTML, with a link for each arXiv number, DOI and address; everything else is escaped."""
+    """Returns a text as HTML, with a link for each arXiv number, DOI and address; everything else is escaped."""
     markup, end = Markup(), 0
     for reference in REFERENCE.finditer(text):
         markup += escape(text[end : reference.start()])
@@ -54,7 +54,7 @@ def linked(text: str) -> Markup:
 
 @cache
 def templates() -> jinja2.Environment:
-    """The templates of all pages."""
+    """Returns the templates of all pages."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -133,7 +133,7 @@ class Table:
         return any(column.group for column in self.columns)
 
     def csv(self) -> str:
-        """The table as shown, with one line of heads."""
+        """Returns the table as shown, with one line of heads."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([as_text(column.full_head) for column in self.columns])
@@ -146,12 +146,12 @@ NUMBERS = re.compile(r"[-+][-+\d.,%e±()\[\] ]*")
 
 
 def as_text(cell: str) -> str:
-    """A cell of a CSV file that no spreadsheet takes for a formula: a name may begin with one of = + - @."""
+    """Returns a cell of a CSV file that no spreadsheet takes for a formula: a name may begin with one of = + - @."""
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not NUMBERS.fullmatch(cell) else cell
 
 
 def frame_csv(frame: DataFrame) -> str:
-    """A frame as CSV; its words are `as_text`."""
+    """Returns a frame as CSV; its words are `as_text`."""
     text: str = frame.map(lambda cell: as_text(cell) if isinstance(cell, str) else cell).to_csv(index=False)
     return text
 
@@ -176,7 +176,7 @@ DOTS = "A line is the interval, a large dot the mean, a small dot a seed, a cros
 
 
 def changes(comparison: Comparison) -> Table | None:
-    """What differs between A and B; None if nothing does."""
+    """Returns what differs between A and B; None if nothing does."""
     rows = comparison.changes
     if not rows:
         return None
@@ -189,7 +189,7 @@ def changes(comparison: Comparison) -> Table | None:
 
 
 def scores(comparison: Comparison) -> Table | None:
-    """The trials that both have, with B minus A; None if there are none."""
+    """Returns the trials that both have, with B minus A; None if there are none."""
     matches = comparison.matches
     if not matches:
         return None
@@ -219,7 +219,7 @@ def _score(scores: Scores) -> str:
 
 
 def comparison_note(comparison: Comparison) -> str:
-    """What the numbers of the table mean, in sentences."""
+    """Returns what the numbers of the table mean, in sentences."""
     hows = {match.how for match in comparison.matches}
     parts = []
     if comparison.tests:
@@ -248,7 +248,7 @@ def comparison_note(comparison: Comparison) -> str:
 
 
 def _learn(match: Match) -> str:
-    """How many seeds of a trial learn: `of “peg” 5 of 5 in A, 3 of 5 in B`."""
+    """Returns how many seeds of a trial learn: `of “peg” 5 of 5 in A, 3 of 5 in B`."""
     learn = [
         f"{len(trial.test.learnt)} of {trial.test.n} in {side}" for side, trial in (("A", match.a), ("B", match.b))
     ]
@@ -256,7 +256,7 @@ def _learn(match: Match) -> str:
 
 
 def _drawings(comparison: Comparison) -> Sequence[str]:
-    """Each difference on one common axis: its interval, its mean, its seeds."""
+    """Returns each difference on one common axis: its interval, its mean, its seeds."""
     gaps = [comparison.differences.get(place) for place in range(len(comparison.matches))]
     seeds = [_by_seed(comparison, place) for place in range(len(gaps))]
     ends = [0.0]
@@ -295,7 +295,7 @@ def _drawing(gap: Difference, seeds: dict[int, float], fallen: frozenset[int], a
 
 
 def path_of(home: Home, comparison: Comparison) -> Path:
-    """Where the page of a comparison lies: beside the report of A, with the name of B."""
+    """Returns where the page of a comparison lies: beside the report of A, with the name of B."""
     a, b = comparison.a, comparison.b
     if a.label == a.edition.id:
         name = b.label.removeprefix(a.edition.id)
@@ -343,7 +343,7 @@ def comparison_headline(comparison: Comparison) -> str:
 
 
 def only_words(comparison: Comparison) -> list[str]:
-    """What one side has alone, a sentence a side."""
+    """Returns what one side has alone, a sentence a side."""
     sides = zip(("A", "B"), comparison.only, strict=True)
     return [f"In {side} alone: {listed([*map(quoted, names)])}." for side, names in sides if names]
 

@@ -61,7 +61,7 @@ def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:
 
 
 def answered(result: StudyResult) -> list[RunResult]:
-    """The runs that have an answer, each once, whatever number of trials share it."""
+    """Returns the runs that have an answer, each once, whatever number of trials share it."""
     runs = {run.run.key: run for row in result.rows for run in row.runs.values() if run.answered is not None}
     return list(runs.values())
 
@@ -77,7 +77,7 @@ def codes(result: StudyResult) -> dict[str, list[str]]:
 
 
 def seed_rows(result: StudyResult) -> list[tuple[str, str]]:
-    """The seeds that have an answer, of trials, confirmations and parents."""
+    """Returns the seeds that have an answer, of trials, confirmations and parents."""
     names = {
         "trial": "seeds",
         "rival": "seeds of random points",
@@ -109,7 +109,7 @@ def _mixture(counts: dict[str, int]) -> str:
 
 
 def code_rows(result: StudyResult) -> list[tuple[str, str]]:
-    """Each code that trained an answer, in short, with the trials that it trained."""
+    """Returns each code that trained an answer, in short, with the trials that it trained."""
     by_code = codes(result)
     return [
         (code[:SHORT], "all trials" if len(by_code) == 1 else listed([*map(quoted, names)]))
@@ -118,18 +118,18 @@ def code_rows(result: StudyResult) -> list[tuple[str, str]]:
 
 
 def adopted(result: StudyResult) -> int:
-    """How many runs count although other code trained them."""
+    """Returns how many runs count although other code trained them."""
     return sum(run.adopted for run in answered(result))
 
 
 def trained_s(result: StudyResult) -> float:
-    """The time that runs of this study trained, reused ones left out."""
+    """Returns the time that runs of this study trained, reused ones left out."""
     unique = {(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}
     return sum(run.seconds for run in unique.values() if not run.state.reused)
 
 
 def wall_s(result: StudyResult) -> float:
-    """The time from the first start to the last fact, pauses included; 0 if nothing was started."""
+    """Returns the time from the first start to the last fact, pauses included; 0 if nothing was started."""
     begun = [state.begun for state in result.history.states.values() if state.begun is not None]
     return (result.history.last or 0.0) - min(begun) if begun else 0.0
 
@@ -143,7 +143,7 @@ MIXED = "The runs trained on different machines or with different settings, so t
 
 
 def training_s(row: TrialResult) -> float | None:
-    """The time of all epochs of a completed run, validation included; None for none. Units: seconds.
+    """Returns the time of all epochs of a completed run, validation included; None for none. Units: seconds.
 
     It is the median over the runs, because a run may have shared the machine with other programs.
     """
@@ -158,12 +158,15 @@ def train_time_unit(rows: Iterable[TrialResult]) -> tuple[str, float]:
 
 
 def parameters(row: TrialResult) -> int:
-    """How many parameters a trial's model has."""
+    """Returns how many parameters a trial's model has."""
     return estimate_cost(row.recipe).parameters
 
 
 def cost_columns(rows: Sequence[TrialResult]) -> list[Column]:
-    """The time of a run, where any is known, and under it what else it took; parameters where the trials differ."""
+    """Returns the time of a run, where any is known, and under it what else it took.
+
+    Parameters where the trials differ.
+    """
     return [*_time(rows), *_further(rows), *sizes(rows)]
 
 
@@ -179,7 +182,7 @@ def _time(rows: Sequence[TrialResult]) -> list[Column]:
 
 
 def _further(rows: Sequence[TrialResult]) -> list[Column]:
-    """Images a second, and the time of all devices where a run had several."""
+    """Returns images a second, and the time of all devices where a run had several."""
     costs = {
         "images/s": [row.median_cost(lambda run: run.images_per_s) for row in rows],
         "device-seconds": [row.median_cost(lambda run: run.device_s) for row in rows] if _several(rows) else [],
@@ -198,12 +201,12 @@ def _further(rows: Sequence[TrialResult]) -> list[Column]:
 
 
 def _several(rows: Iterable[TrialResult]) -> bool:
-    """Whether a run had more than one device."""
+    """Returns whether a run had more than one device."""
     return any(run.device_s > run.seconds for row in rows for run in row.runs.values())
 
 
 def sizes(rows: Sequence[TrialResult]) -> list[Column]:
-    """How many parameters each trial's model has, and how many learn, where trials differ in that."""
+    """Returns how many parameters each trial's model has, and how many learn, where trials differ in that."""
     weights = [estimate_cost(row.recipe) for row in rows]
     counts = {"parameters": [weight.parameters for weight in weights]}
     learnt = [weight.learnt for weight in weights]
@@ -227,6 +230,6 @@ def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
 
 
 def mixed_machines(result: StudyResult) -> bool:
-    """Whether the runs trained on machines, or with settings, that make the same training faster or slower."""
+    """Returns whether the runs trained on machines, or with settings, that make the same training faster or slower."""
     settings = circumstances(result)
     return any(len(settings.get(name, {})) > 1 for name in AFFECT_TIME)

@@ -26,7 +26,7 @@ DIVERGED = "A diverged seed counts at chance."
 
 
 def measured(result: StudyResult) -> Table | None:
-    """The table, or None before any test score."""
+    """Returns the table, or None before any test score."""
     ablation = isinstance(result.edition.study.plan, Ablation)
     rows = shown(result)
     if not any(row.test.values for row in rows):
@@ -59,7 +59,10 @@ def shown(result: StudyResult) -> Sequence[TrialResult]:
 
 
 def _names(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
-    """What a row is: an arm or a point by its name; of axes the value on each, that of the baseline's axis last."""
+    """Returns what a row is: an arm or a point by its name.
+
+    Of axes the value on each, that of the baseline's axis last.
+    """
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not plan.axes:
         head = "arm" if isinstance(plan, Ablation) else "point"
@@ -74,7 +77,7 @@ def _names(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
 
 
 def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
-    """The mean with its standard deviation, and under it the interval or the seeds themselves."""
+    """Returns the mean with its standard deviation, and under it the interval or the seeds themselves."""
     intervals = [interval_words(score) for score in scores]
     columns = [Column("mean ± SD", [spread(score.mean, score.std) for score in scores], group, name="score")]
     if any(intervals):
@@ -88,14 +91,14 @@ def _learn(row: TrialResult) -> str:
 
 
 def seeds(row: TrialResult) -> str:
-    """How many seeds have an answer, of how many where some lack one, and how many diverged."""
+    """Returns how many seeds have an answer, of how many where some lack one, and how many diverged."""
     fallen = len(row.test.diverged)
     count = f"{row.validation.n}" if row.validation.complete else f"{row.validation.n}/{row.validation.asked}"
     return f"{count}, {fallen} diverged" if fallen else count
 
 
 def row_name(result: StudyResult, row: TrialResult) -> str:
-    """A trial's name in the first column, with what is special about it."""
+    """Returns a trial's name in the first column, with what is special about it."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
         return f"{row.name} (baseline)" if plan.is_baseline(row.name) else row.name
@@ -110,7 +113,7 @@ def _points_words(result: StudyResult) -> str:
 
 
 def interval_words(scores: Scores) -> str:
-    """The interval of the mean; the seeds themselves where they are too few, or where some do not learn."""
+    """Returns the interval of the mean; the seeds themselves where they are too few, or where some do not learn."""
     values = ", ".join(fixed(value) for value in sorted(scores.values.values()))
     if not scores.uniform:
         return f"{len(scores.learnt)} of {scores.n} learn: {values}"
@@ -118,7 +121,7 @@ def interval_words(scores: Scores) -> str:
 
 
 def _published(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
-    """The published numbers; a star where they are of other data, or of another question."""
+    """Returns the published numbers; a star where they are of other data, or of another question."""
     cells = [
         ", ".join(
             spread(entry.value, entry.spread) + ("" if result.comparable(entry) else "*")
@@ -133,7 +136,7 @@ def _published(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]
 
 
 def agreement_words(result: StudyResult, row: TrialResult) -> str:
-    """Whether a trial's score equals its published numbers, where that is judged."""
+    """Returns whether a trial's score equals its published numbers, where that is judged."""
     places = result.edition.study.published
     known = [agreement for place, agreement in result.agreements.items() if result.named.get(places[place].who) is row]
     return ", ".join(agreement.words for agreement in known)
@@ -156,7 +159,7 @@ def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> list[Colum
 
 
 def _tested(result: StudyResult) -> bool:
-    """Whether any difference has enough pairs for a test."""
+    """Returns whether any difference has enough pairs for a test."""
     return any(gap.p is not None for gap in result.differences.values())
 
 
@@ -207,7 +210,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
 
 
 def star_words(result: StudyResult, columns: Sequence[Column]) -> list[str]:
-    """What the star of a published number means, where there is one."""
+    """Returns what the star of a published number means, where there is one."""
     if not any(cell.endswith("*") for column in columns if column.name == "published" for cell in column.cells):
         return []
     return [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
@@ -226,7 +229,7 @@ def _why(result: StudyResult) -> str:
 
 
 def _power(rows: Sequence[TrialResult], plan: Plan) -> list[str]:
-    """Which differences the study's seeds can detect."""
+    """Returns which differences the study's seeds can detect."""
     count = max(row.test.asked for row in rows)
     std, first = paired_spread({row.name: row.test for row in rows}, plan), rows[0]
     sentence = power_sentence(count, std, first.test.scale, counted_images(first.recipe.data))
@@ -234,7 +237,7 @@ def _power(rows: Sequence[TrialResult], plan: Plan) -> list[str]:
 
 
 def _test_words(result: StudyResult) -> list[str]:
-    """How differences are tested: together, or by a claim alone."""
+    """Returns how differences are tested: together, or by a claim alone."""
     if not result.adjusted_over:
         return claimed_words(result)
     return [
@@ -246,7 +249,7 @@ def _test_words(result: StudyResult) -> list[str]:
 
 
 def claimed_words(result: StudyResult) -> list[str]:
-    """How many differences a claim tests alone, if any."""
+    """Returns how many differences a claim tests alone, if any."""
     claimed = len(result.differences) - result.adjusted_over
     are = "is" if claimed == 1 else "are"
     return [f"{plural(claimed, 'difference')} {are} tested by a claim alone, one-sided."] if claimed else []

@@ -17,17 +17,20 @@ class Check:
 
     @classmethod
     def of(cls, name: str, looked: int, what: str, wrong: list[str]) -> Self:
-        """A check that is good if nothing is wrong; at most three wrong things are named."""
+        """Returns a check that is good if nothing is wrong; at most three wrong things are named."""
         return cls(name, not wrong, few(wrong) if wrong else f"{looked} {what}")
 
 
 def few(things: list[str]) -> str:
-    """The first three things, and how many more there are."""
+    """Returns the first three things, and how many more there are."""
     return "; ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
 
 
 def plain_json(text: str | bytes) -> Any:
-    """The value of a JSON text. Raises: ValueError for any other text, one that is nested too deeply included."""
+    """Returns the value of a JSON text.
+
+    Raises: ValueError for any other text, one that is nested too deeply included.
+    """
     try:
         return json.loads(text)
     except RecursionError:

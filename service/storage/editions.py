@@ -45,7 +45,7 @@ def _value(content: bytes) -> Any:
 
 
 def _sources(value: Any) -> Iterator[tuple[str, str]]:
-    """Each kind of somebody's own in a plain value, with the text beside it: of a node, or of paths to one."""
+    """Yields each kind of somebody's own in a plain value, with the text beside it: of a node, or of paths to one."""
     if isinstance(value, list):
         for item in value:
             yield from _sources(item)
@@ -71,7 +71,7 @@ class DamagedError(EditionError):
 
 
 def stored(home: Home, id: str) -> Edition:
-    """The edition of an id, as it was run. Raises: EditionError for an id that is not in this home, and for a
+    """Returns the edition of an id, as it was run. Raises: EditionError for an id that is not in this home, and for a
     file that is damaged, or of another locus.
     """
     known = home.ids()
@@ -97,7 +97,7 @@ def stored(home: Home, id: str) -> Edition:
 
 
 def latest(home: Home, name: str) -> str:
-    """The id that a name means: itself, or the latest edition of that name.
+    """Returns the id that a name means: itself, or the latest edition of that name.
 
     Raises: EditionError if no study of that name was run.
     """
@@ -123,7 +123,7 @@ def only(home: Home, name: str) -> str:
 
 
 def of_name(home: Home, name: str) -> Edition | None:
-    """The latest edition of a name that is no named study; None if this home has none.
+    """Returns the latest edition of a name that is no named study; None if this home has none.
 
     Raises: EditionError if the working folder has a file of that name, too, for it may hold another study by now.
     """
@@ -136,7 +136,7 @@ def of_name(home: Home, name: str) -> Edition | None:
 
 
 def of_id(home: Home, id: str) -> Edition:
-    """The edition that an id names: that of a named study, or one that was run in this home.
+    """Returns the edition that an id names: that of a named study, or one that was run in this home.
 
     Raises: EditionError for an id that is neither.
     """
@@ -151,7 +151,7 @@ def of_id(home: Home, id: str) -> Edition:
 
 
 def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
-    """The edition to run: the newest start of its id, or the next one where `fresh`.
+    """Returns the edition to run: the newest start of its id, or the next one where `fresh`.
 
     Raises: EditionError if the id has another definition, with the difference.
     """
@@ -182,7 +182,7 @@ def save_edition(edition: Edition, home: Home) -> None:
 
 
 def _starts(id: str, home: Home) -> Iterator[int]:
-    """The numbers of an id's starts: 1 for the id itself, n for id.n."""
+    """Yields the numbers of an id's starts: 1 for the id itself, n for id.n."""
     for other in home.ids():
         match = re.fullmatch(re.escape(id) + r"(?:\.(\d+))?", other)
         if match:

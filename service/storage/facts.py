@@ -36,7 +36,7 @@ class Stamped(Spec):
     by: int = Field(default=0, ge=0, lt=2**53, kw_only=True)
 
     def bare(self) -> Self:
-        """The fact without its time and its driver: two that are equal tell the same."""
+        """Returns the fact without its time and its driver: two that are equal tell the same."""
         return self.model_copy(update={"time": 0.0, "by": 0})
 
 
@@ -198,13 +198,13 @@ SUM = re.compile(rb'(.*),"sum":"([0-9a-f]{8})"\}\s*', re.DOTALL)
 
 
 def line_of(plain: Mapping[str, Any]) -> bytes:
-    """The line of a fact's plain values."""
+    """Returns the line of a fact's plain values."""
     content = json.dumps(plain, separators=(",", ":")).encode().removesuffix(b"}")
     return b'%s,"sum":"%08x"}\n' % (content, zlib.crc32(content))
 
 
 def content_of(line: bytes) -> bytes | None:
-    """The JSON of a line without its checksum, which is checked; None if the line has none.
+    """Returns the JSON of a line without its checksum, which is checked; None if the line has none.
 
     Raises: ValueError if the line differs from its checksum.
     """

@@ -75,7 +75,7 @@ class History:
 
     @classmethod
     def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None, *, adopt: bool = False) -> History:
-        """The history of an edition as its journal has it, by today's code; empty if it was never run.
+        """Returns the history of an edition as its journal has it, by today's code; empty if it was never run.
 
         `adopt`: if a run has no answer by today's code, its last one by another code counts.
         Raises: JournalError for a line that is no fact, or is none of this study.
@@ -142,7 +142,7 @@ class History:
             self.looks += 1
 
     def _was_judged(self, seeds: int) -> bool:
-        """Whether some claim, or the whole study, had all answers of so many seeds."""
+        """Returns whether some claim, or the whole study, had all answers of so many seeds."""
         if isinstance(self.edition.study.plan, Search):
             groups = [self.confirmations("confirmation")]
         else:
@@ -156,7 +156,7 @@ class History:
         )
 
     def _misfit(self, fact: Fact) -> str:
-        """Why a fact is none of this study; empty if it may be one."""
+        """Returns why a fact is none of this study; empty if it may be one."""
         if not isinstance(fact, Planned | Tuned | Confirms):
             return ""
         plan = self.edition.study.plan
@@ -178,11 +178,11 @@ class History:
         return ""
 
     def _unfit(self, fact: Fact, why: str) -> UnfitError:
-        """The error of a fact that is none of this study."""
+        """Returns the error of a fact that is none of this study."""
         return UnfitError(f"a fact {fact.fact!r} must fit {self.edition.id}, but {why} {remedy(self.edition.id)}")
 
     def _planned(self, fact: Planned) -> Trial:
-        """The trial that a fact adds. Raises: UnfitError if the study has no such trial, or has it already."""
+        """Returns the trial that a fact adds. Raises: UnfitError if the study has no such trial, or has it already."""
         try:
             trial = self._trial(fact)
         except (SpecError, *ODD) as error:
@@ -220,16 +220,16 @@ class History:
         return self.trial_count if self.rivals_exhausted is None else min(self.trial_count, self.rivals_exhausted)
 
     def confirmations(self, role: Role) -> list[Trial]:
-        """The confirmations of a role that count; an extension of the study may have replaced others."""
+        """Returns the confirmations of a role that count; an extension of the study may have replaced others."""
         numbers = {"confirmation": self.confirms, "rival_confirmation": self.rival_confirms}[role]
         return [trial for trial in self.of(role) if trial.number in numbers]
 
     def is_replaced(self, trial: Trial) -> bool:
-        """Whether a trial is a confirmation that does not count any more."""
+        """Returns whether a trial is a confirmation that does not count any more."""
         return trial.role in CONFIRMATIONS and trial not in self.confirmations(trial.role)
 
     def code(self, run: Run) -> str:
-        """The digest of the code whose answer counts for a run: today's, or what was adopted."""
+        """Returns the digest of the code whose answer counts for a run: today's, or what was adopted."""
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
         return self.adopted.get(run.key, self._codes[run.key])
@@ -241,11 +241,11 @@ class History:
             self.adopted[fact.run] = fact.code
 
     def state(self, run: Run) -> RunState:
-        """The state of a run."""
+        """Returns the state of a run."""
         return self.states.get((run.key, self.code(run))) or RunState()
 
     def runs(self, trial: Trial) -> dict[int, Run]:
-        """The runs of a trial, by seed; a parent's are those that some child needs."""
+        """Returns the runs of a trial, by seed; a parent's are those that some child needs."""
         if trial.role == "parent":
             children = [run for other in self.trials if other.role != "parent" for run in self.runs(other).values()]
             needed = [parent for run in children for parent in ancestors(run)]
@@ -254,15 +254,15 @@ class History:
         return {seed: trial.run(seed) for seed in trial.seeds(tune.seeds if tune else self.seeds)}
 
     def first_run(self, trial: Trial) -> Run:
-        """The run of a trial's first seed, which two trials of equal recipes share."""
+        """Returns the run of a trial's first seed, which two trials of equal recipes share."""
         return trial.run(trial.seeds(1)[0])
 
     def tried(self, role: Role) -> set[str]:
-        """The keys of the first runs of a role's trials. Cost: 1 ms for 2,000 trials."""
+        """Returns the keys of the first runs of a role's trials. Cost: 1 ms for 2,000 trials."""
         return {self.first_run(trial).key for trial in self.of(role)}
 
     def asked(self, trial: Trial) -> list[Run]:
-        """The runs that exist or will run. After a stop, or a diverged first seed, others are skipped."""
+        """Returns the runs that exist or will run. After a stop, or a diverged first seed, others are skipped."""
         runs = list(self.runs(trial).values())
         if trial.role == "parent":
             children = [run for child in self.trials if child.role != "parent" for run in self.asked(child)]
@@ -277,7 +277,9 @@ class History:
         return runs
 
     def unsettled(self, role: str) -> list[Trial]:
-        """The trials of a role that may need training. The others are remembered, because a large study has many.
+        """Returns the trials of a role that may need training.
+
+        The others are remembered, because a large study has many.
 
         A parent is never asked about: a new child may need it at one more seed, so it may be settled and then not.
 
@@ -290,7 +292,7 @@ class History:
         return list(unsettled)
 
     def waiting(self) -> set[str]:
-        """The labels of the points and confirmations that may need training."""
+        """Returns the labels of the points and confirmations that may need training."""
         return {trial.label for role in COMPARED for trial in self.unsettled(role)}
 
     def _waiting_labels(self) -> set[str]:
@@ -308,7 +310,7 @@ class History:
         return ends or out or all(state.answered for state in states)
 
     def _is_point(self, trial: Trial) -> bool:
-        """Whether a trial is a point of a search."""
+        """Returns whether a trial is a point of a search."""
         return isinstance(self.edition.study.plan, Search) and trial.role in POINTS
 
     def races(self, trial: Trial) -> bool:
@@ -317,13 +319,13 @@ class History:
         return self._is_point(trial) or (isinstance(plan, Ablation) and plan.race and trial.role == "trial")
 
     def keeps(self, run: Run) -> bool:
-        """Whether a run's weights are needed: the study keeps them, or another run needs them."""
+        """Returns whether a run's weights are needed: the study keeps them, or another run needs them."""
         if "weights" in self.edition.study.keep:
             return True
         return any(run.key == parent.key for other in self._everyone() for parent in ancestors(other))
 
     def of(self, role: str) -> list[Trial]:
-        """The trials of a role, in the order in which they were added."""
+        """Returns the trials of a role, in the order in which they were added."""
         return [trial for trial in self.trials if trial.role == role]
 
     def answer(self, trial: Trial) -> TrialAnswer:
@@ -365,7 +367,7 @@ class History:
         return TrialAnswer("incomplete" if hopeless else "open", values, len(states), epoch, reason=reason)
 
     def given_up(self, run: Run) -> bool:
-        """True if a run, or one that it needs, failed too often to be tried again by this command."""
+        """Returns True if a run, or one that it needs, failed too often to be tried again by this command."""
         return any(self.state(needed).failures >= TRIES for needed in (run, *ancestors(run)))
 
     @property
@@ -382,7 +384,9 @@ class History:
         return sum(code != counted.get(key) for key, code in answers)
 
     def highest(self, count: int = 1, role: Role = "trial") -> list[Trial]:
-        """The completed trials of a role with the highest validation means, to be confirmed; earlier ones win ties.
+        """Returns the completed trials of a role with the highest validation means, to be confirmed.
+
+        Earlier ones win ties.
 
         `service.analysis.best` decides which trial is best.
         """
@@ -413,7 +417,7 @@ class History:
 
 
 def ancestors(run: Run) -> Iterable[Run]:
-    """The runs that a run needs before it, each before those that it needs; one that two need comes twice."""
+    """Yields the runs that a run needs before it, each before those that it needs; one that two need comes twice."""
     for parent in run.needs():
         yield parent
         yield from ancestors(parent)

@@ -65,7 +65,7 @@ def check_removable(within: Path, name: str) -> None:
 
 
 def _place(within: Path, names: tuple[str, ...]) -> Path:
-    """The path of names in a folder; of a link on the way, the link itself."""
+    """Returns the path of names in a folder; of a link on the way, the link itself."""
     path = within
     for name in names:
         if name in ("", ".", "..") or "/" in name or "\0" in name:
@@ -189,12 +189,12 @@ class Home:
 
     @classmethod
     def find(cls, given: str | Path | None = None) -> Home:
-        """The home: as given, else $LOCUS_HOME, else ~/.locus; always absolute."""
+        """Returns the home: as given, else $LOCUS_HOME, else ~/.locus; always absolute."""
         return cls(Path(given or os.environ.get("LOCUS_HOME") or "~/.locus").expanduser().resolve())
 
     @classmethod
     def usable(cls, given: str | Path | None = None) -> Home:
-        """The home, which is a folder or can become one: nothing is left where it is not there.
+        """Returns the home, which is a folder or can become one: nothing is left where it is not there.
 
         Raises: LocusError if it can neither be read nor made.
         """
@@ -240,7 +240,7 @@ class Home:
         return None if place in (None, self.root) or self.original or self.fetched.exists() else place
 
     def named(self) -> str:
-        """The name of this home. A home without a name gets one; two that ask together get the same."""
+        """Returns the name of this home. A home without a name gets one; two that ask together get the same."""
         if self.original or self.moved_from:
             self.name_anew(self.id)
         if self.id is None:
@@ -277,7 +277,7 @@ class Home:
         return self.root / "claims"
 
     def claim(self, key: str, code: str) -> Path:
-        """The file that a driver locks while it trains a run by a code."""
+        """Returns the file that a driver locks while it trains a run by a code."""
         return self.claims / f"{key}.{code}"
 
     @property
@@ -301,19 +301,22 @@ class Home:
         return Path(os.environ.get("LOCUS_DATA") or self.root / "data").expanduser().resolve()
 
     def study(self, id: str) -> StudyFolder:
-        """The folder of an edition's id."""
+        """Returns the folder of an edition's id."""
         return StudyFolder(self.root / "studies" / id)
 
     def matrix(self, id: str) -> Path:
-        """The page of a matrix, by its id."""
+        """Returns the page of a matrix, by its id."""
         return self.root / "matrices" / f"{id}.html"
 
     def others(self, id: str) -> list[str]:
-        """The ids of the other editions of a study."""
+        """Returns the ids of the other editions of a study."""
         return [other for other in self.ids() if other != id and other.partition("@")[0] == id.partition("@")[0]]
 
     def ids(self) -> list[str]:
-        """The ids of all studies here, the latest one last. A folder that this user cannot look into counts as one."""
+        """Returns the ids of all studies here, the latest one last.
+
+        A folder that this user cannot look into counts as one.
+        """
         changed: dict[str, float] = {}
         with suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(self.root / "studies"):
@@ -327,13 +330,13 @@ class Home:
 
 
 def _without_signs(folder: Path) -> Path:
-    """A folder by a path without `?` and `%`, which mean something else in the address of a database."""
+    """Returns a folder by a path without `?` and `%`, which mean something else in the address of a database."""
     return _linked(folder) if {"?", "%"} & {*str(folder)} else folder
 
 
 @cache
 def _linked(folder: Path) -> Path:
-    """A link to a folder, which is there as long as this process."""
+    """Returns a link to a folder, which is there as long as this process."""
     place = Path(tempfile.mkdtemp(prefix="locus-home-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     link = place / "home"
@@ -346,7 +349,7 @@ SECRETS = ("password", "passwd", "pwd", "token", "secret")
 
 
 def tracking_uri(given: str | None = None) -> str | None:
-    """The URI of MLflow: as given, else $MLFLOW_TRACKING_URI; None for the store in the home.
+    """Returns the URI of MLflow: as given, else $MLFLOW_TRACKING_URI; None for the store in the home.
 
     Raises: SpecError for a server's address with credentials, which MLflow takes from the environment.
     """
@@ -360,17 +363,17 @@ def tracking_uri(given: str | None = None) -> str | None:
 
 
 def experiment_name(given: str | None = None) -> str | None:
-    """The MLflow experiment that was chosen: as given, else $MLFLOW_EXPERIMENT_NAME; None if none was."""
+    """Returns the MLflow experiment that was chosen: as given, else $MLFLOW_EXPERIMENT_NAME; None if none was."""
     return given or os.environ.get("MLFLOW_EXPERIMENT_NAME") or None
 
 
 def default_experiment(study: str) -> str:
-    """The MLflow experiment of a study where none was chosen: a name that nobody else uses."""
+    """Returns the MLflow experiment of a study where none was chosen: a name that nobody else uses."""
     return f"locus/{study}"
 
 
 def place_in_words(home: Home, id: str, tracking: str | None = None, experiment: str | None = None) -> str:
-    """Where MLflow shows an edition of a study once it is run, as a plan says it. MLflow is not asked."""
+    """Returns where MLflow shows an edition of a study once it is run, as a plan says it. MLflow is not asked."""
     store = without_secrets(tracking) if tracking else str(home.database)
     folder = home.study(id)
     known = folder.experiment.read_text() if folder.experiment.exists() else default_experiment(id.partition("@")[0])
@@ -378,7 +381,7 @@ def place_in_words(home: Home, id: str, tracking: str | None = None, experiment:
 
 
 def has_secrets(uri: str) -> bool:
-    """Whether an address names a user, or a secret in its query."""
+    """Returns whether an address names a user, or a secret in its query."""
     parts = urlsplit(uri)
     return "@" in parts.netloc or bool({*SECRETS} & {name.lower() for name in parse_qs(parts.query)})
 
@@ -392,6 +395,6 @@ def has_options(uri: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """A text in which the password of every address is `***`."""
+    """Returns a text in which the password of every address is `***`."""
     text = re.sub(r"(://[^/\s:@]*):[^\s]*@", r"\1:***@", text)
     return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)

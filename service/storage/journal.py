@@ -58,7 +58,7 @@ START = Place()
 
 
 def read(path: Path) -> tuple[list[Fact], bool]:
-    """The facts of a journal file, and whether a torn last line was dropped. No file: no facts.
+    """Returns the facts of a journal file, and whether a torn last line was dropped. No file: no facts.
 
     Raises: JournalError as `read_on`.
     """
@@ -67,7 +67,7 @@ def read(path: Path) -> tuple[list[Fact], bool]:
 
 
 def read_on(path: Path, place: Place = START) -> tuple[list[Fact], Place]:
-    """The facts of a journal file from a place on, and the place of the next one. A torn last line waits.
+    """Returns the facts of a journal file from a place on, and the place of the next one. A torn last line waits.
 
     A line of a driver with a lower number than one before it is left out: that driver was suspended while it wrote, and
     another one has gone on without it.
@@ -84,12 +84,12 @@ def read_on(path: Path, place: Place = START) -> tuple[list[Fact], Place]:
 
 
 def read_lines(path: Path) -> list[tuple[int, Fact]]:
-    """The facts of a journal file, each with the number of its line. Raises: JournalError as `read_on`."""
+    """Returns the facts of a journal file, each with the number of its line. Raises: JournalError as `read_on`."""
     return list(Lines(path).facts(path.read_bytes())) if path.exists() else []
 
 
 def whole_lines(content: bytes) -> list[bytes]:
-    """The lines of a journal that were written to their end.
+    """Returns the lines of a journal that were written to their end.
 
     What follows the last line break is the torn rest of one line; if it has breaks of another kind (CR), the file
     was changed by something else, and all of it counts, for a torn rest is dropped.
@@ -112,14 +112,14 @@ class Lines:
         return Place(self._offset, self._number, self._by, frozenset(self._opened), self._left_out)
 
     def facts(self, content: bytes) -> Iterator[tuple[int, Fact]]:
-        """The numbers and facts of the lines that count. Raises: JournalError, FormError."""
+        """Yields the numbers and facts of the lines that count. Raises: JournalError, FormError."""
         for line in whole_lines(content):
             fact = self.next(line)
             if fact is not None:
                 yield self._number, fact
 
     def next(self, line: bytes) -> Fact | None:
-        """The fact of the next line; None if it does not count. Raises: JournalError, FormError."""
+        """Returns the fact of the next line; None if it does not count. Raises: JournalError, FormError."""
         number = self._number + 1
         fact = fact_of(line, self._path, number)
         if isinstance(fact, Opened):
@@ -135,7 +135,7 @@ class Lines:
 
 
 def fact_of(line: bytes, path: Path, number: int) -> Fact:
-    """The fact of the line of a number, the first one being 1. Raises: JournalError, FormError."""
+    """Returns the fact of the line of a number, the first one being 1. Raises: JournalError, FormError."""
     try:
         content = content_of(line)
     except ValueError as error:
@@ -153,17 +153,17 @@ def fact_of(line: bytes, path: Path, number: int) -> Fact:
 
 
 def no_fact(line: bytes, path: Path, number: int) -> JournalError:
-    """The error of a line that is no fact."""
+    """Returns the error of a line that is no fact."""
     return JournalError(f"{path}, line {number}, is no fact: {line[:80]!r} {remedy(path.parent.name)}")
 
 
 def remedy(id: str) -> str:
-    """What to do about a line that cannot be read."""
+    """Returns what to do about a line that cannot be read."""
     return f"(locus verify {id} --repair cuts the journal there)"
 
 
 def _plain(line: bytes) -> dict[str, Any]:
-    """The values of a line; none if it is no JSON object."""
+    """Returns the values of a line; none if it is no JSON object."""
     try:
         values = plain_json(line)
     except ValueError:
@@ -290,7 +290,10 @@ def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: Non
 
 
 def _first_bad(path: Path, lines: list[bytes], add: Callable[[Fact], object]) -> int | None:
-    """The number of the first line that is no fact, or does not fit. Raises: FormError for a line of another form."""
+    """Returns the number of the first line that is no fact, or does not fit.
+
+    Raises: FormError for a line of another form.
+    """
     for number, line in enumerate(lines, start=1):
         try:
             fact_of(line, path, number)

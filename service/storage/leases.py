@@ -62,7 +62,7 @@ class Host:
 
     @classmethod
     def here(cls) -> Host:
-        """The machine of this process. If its system numbers no starts, its name stands for the number."""
+        """Returns the machine of this process. If its system numbers no starts, its name stands for the number."""
         try:
             return cls(socket.gethostname(), BOOT.read_text().strip())
         except OSError:
@@ -83,12 +83,12 @@ class Holder:
         return f"on {self.host.name} (process {self.pid})" if self.pid else "which begins at this moment"
 
     def is_elsewhere(self, here: Host | None = None) -> bool:
-        """Whether this driver is on another machine than `here`, so that no lock tells whether it lives."""
+        """Returns whether this driver is on another machine than `here`, so that no lock tells whether it lives."""
         return self.host.boot != (here or Host.here()).boot
 
 
 def newest(folder: Path) -> Holder | None:
-    """The driver with the greatest number; None if no driver was there yet. Cost: 0.1 ms."""
+    """Returns the driver with the greatest number; None if no driver was there yet. Cost: 0.1 ms."""
     for _ in range(TRIES):
         numbers = _numbers(folder)
         if not numbers:
@@ -100,13 +100,13 @@ def newest(folder: Path) -> Holder | None:
 
 
 def at_work_elsewhere(folder: Path, here: Host | None = None, stale_s: float = STALE_S) -> Holder | None:
-    """The driver of a study that works on another host; None if there is none. Cost: 0.2 ms."""
+    """Returns the driver of a study that works on another host; None if there is none. Cost: 0.2 ms."""
     holder = at_work(folder, stale_s)
     return holder if holder and holder.is_elsewhere(here) else None
 
 
 def at_work(folder: Path, stale_s: float = STALE_S) -> Holder | None:
-    """The driver of a study whose last sign of life is new; None if there is none. Cost: 0.2 ms."""
+    """Returns the driver of a study whose last sign of life is new; None if there is none. Cost: 0.2 ms."""
     holder = newest(folder)
     if holder is None or holder.ended:
         return None
@@ -114,13 +114,13 @@ def at_work(folder: Path, stale_s: float = STALE_S) -> Holder | None:
 
 
 def held(folder: Path, holder: Holder | None) -> HeldError:
-    """The error of a study that another driver runs."""
+    """Returns the error of a study that another driver runs."""
     who = f", {holder}" if holder and not holder.ended else ""
     return HeldError(f"{folder.parent.name} is being run by another driver{who}; see locus status")
 
 
 def _numbers(folder: Path) -> list[int]:
-    """The numbers of the drivers whose files are there, in order."""
+    """Returns the numbers of the drivers whose files are there, in order."""
     return sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal())
 
 
@@ -129,7 +129,10 @@ def _file(folder: Path, number: int) -> Path:
 
 
 def _read_driver_lease(folder: Path, number: int) -> Holder:
-    """What the file of a driver tells. One that is not written yet, or was cut by a crash, is of an unknown host."""
+    """Returns what the file of a driver tells.
+
+    One that is not written yet, or was cut by a crash, is of an unknown host.
+    """
     with _file(folder, number).open("rb") as file:  # to open it makes NFS ask the server
         content, beat = file.read(), os.fstat(file.fileno()).st_mtime
     try:
@@ -140,7 +143,7 @@ def _read_driver_lease(folder: Path, number: int) -> Holder:
 
 
 def _server_time(folder: Path) -> float:
-    """The time of the machine that keeps a folder; in a folder that cannot be written, that of this machine."""
+    """Returns the time of the machine that keeps a folder; in a folder that cannot be written, that of this machine."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.utime(file.fileno())
@@ -238,7 +241,7 @@ class Session:
         return json.dumps({"host": asdict(self.host), "pid": os.getpid(), "ended": ended})
 
     def _beat(self, over: threading.Event) -> None:
-        """The thread: gives signs of life, until the end or until the study is lost."""
+        """Gives, in a thread, signs of life, until the end or until the study is lost."""
         while not over.wait(self.beat_s):
             try:
                 self.look()
@@ -340,7 +343,7 @@ class Lease:
         return [int(name) for name in names if name.isdigit()]
 
     def _read(self, number: int) -> dict[str, object] | None:
-        """What the file of a driver tells; None if it is gone. One that is not written yet tells nothing."""
+        """Returns what the file of a driver tells; None if it is gone. One that is not written yet tells nothing."""
         content = self._drivers.read(_name(number))
         if content is None:
             return None
@@ -359,7 +362,7 @@ def _name(number: int) -> str:
 
 
 def _space() -> str:
-    """The start of this machine, and which of its processes this one sees."""
+    """Returns the start of this machine, and which of its processes this one sees."""
     seen = os.readlink(SPACE) if SPACE.exists() else ""
     return f"{Host.here().boot} {seen}"
 

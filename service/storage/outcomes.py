@@ -38,7 +38,7 @@ COMMAND = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
 
 
 def commit() -> str:
-    """The commit of this project, with `+` where files differ from it; empty if it was installed elsewhere."""
+    """Returns the commit of this project, with `+` where files differ from it; empty if it was installed elsewhere."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():  # installed: a checkout above site-packages is another project's
         return ""
@@ -79,7 +79,7 @@ def write_probe(path: Path, probed: Probed, code: str) -> None:
 
 
 def read_probe(path: Path) -> tuple[str, Probed]:
-    """The digest of a probe's code, and what it found. Raises: ProbeFileError for a file that is damaged."""
+    """Returns the digest of a probe's code, and what it found. Raises: ProbeFileError for a file that is damaged."""
     import numpy as np
 
     try:
@@ -99,7 +99,7 @@ def _of(path: Path) -> str:
 
 
 def kept_probe(path: Path, code: str) -> Probed | None:
-    """What a probe of this code found; None if there is no such file, or it is damaged, or of other code."""
+    """Returns what a probe of this code found; None if there is no such file, or it is damaged, or of other code."""
     if not path.exists():
         return None
     try:
@@ -151,7 +151,7 @@ class Answered(Spec):
         return self.outcome.epoch if isinstance(self.outcome, Diverged) else self.outcome.curve[-1].epoch
 
     def repeats(self, before: Answered) -> bool:
-        """Whether this answer has the very numbers of an earlier one, apart from times."""
+        """Returns whether this answer has the very numbers of an earlier one, apart from times."""
         same = self.outcome.kind == before.outcome.kind
         return same and not compare(before.curve, self.curve)
 
@@ -177,26 +177,26 @@ class Outcomes:
         return f"; this result was fetched, and weights stayed in {self._fetched.read_text()}"
 
     def path(self, key: str, name: str) -> Path:
-        """The file of an answer, by the key of its run and its own name (`Answered.name`)."""
+        """Returns the file of an answer, by the key of its run and its own name (`Answered.name`)."""
         return self.folder / key / f"{name}.json"
 
     def weights(self, key: str, name: str) -> Path:
-        """The file of an answer's weights: a state dict."""
+        """Returns the file of an answer's weights: a state dict."""
         return self._weights(key, name, ENDS[0])
 
     def _weights(self, key: str, name: str, end: str) -> Path:
         return self.folder / key / f"{name}{end}"
 
     def source(self, key: str, name: str) -> str:
-        """Where a worker finds the weights of an answer."""
+        """Returns where a worker finds the weights of an answer."""
         return str(self.weights(key, name))
 
     def probe(self, key: str, name: str, probe: str) -> Path:
-        """The file of what a probe found in the model of an answer (`service.storage.outcomes`)."""
+        """Returns the file of what a probe found in the model of an answer (`service.storage.outcomes`)."""
         return self.folder / key / f"{name}.{probe}.npz"
 
     def of_run(self, run: Run, name: str, curve: Curve) -> Answered | None:
-        """The answer of that name to a run at hand, or None. Cost: half of `get`, which reads the run, too.
+        """Returns the answer of that name to a run at hand, or None. Cost: half of `get`, which reads the run, too.
 
         `curve`: the numbers that a study has of the run. None also if the answer has others in the last epoch: it
         was trained again for another study, and the scores of two trainings must not be mixed.
@@ -207,22 +207,25 @@ class Outcomes:
         return Answered.model_construct(**{**dict(answered), "run": run})  # both are checked already
 
     def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
-        """The answer of that name, or None; `whole`: None also if its weights are gone."""
+        """Returns the answer of that name, or None; `whole`: None also if its weights are gone."""
         answered = _read(self.path(key, name))
         return answered if answered is not None and (not whole or self.is_whole(answered)) else None
 
     def is_there(self, key: str, name: str) -> bool:
-        """Whether an answer has its file, every byte as it was written. Cost: 60 us."""
+        """Returns whether an answer has its file, every byte as it was written. Cost: 60 us."""
         return _content(self.path(key, name)) is not None
 
     def is_whole(self, answered: Answered) -> bool:
-        """Whether an answer has its weights, written to their end. A run that diverged has none. Cost: 50 us."""
+        """Returns whether an answer has its weights, written to their end.
+
+        A run that diverged has none. Cost: 50 us.
+        """
         if isinstance(answered.outcome, Diverged):
             return True
         return bool(answered.weights) and zipfile.is_zipfile(self.weights(answered.run.key, answered.name))
 
     def has_sound_weights(self, key: str, name: str) -> bool:
-        """Whether an answer has its weights, every byte as it was written. Cost: reads them."""
+        """Returns whether an answer has its weights, every byte as it was written. Cost: reads them."""
         known = _weights_of(self.path(key, name))
         return bool(known) and all(_is_sound(self._weights(key, name, end), known[end]) for end in known)
 
@@ -247,12 +250,15 @@ class Outcomes:
             put_aside(path)
 
     def of(self, key: str) -> list[Answered]:
-        """Every answer of a key, the newest last."""
+        """Returns every answer of a key, the newest last."""
         paths = sorted((self.folder / key).glob("*.json"), key=lambda path: path.stat().st_mtime)
         return [answered for path in paths if (answered := _read(path)) is not None]
 
     def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
-        """The answer of a run by a code; with `older`, else the newest of any code. `whole`: one with weights."""
+        """Returns the answer of a run by a code; with `older`, else the newest of any code.
+
+        `whole`: one with weights.
+        """
         there = [answer for answer in self.of(key) if not whole or self.is_whole(answer)]
         return next((answer for answer in there if answer.name == code), there[-1] if older and there else None)
 
@@ -261,7 +267,7 @@ class Outcomes:
         put_aside(self.probe(key, name, probe))
 
     def find(self, start: str) -> list[Answered]:
-        """The answers of the run whose key begins so. Raises: LocusError for none or several."""
+        """Returns the answers of the run whose key begins so. Raises: LocusError for none or several."""
         known = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
         keys = [key for key in known if key.startswith(start)]
         if len(keys) != 1:
@@ -291,7 +297,7 @@ class Outcomes:
 
 
 def averaged(weights: Path) -> Path:
-    """The file of the moving average of some weights, which lies beside them where the recipe asks for one."""
+    """Returns the file of the moving average of some weights, which lies beside them where the recipe asks for one."""
     return weights.with_stem(f"{weights.stem}_ema")
 
 
@@ -310,18 +316,18 @@ def require_sound(weights: Path) -> None:
 
 
 def _is_sound(file: Path, known: str | None) -> bool:
-    """Whether a file of weights has the digest that is known of it."""
+    """Returns whether a file of weights has the digest that is known of it."""
     return file.is_file() and known == _digest_of(file)
 
 
 def _digest_of(file: Path) -> str:
-    """The SHA-256 of a file. Cost: 0.5 s a GiB."""
+    """Returns the SHA-256 of a file. Cost: 0.5 s a GiB."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _content(path: Path) -> bytes | None:
-    """The JSON of the file of an answer; None if there is none, or it was changed since it was written."""
+    """Returns the JSON of the file of an answer; None if there is none, or it was changed since it was written."""
     try:
         return unsealed(path.read_bytes())
     except FileNotFoundError:
@@ -329,7 +335,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _weights_of(path: Path) -> dict[str, str]:
-    """The digests of an answer's weights, from the answer's file; none if that is gone or damaged."""
+    """Returns the digests of an answer's weights, from the answer's file; none if that is gone or damaged."""
     outcome = _read(path, _AnyRun)
     return {} if outcome is None else outcome.weights
 
@@ -352,7 +358,7 @@ class NumberChange:
 
 
 def compare(before: Curve, now: Curve) -> list[NumberChange]:
-    """The numbers in which two curves of one run differ, apart from times."""
+    """Returns the numbers in which two curves of one run differ, apart from times."""
     if before == now:  # nearly always
         return []
     return [
@@ -364,12 +370,15 @@ def compare(before: Curve, now: Curve) -> list[NumberChange]:
 
 
 def _last(curve: Curve) -> Curve:
-    """The last epoch of a curve; a study that reused an answer may have measured earlier ones itself."""
+    """Returns the last epoch of a curve; a study that reused an answer may have measured earlier ones itself."""
     return {epoch: curve[epoch] for epoch in [*curve][-1:]}
 
 
 def _read(path: Path, form: type[Answered] = Answered) -> Answered | None:
-    """The answer of a file; None if there is none, or it is damaged. Raises: LocusError for one of another locus."""
+    """Returns the answer of a file; None if there is none, or it is damaged.
+
+    Raises: LocusError for one of another locus.
+    """
     content = _content(path)
     if content is None:
         return None

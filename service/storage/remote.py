@@ -40,7 +40,7 @@ TRIES = 5
 
 
 def sent_journal(remote: RemoteFolder) -> bytes | None:
-    """The whole lines of the journal that was sent last; None if none was. Raises: StorageError."""
+    """Returns the whole lines of the journal that was sent last; None if none was. Raises: StorageError."""
     for _ in range(TRIES):
         names = remote.names()
         begun = [name for name in names if name.endswith(f"/{_segment(0)}")]
@@ -175,7 +175,7 @@ class Copies:
             work.remove(f"{key}/{code}")
 
     def weights(self, key: str, name: str) -> str:
-        """The URI of an answer's weights, which are sent where they are not there. Raises: StorageError."""
+        """Returns the URI of an answer's weights, which are sent where they are not there. Raises: StorageError."""
         local = Outcomes(self.home).weights(key, name)
         at = f"{key}/{local.name}"
         if not self.outcomes.has(at) and local.exists():
@@ -262,7 +262,7 @@ class SentOutcomes(Outcomes):
         return answer
 
     def source(self, key: str, name: str) -> str:
-        """The URI of an answer's weights, which are sent where they are not there."""
+        """Returns the URI of an answer's weights, which are sent where they are not there."""
         return self._copies.weights(key, name)
 
 
@@ -280,7 +280,7 @@ def fetch(uri: str, home: Home, name: str) -> str:
 
 
 def _is_asked(id: str, name: str) -> bool:
-    """Whether an id is that of a name, or one of the starts (`.2`) of an id."""
+    """Returns whether an id is that of a name, or one of the starts (`.2`) of an id."""
     return id.partition("@")[0] == name or re.sub(START, "", id) == re.sub(START, "", name)
 
 
@@ -289,13 +289,13 @@ def _is_of(file: str, name: str) -> bool:
 
 
 def _digests(answer: bytes | None) -> dict[str, str] | None:
-    """The digests of weights that the file of an answer holds; None if there is no file, or it is damaged."""
+    """Returns the digests of weights that the file of an answer holds; None if there is no file, or it is damaged."""
     content = None if answer is None else unsealed(answer)
     return None if content is None else dict(plain_json(content).get("weights", {}))
 
 
 def _codes(file: str) -> tuple[str, ...]:
-    """What the name of the answer may be to which a file belongs: `abc_ema.pt` belongs to `abc`."""
+    """Returns what the name of the answer may be to which a file belongs: `abc_ema.pt` belongs to `abc`."""
     stem = file.partition(".")[0]
     return (stem, stem.removesuffix("_ema"))
 

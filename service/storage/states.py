@@ -65,7 +65,7 @@ class RunState:
         return self.status != "missing" and not self.left_out
 
     def value(self, metric: str) -> float | None:
-        """A metric at the last epoch measured."""
+        """Returns a metric at the last epoch measured."""
         return self.curve[self.epoch].values.get(metric) if self.curve else None
 
 
@@ -128,15 +128,15 @@ class ArmTunings:
         self._trials.setdefault(trial.tunes[0], []).append(trial)
 
     def trials(self, arm: str) -> list[Trial]:
-        """The trials that tune an arm, by number."""
+        """Returns the trials that tune an arm, by number."""
         return sorted(self._trials.get(arm, ()), key=lambda trial: trial.number)
 
     def is_settled(self, trial: Trial) -> bool:
-        """Whether a trial tunes an arm whose values are fixed: nothing of it is trained any more."""
+        """Returns whether a trial tunes an arm whose values are fixed: nothing of it is trained any more."""
         return trial.tunes is not None and trial.tunes[0] in self.chosen
 
     def chosen_trial(self, arm: str) -> Trial | None:
-        """The trial whose values an arm has; None before the choice, and where every trial diverged."""
+        """Returns the trial whose values an arm has; None before the choice, and where every trial diverged."""
         number = self.chosen.get(arm)
         if number is None:
             return None
@@ -144,20 +144,20 @@ class ArmTunings:
         return chosen
 
     def arm(self, number: int, name: str) -> Trial:
-        """An arm with its values: those of the study, with what its tuning chose."""
+        """Returns an arm with its values: those of the study, with what its tuning chose."""
         plan, chosen = self.edition.study.plan, self.chosen_trial(name)
         assert isinstance(plan, Ablation)
         return self.edition.trial(number, plan.arms[name] if chosen is None else chosen.values, name)
 
     def known_arms(self) -> list[Trial]:
-        """The arms whose values are fixed, in order: all of them where no arm is tuned."""
+        """Returns the arms whose values are fixed, in order: all of them where no arm is tuned."""
         plan = self.edition.study.plan
         names = [*plan.arms] if isinstance(plan, Ablation) else []
         tuned = tuning_of(self.edition) is not None
         return [self.arm(number, name) for number, name in enumerate(names) if not tuned or name in self.chosen]
 
     def untuned_arms(self) -> list[str]:
-        """The arms whose values depend on a tuning that has not ended."""
+        """Returns the arms whose values depend on a tuning that has not ended."""
         plan = self.edition.study.plan
         if not isinstance(plan, Ablation) or plan.tune is None:
             return []
@@ -165,6 +165,6 @@ class ArmTunings:
 
 
 def tuning_of(edition: Edition) -> Tuning | None:
-    """How the arms of an edition are tuned; None if they are not, and for a search."""
+    """Returns how the arms of an edition are tuned; None if they are not, and for a search."""
     plan = edition.study.plan
     return plan.tune if isinstance(plan, Ablation) else None

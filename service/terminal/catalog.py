@@ -20,7 +20,7 @@ LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
 
 
 def studies(as_json: bool) -> None:
-    """The named studies."""
+    """Prints the named studies."""
     listing = rows()
     if as_json:
         print_json([{key: study[key] for key in (*LISTED, "sizes", "found")} for study in listing])
@@ -53,7 +53,7 @@ def studies(as_json: bool) -> None:
 
 
 def rows() -> list[dict[str, Any]]:
-    """What the list says of each named study. It is kept until a file changes that a study is made of."""
+    """Returns what the list says of each named study. It is kept until a file changes that a study is made of."""
     places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
     words = (Path(__file__), Path(__file__).parents[1] / "analysis" / "study_status.py")
     mark = seen(*places, *words, *library.records())
@@ -76,7 +76,7 @@ def _row(study: Study) -> dict[str, Any]:
 
 
 def sizes(study: Study) -> dict[str, str]:
-    """Trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
+    """Returns trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
     from search_spaces.study import Ablation, Budget
 
     plan, budgets = study.plan, study.budgets or {"base": Budget()}
@@ -87,7 +87,7 @@ def sizes(study: Study) -> dict[str, str]:
 
 
 def time_words(study: Study, budget: str) -> str:
-    """What a study says of a budget's time, to stand behind its counts; nothing if it says none."""
+    """Returns what a study says of a budget's time, to stand behind its counts; nothing if it says none."""
     words = study.time_words(budget)
     return f" ({words})" if words else ""
 

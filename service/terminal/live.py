@@ -45,7 +45,7 @@ class EventLines:
         self._known = 0, 0
 
     def __call__(self, fact: Fact) -> str | None:
-        """A fact's line."""
+        """Returns a fact's line."""
         if isinstance(fact, Measured | StoppedAt | FailedWith | Ended) and self._owner(fact.run) is None:
             return f"{fact.run} {fact.fact}, a run of other data or values than the study has now"
         match fact:
@@ -85,7 +85,10 @@ class EventLines:
                 return None
 
     def _owner(self, key: str) -> tuple[Trial, int] | None:
-        """The trial and the seed of a run; None if the study has no such run (its data may have changed since)."""
+        """Returns the trial and the seed of a run.
+
+        None if the study has no such run (its data may have changed since).
+        """
         known = len(self.history.trials), self.history.invalidations
         if key not in self._owners and known != self._known:
             self._known = known
@@ -100,7 +103,7 @@ POLL_S = 0.5
 
 
 def events(home: Home, id: str, *, run: str | None = None, follow: bool = False) -> Iterator[str]:
-    """The events so far; with `follow`, until no driver runs the study.
+    """Yields the events so far; with `follow`, until no driver runs the study.
 
     `run`: those of one run alone, by its key (or how it begins) or by its row and seed, such as 3.0.
     Raises: SpecError if no run has that name.
@@ -127,7 +130,7 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
 
 
 def looks(folder: StudyFolder, pause: Callable[[float], object] = time.sleep) -> Iterator[bool]:
-    """Whether a driver runs the study, again and again; the first look that finds none is the last one."""
+    """Yields whether a driver runs the study, again and again; the first look that finds none is the last one."""
     while alive := folder.driven:
         yield True
         pause(POLL_S)
@@ -146,7 +149,7 @@ def news(folder: StudyFolder, every_s: float, pause: Callable[[float], object] =
 
 
 def _is_of(fact: Fact, name: str, wanted: Run | None) -> bool:
-    """Whether a fact is about the run whose key begins with a name, or about the one that is wanted."""
+    """Returns whether a fact is about the run whose key begins with a name, or about the one that is wanted."""
     key = getattr(fact, "run", None)
     return key is not None and (key.startswith(name) or (wanted is not None and key == wanted.key))
 
@@ -314,7 +317,7 @@ class Progress:
             return Group(head, self._table(), self._bar())
 
     def _table(self) -> SegmentLines:
-        """The trials as lines: drawn again where there is news, the end, or a screen of another size."""
+        """Returns the trials as lines: drawn again where there is news, the end, or a screen of another size."""
         now = self._news, self._ended, self.console.size
         if self._drawn is None or self._drawn[0] != now:
             self._drawn = now, self._lines_of(self._summaries(alive=not self._ended))

@@ -30,7 +30,7 @@ CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) n
 
 
 def printable(text: str) -> str:
-    """A text without control characters, but for tabs and line breaks."""
+    """Returns a text without control characters, but for tabs and line breaks."""
     return text.translate(CONTROLS)
 
 
@@ -95,24 +95,24 @@ def labelled(out: Console, label: str, text: str, style: str = "", link: str = "
 
 
 def home_option(home: Home) -> str:
-    """What a command needs to find a home, with a blank before it; nothing for the usual one."""
+    """Returns what a command needs to find a home, with a blank before it; nothing for the usual one."""
     from service.storage.home import Home
 
     return "" if home.root == Home.find().root else f" --home {shlex.quote(str(home.root))}"
 
 
 def address(path: Path) -> str:
-    """The address of a file, which a terminal can open."""
+    """Returns the address of a file, which a terminal can open."""
     return path.resolve().as_uri()
 
 
 def title(name: str, question: str) -> Text:
-    """A study's id and its question."""
+    """Returns a study's id and its question."""
     return Text(name, style="bold").append(f"  {question}", style="not bold")
 
 
 def columns(*names: str) -> Table:
-    """A table without lines. The first column is never cut, because it holds what people type."""
+    """Returns a table without lines. The first column is never cut, because it holds what people type."""
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
     for place, name in enumerate(names):
         view.add_column(name, overflow="fold", no_wrap=place == 0)
@@ -125,7 +125,7 @@ def row(view: Table, *cells: str) -> None:
 
 
 def section(out: Console, heading: str, lines: Sequence[tuple[str, str]]) -> None:
-    """A heading with named lines; nothing if there are none."""
+    """Prints a heading with named lines; nothing if there are none."""
     if not lines:
         return
     out.print(Text(f"\n{heading}", style="bold"))

@@ -56,7 +56,7 @@ def plan(history: History, estimate: WorkEstimate) -> None:
 
 
 def ending(result: StudyResult, more: str) -> None:
-    """How a run ends: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
+    """Prints how a run ended: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
     answer(result)
     out, edition = console(), result.edition
     home = home_option(result.home)
@@ -76,7 +76,7 @@ def ending(result: StudyResult, more: str) -> None:
 
 
 def answer(result: StudyResult) -> None:
-    """The table, what was found in a sentence, and the verdicts."""
+    """Prints the table, what was found in a sentence, and the verdicts."""
     out = console()
     out.print()
     if not out.is_terminal:
@@ -96,13 +96,13 @@ def answer(result: StudyResult) -> None:
 
 
 def verdict(claim: Verdict) -> None:
-    """A claim with its verdict."""
+    """Prints a claim with its verdict."""
     label = Text(claim.label, style=COLORS[claim.word])
     sentence(console(), label.append(str(claim).removeprefix(claim.label), style="not bold default"))
 
 
 def report_written(result: StudyResult, page: Path) -> None:
-    """Which study a report is of, where it is, and which other editions there are."""
+    """Prints which study a report is of, where it is, and which other editions there are."""
     out = console()
     labelled(out, "study", result.edition.id)
     labelled(out, "report", str(page), link=address(page))
@@ -111,7 +111,7 @@ def report_written(result: StudyResult, page: Path) -> None:
 
 
 def checks(results: Iterable[Check]) -> None:
-    """A table of checks."""
+    """Prints a table of checks."""
     view = columns("", "check", "detail")
     for check in results:
         view.add_row(_mark(check.ok), Text(check.name), Text(check.detail))
@@ -123,7 +123,7 @@ def _mark(ok: bool) -> Text:
 
 
 def versions(sender: str) -> None:
-    """The first line of a job. Raises: SpecError for a Python unlike the sender's, or where torch is missing."""
+    """Prints the first line of a job. Raises: SpecError for a Python unlike the sender's, or where torch is missing."""
     here = platform.python_version()
     if here.split(".")[:2] != sender.split(".")[:2]:
         raise SpecError(f"the cluster has Python {here}, the sender {sender}; use the same")
@@ -137,7 +137,7 @@ def versions(sender: str) -> None:
 
 
 def exported(facts: Facts) -> None:
-    """Which model is exported, on standard error: its trial, seed and scores, and what its outputs are."""
+    """Prints which model is exported, on standard error: its trial, seed and scores, and what its outputs are."""
     scores = ", ".join(f"{name} {fixed(value)}" for name, value in sorted(facts.scores.items(), reverse=True))
     more = ", ..." if len(facts.classes) > MOST_CLASSES else ""
     classes = f"{len(facts.classes)} classes: {', '.join(facts.classes[:MOST_CLASSES])}{more}"
@@ -148,7 +148,7 @@ def exported(facts: Facts) -> None:
 
 
 def comparison(compared: Comparison, headline: str, notes: list[str], page: Path | None) -> None:
-    """A comparison on one page of a terminal. `notes`: sentences below the table; `page`: the same in HTML."""
+    """Prints a comparison on one page of a terminal. `notes`: sentences below the table; `page`: the same in HTML."""
     out = console()
     labelled(out, "A", compared.a.label, "bold")
     labelled(out, "B", compared.b.label, "bold")
@@ -190,7 +190,7 @@ def _cells_comparing(match: Match, gap: Difference | None) -> tuple[str, ...]:
 
 
 def matrices() -> None:
-    """The named matrices, with the studies that fill them."""
+    """Prints the named matrices, with the studies that fill them."""
     view = columns("matrix", "question", "studies")
     for name in library.matrices():
         entry = library.find_matrix(name)
@@ -199,7 +199,7 @@ def matrices() -> None:
 
 
 def matrix(filled: FilledMatrix, home: Home, page: Path | None) -> None:
-    """A filled matrix: a row for each cell, and what is still to be run. `page`: the same in HTML."""
+    """Prints a filled matrix: a row for each cell, and what is still to be run. `page`: the same in HTML."""
     out = console()
     sentence(out, title(filled.id, filled.matrix.question))
     sentence(out, Text(filled.matrix.paper, style="dim"))
@@ -230,7 +230,7 @@ FULL = 0.95
 
 
 def simulation(simulated: Simulated) -> None:
-    """How long a study would take, where its time goes, and how its early stopping did."""
+    """Prints how long a study would take, where its time goes, and how its early stopping did."""
     out = console()
     counts = f"{simulated.trials:,} trials, {simulated.runs:,} runs, {simulated.epochs:,} epochs"
     counts += f", {simulated.slots:,} runs together"
@@ -293,7 +293,7 @@ def _place(way: Stopping, trials: int) -> str:
 
 
 def _size(count: float) -> str:
-    """Bytes in words: 58 MB."""
+    """Returns bytes in words: 58 MB."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -41,7 +41,7 @@ STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "
 
 
 def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None = None) -> RenderableType:
-    """The trials, or at most so many of them."""
+    """Returns the trials, or at most so many of them."""
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
     metric = edition.study.score.metric
     for name, justify in (("#", "right"), ("trial", "left"), ("seeds", "right"), ("epoch", "right"), (metric, "left")):
@@ -75,7 +75,10 @@ def legend(rows: list[TrialSummary], trials: list[TrialSummary], edition: Editio
 
 
 def shown(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
-    """The rows worth a place: what failed, the best, the unfinished, the highest, the newest; in their order."""
+    """Returns the rows worth a place: what failed, the best, the unfinished, the highest, the newest.
+
+    In their order.
+    """
     if len(trials) <= rows:
         return trials
     ranked = sorted((row for row in trials if row.mean is not None), key=lambda row: -(row.mean or 0))[:5]
@@ -93,7 +96,7 @@ def shown(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
 def show(
     given: Study | Edition, as_json: bool, results: Mapping[str, list[str]] | None = None, *, defaults: bool = False
 ) -> None:
-    """A study, or an edition of it. `results`: by budget, what came out, a paragraph an entry.
+    """Prints a study, or an edition of it. `results`: by budget, what came out, a paragraph an entry.
 
     `defaults`: shows the values of the recipe that are defaults, too. JSON has all of them.
     """
@@ -127,7 +130,7 @@ def show(
 
 
 def _show_base(out: Console, study: Study, named: Collection[str], defaults: bool) -> None:
-    """The values of the base recipe that are no defaults, or that the study or the user names."""
+    """Prints the values of the base recipe that are no defaults, or that the study or the user names."""
     every = [*configuration(study.base)]
     chosen = {
         setting.path for setting in every if defaults or setting.default is not None or _is_named(setting.path, named)
@@ -142,12 +145,12 @@ def _show_base(out: Console, study: Study, named: Collection[str], defaults: boo
 
 
 def _is_named(path: str, named: Collection[str]) -> bool:
-    """Whether a path, or the node that begins there, is among some paths."""
+    """Returns whether a path, or the node that begins there, is among some paths."""
     return path in named or path.removesuffix(".kind") in named
 
 
 def _show_arms(out: Console, plan: Ablation) -> None:
-    """The arms of an ablation, or the axes of which they are made."""
+    """Prints the arms of an ablation, or the axes of which they are made."""
     for axis, named in plan.axes.items():
         section(out, f"{axis} ({len(named)})", [(name, _said(values) or "the base") for name, values in named.items()])
     if plan.axes:
@@ -164,7 +167,7 @@ def _show_arms(out: Console, plan: Ablation) -> None:
 
 
 def _show_tuning(out: Console, tune: Tuning) -> None:
-    """How the arms of an ablation are tuned before they are compared."""
+    """Prints how the arms of an ablation are tuned before they are compared."""
     section(out, "each arm is tuned", [(path, _said(domain.plain())) for path, domain in tune.space.every()])
     first = "; ".join(_said(point) for point in tune.first) or "none"
     how = f"{plural(tune.trials, 'trial')} an arm, {plural(tune.seeds, 'seed')} each, sampler {tune.sampler}"
@@ -172,7 +175,7 @@ def _show_tuning(out: Console, tune: Tuning) -> None:
 
 
 def _with_own(edition: Edition) -> Study:
-    """The study of an edition, its budgets without the values that the user's own replace."""
+    """Returns the study of an edition, its budgets without the values that the user's own replace."""
     budgets = {}
     for name, budget in edition.study.budgets.items():
         left = {path: value for path, value in budget.values.items() if path not in edition.own_paths}
@@ -181,12 +184,12 @@ def _with_own(edition: Edition) -> Study:
 
 
 def is_kind(name: str) -> bool:
-    """Whether a word names a node of a recipe and not a study or a file."""
+    """Returns whether a word names a node of a recipe and not a study or a file."""
     return name.partition(".")[0] in kinds.nodes() and name not in library.names()
 
 
 def show_kind(path: str, as_json: bool) -> None:
-    """What a kind is, and what its fields may be; for a node alone, its kinds."""
+    """Prints what a kind is, and what its fields may be; for a node alone, its kinds."""
     if len(kinds.nodes().get(path, {})) > 1:
         texts = {name: kinds.documentation(cls).partition("\n")[0] for name, cls in kinds.nodes()[path].items()}
         if as_json:
@@ -215,7 +218,7 @@ def _said(values: dict[str, Any]) -> str:
 
 
 def status_of_all(statuses: list[StudyStatus], home: Home) -> None:
-    """The state of the studies of a home."""
+    """Prints the state of the studies of a home."""
     if statuses:
         status_table(statuses)
     else:
@@ -223,7 +226,7 @@ def status_of_all(statuses: list[StudyStatus], home: Home) -> None:
 
 
 def status_table(statuses: list[StudyStatus]) -> None:
-    """A row a study."""
+    """Prints a row a study."""
     out = console()
     wide = out.width >= NARROW
     view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
@@ -240,7 +243,7 @@ def status_table(statuses: list[StudyStatus]) -> None:
 
 
 def status_of_one(status: StudyStatus, home: Home) -> None:
-    """The state of one study: a row a trial, and the command that goes on."""
+    """Prints the state of one study: a row a trial, and the command that goes on."""
     out = console()
     edition = editions.stored(home, status.id)
     status_rows(status, edition)
@@ -256,7 +259,7 @@ def status_of_one(status: StudyStatus, home: Home) -> None:
 
 
 def status_rows(status: StudyStatus, edition: Edition) -> None:
-    """A row a trial, and how much of the study is done."""
+    """Prints a row a trial, and how much of the study is done."""
     out = console()
     sentence(out, title(status.id, status.question))
     out.print(trials_table(status.rows, edition))
@@ -271,7 +274,7 @@ def status_rows(status: StudyStatus, edition: Edition) -> None:
 
 
 def run_command(id: str, home: Home, *options: str) -> str:
-    """The command that runs an edition of a home."""
+    """Returns the command that runs an edition of a home."""
     return " ".join([f"locus run {shlex.quote(id)}{home_option(home)}", *options])
 
 

@@ -32,7 +32,7 @@ class Found:
     behind: list[str] = field(default_factory=list)
 
     def as_check(self, name: str, looked: int, what: str) -> Check:
-        """A check that is good where nothing is wrong."""
+        """Returns a check that is good where nothing is wrong."""
         if self.wrong or not self.behind:
             return Check.of(name, looked, what, self.wrong)
         return Check(name, True, f"behind: {few(self.behind)}; the next run sends it")
@@ -88,7 +88,7 @@ def _double(shown: TrackedRun) -> str:
 
 
 def _files(store: Store, home: Home) -> Check:
-    """Every file that the home's own store keeps of a run lies in the home."""
+    """Returns every file that the home's own store keeps of a run lies in the home."""
     inside = f"{home.artifacts.absolute().as_uri()}/"
     wrong = [
         f"{_name(run)} has its files at {run.files}" for run in store.shown.values() if not run.files.startswith(inside)
@@ -100,7 +100,10 @@ def _files(store: Store, home: Home) -> Check:
 
 
 def _rows(store: Store, history: History, expected: dict[RunId, Row], *, killed: bool) -> Iterator[Check]:
-    """One MLflow run for each row, which ended as the row did; runs of other code than today's are not counted."""
+    """Yields one MLflow run for each row, which ended as the row did.
+
+    Runs of other code than today's are not counted.
+    """
     places, states = Found(), Found()
     lacks = places.behind if killed else places.wrong
     lacks += [f"nothing shows {_words(place)}" for place in sorted(expected.keys() - store.shown.keys(), key=str)]
@@ -133,7 +136,10 @@ def _compared(
     killed: bool,
     differ: Differ,
 ) -> Check:
-    """A check of every row; what one of its views agrees with is right. A row that will be replaced is only behind."""
+    """Returns a check of every row; what one of its views agrees with is right.
+
+    A row that will be replaced is only behind.
+    """
     differences = Found()
     for place, shown in both:
         every = [differ(row, shown) for row in views[place]]

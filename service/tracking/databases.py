@@ -49,7 +49,7 @@ class MlflowError(LocusError):
 
 
 def lasting(error: BaseException, uri: str) -> MlflowError | None:
-    """What is broken for good, and what to do; None for trouble that may pass."""
+    """Returns what is broken for good, and what to do; None for trouble that may pass."""
     if isinstance(error, MlflowError):
         return error
     if damage := DAMAGE.search(str(error)):
@@ -60,13 +60,13 @@ def lasting(error: BaseException, uri: str) -> MlflowError | None:
 
 
 def in_a_sentence(error: Exception, uri: str) -> MlflowError:
-    """An error of MLflow or of its database as one sentence."""
+    """Returns an error of MLflow or of its database as one sentence."""
     text = without_secrets(str(error).partition("\n")[0])[:200]
     return lasting(error, uri) or MlflowError(f"MLflow at {without_secrets(uri)} answers with an error ({text})")
 
 
 def file_of(uri: str) -> Path | None:
-    """The file of an SQLite store; None for another kind of store."""
+    """Returns the file of an SQLite store; None for another kind of store."""
     if not uri.startswith("sqlite"):
         return None
     name = make_url(uri).database
@@ -74,7 +74,7 @@ def file_of(uri: str) -> Path | None:
 
 
 def is_there(uri: str) -> bool:
-    """Whether a store has tables: a reader makes none. Of a server nothing is known here."""
+    """Returns whether a store has tables: a reader makes none. Of a server nothing is known here."""
     path = file_of(uri)
     return path is None or (path.is_file() and path.stat().st_size > 0)
 
@@ -109,7 +109,7 @@ def check_file(uri: str) -> None:
 
 @cache
 def _schema() -> str:
-    """The schema of this MLflow. It is asked once: each time, MLflow reads all files of its migrations."""
+    """Returns the schema of this MLflow. It is asked once: each time, MLflow reads all files of its migrations."""
     return str(_get_latest_schema_revision())
 
 
@@ -129,7 +129,10 @@ RUNS = 1000
 
 
 def drafted(row: Row, tags: dict[str, str], place: Experiment) -> TrackedRun:
-    """What MLflow will have of a row once it is inserted. `tags`: all that the run gets, those of the row included."""
+    """Returns what MLflow will have of a row once it is inserted.
+
+    `tags`: all that the run gets, those of the row included.
+    """
     id, tags = uuid4().hex, tags | {MLFLOW_RUN_NAME: row.name}
     files = append_to_uri_path(place.artifact_location, id, SqlAlchemyStore.ARTIFACTS_FOLDER_NAME)
     latest = {name: value for point in row.points for name, value in point.values.items()}
@@ -154,7 +157,7 @@ def insert_runs(store: SqlAlchemyStore, place: str, new: Iterable[tuple[Row, Tra
 
 
 def read_points(store: SqlAlchemyStore, runs: Sequence[str]) -> Iterator[tuple[str, str, int, float]]:
-    """Every point of some runs, by step: the run, the metric, the step and the value.
+    """Yields every point of some runs, by step: the run, the metric, the step and the value.
 
     Raises: MlflowException if the database cannot be read.
     """
@@ -167,7 +170,7 @@ def read_points(store: SqlAlchemyStore, runs: Sequence[str]) -> Iterator[tuple[s
 
 
 def _lines(store: SqlAlchemyStore, row: Row, run: TrackedRun) -> dict[type, list[dict[str, Any]]]:
-    """The lines of a run in each of MLflow's tables."""
+    """Returns the lines of a run in each of MLflow's tables."""
     points, params, tags = _validate_batch_log_data(
         [Metric(k, v, round(p.time * 1000), p.step) for p in row.points for k, v in p.values.items()],
         [Param(name, value) for name, value in run.params.items()],

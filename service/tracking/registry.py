@@ -37,7 +37,7 @@ NAME = "model"
 
 
 def find_run(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> TrackedRun:
-    """The MLflow run of a trial's label and a seed.
+    """Returns the MLflow run of a trial's label and a seed.
 
     Raises: LocusError if MLflow has no such run; MlflowError if it cannot be used.
     """

@@ -38,12 +38,12 @@ class Point:
     values: dict[str, float]
 
     def without_tests(self) -> Point:
-        """The point without the scores of the test set."""
+        """Returns the point without the scores of the test set."""
         return Point(self.step, self.time, {k: v for k, v in self.values.items() if not k.startswith("test/")})
 
 
 def seed_curve(state: RunState) -> list[Point]:
-    """A run's curve as it was measured, with the training time up to each epoch."""
+    """Returns a run's curve as it was measured, with the training time up to each epoch."""
     seconds = train_s(state)
     return [
         Point(epoch, fact.time, {**fact.values, **({TRAIN_S: rounded(seconds[epoch])} if seconds else {})})
@@ -52,7 +52,7 @@ def seed_curve(state: RunState) -> list[Point]:
 
 
 def train_s(state: RunState) -> dict[int, float]:
-    """The training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds."""
+    """Returns the training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds."""
     epochs = sorted(state.curve)
     values = [state.curve[epoch].values.get("time/epoch_s") for epoch in epochs]
     known = [value for value in values if value is not None]
@@ -86,12 +86,12 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
 
 
 def rounded(value: float) -> float:
-    """A number in the digits that are shown."""
+    """Returns a number in the digits that are shown."""
     return float(f"{value:.{DIGITS}g}")
 
 
 def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
-    """The scores of a seed at an epoch."""
+    """Returns the scores of a seed at an epoch."""
     if epoch in state.curve:
         values = state.curve[epoch].values
         return {name: value for name, value in values.items() if name.startswith(("val/", "test/"))}
@@ -108,13 +108,13 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
 
 
 def _elapsed(state: RunState) -> dict[int, float]:
-    """The time from a run's begin to each epoch: its training time where that is known, else by the clock."""
+    """Returns the time from a run's begin to each epoch: its training time where that is known, else by the clock."""
     first = state.begun or min((fact.time for fact in state.curve.values()), default=0.0)
     return train_s(state) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
 
 
 def _until(seconds: dict[int, float], epoch: int) -> float:
-    """The time up to an epoch, or up to the last one before it."""
+    """Returns the time up to an epoch, or up to the last one before it."""
     return max((value for at, value in seconds.items() if at <= epoch), default=0.0)
 
 
@@ -135,7 +135,7 @@ LONGEST = 500
 
 
 def title(edition: Edition, trial: Trial) -> str:
-    """The name of a trial in MLflow: `#07 gamma=2.31`, an arm's name, `c7 gamma=2.31`, `t2.7 ...`, `p1 ...`."""
+    """Returns the name of a trial in MLflow: `#07 gamma=2.31`, an arm's name, `c7 gamma=2.31`, `t2.7 ...`, `p1 ...`."""
     if trial.role == "trial":
         return trial.name if isinstance(edition.study.plan, Ablation) else f"#{trial.number:02d} {trial.name}"
     return f"{trial.label} {trial.name}"
@@ -150,7 +150,7 @@ def role(edition: Edition, trial: Trial) -> str:
 
 
 def is_point(edition: Edition, trial: Trial) -> bool:
-    """Whether a trial is a point of a search or of a tuning: its test scores are not looked at."""
+    """Returns whether a trial is a point of a search or of a tuning: its test scores are not looked at."""
     if trial.role == "tuning":
         return True
     return trial.role in POINTS and not isinstance(edition.study.plan, Ablation)
@@ -201,13 +201,13 @@ class TrialWords:
         return varied
 
     def note(self, head: str, reason: str, more: str = "") -> str:
-        """A description: what a row is, the values of the trial, and why it did not end as asked."""
+        """Returns a description: what a row is, the values of the trial, and why it did not end as asked."""
         values = [f"- {path} = {_cell(value)}" for path, value in self.varied.items()]
         return cut("\n\n".join(filter(None, (head, "\n".join(values), f"Why: {reason}" if reason else "", more))))
 
 
 def _set(recipe: Recipe) -> dict[str, str]:
-    """What a recipe sets to another value than the default, and `ALWAYS`."""
+    """Returns what a recipe sets to another value than the default, and `ALWAYS`."""
     default = {path: value_words(value) for path, value in _leaves(Recipe().identity())}
     values = without_sources(recipe.identity())
     for node, other in (("init", recipe.init), ("teacher", recipe.teacher)):
@@ -220,7 +220,7 @@ def _set(recipe: Recipe) -> dict[str, str]:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every path of plain values with its value; a list of nodes has a number for each."""
+    """Yields every path of plain values with its value; a list of nodes has a number for each."""
     if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
         value = {str(number): item for number, item in enumerate(value)}
     if not isinstance(value, dict):
@@ -235,7 +235,10 @@ FARTHEST = 99999.0
 
 
 def score_words(scores: Scores) -> str:
-    """The mean, the standard deviation, how many seeds, and how many learn where some do not; empty for no score."""
+    """Returns the mean, the standard deviation, how many seeds, and how many learn where some do not.
+
+    Empty for no score.
+    """
     if not scores.n:
         return ""
     learn = "" if len(scores.learnt) == scores.n else f", {len(scores.learnt)} learn"
@@ -243,7 +246,7 @@ def score_words(scores: Scores) -> str:
 
 
 def test_scores(history: History, trial: Trial) -> Scores:
-    """The test scores of the seeds that ended, a diverged one at chance.
+    """Returns the test scores of the seeds that ended, a diverged one at chance.
 
     A point of a search or of a tuning has none: the test set is looked at for the answer, not for the search.
     """
@@ -255,7 +258,7 @@ def test_scores(history: History, trial: Trial) -> Scores:
 
 
 def rank_tag(history: History, trial: Trial) -> str:
-    """A trial's place in letters that MLflow can sort, the best first.
+    """Returns a trial's place in letters that MLflow can sort, the best first.
 
     It depends on this trial alone, so no other trial's tag changes when one ends.
     """
@@ -282,7 +285,7 @@ NO_CONCLUSION = Conclusion()
 
 
 def study_note(history: History, best: Best, conclusion: Conclusion) -> str:
-    """The study: question, answer, verdicts, the trials in a table, source and expectation."""
+    """Returns the study: question, answer, verdicts, the trials in a table, source and expectation."""
     study = history.edition.study
     parts = [
         f"**{study.question}**",
@@ -297,13 +300,13 @@ def study_note(history: History, best: Best, conclusion: Conclusion) -> str:
 
 
 def trial_note(words: TrialWords, asked: int, reason: str) -> str:
-    """A trial: what it is, its values, and why it did not end as asked. `asked`: how many seeds it has."""
+    """Returns a trial: what it is, its values, and why it did not end as asked. `asked`: how many seeds it has."""
     head = f"{words.role.capitalize()} **{words.title}** of {words.edition.id}"
     return words.note(f"{head}: {plural(asked, 'seed')}.", reason)
 
 
 def run_note(history: History, words: TrialWords, run: Run, reason: str) -> str:
-    """A run: its trial, values and seed, why it did not complete, and where its weights lie."""
+    """Returns a run: its trial, values and seed, why it did not complete, and where its weights lie."""
     head = f"**{words.title}**, seed {run.seed}, of {words.edition.id}."
     kept = "weights" in words.edition.study.keep or words.trial.role == "parent"
     weights = ""
@@ -313,21 +316,21 @@ def run_note(history: History, words: TrialWords, run: Run, reason: str) -> str:
 
 
 def experiment_note(studies: list[tuple[str, str, str]]) -> str:
-    """An experiment: a link to each study's trials, then the questions. `studies`: id, question, link."""
+    """Returns an experiment: a link to each study's trials, then the questions. `studies`: id, question, link."""
     links = ", ".join(f"[{id}]({link})" for id, _, link in studies)
     head = f"Trials, best first: {links}. The menu Views lists all views."
     return cut("\n".join([head, "", *(f"- {id}: {question}" for id, question, _ in studies)]))
 
 
 def cut(text: str) -> str:
-    """A text that is not too long for a tag: whole lines."""
+    """Returns a text that is not too long for a tag: whole lines."""
     if len(text) <= LONGEST_NOTE:
         return text
     return text[: LONGEST_NOTE - 4].rpartition("\n")[0] + "\n..."
 
 
 def _table(history: History, best: Best) -> list[str]:
-    """The trials in a table, the best first."""
+    """Returns the trials in a table, the best first."""
     trials = [trial for trial in ranked(history) if history.answer(trial).values]
     if not trials:
         return []

@@ -67,7 +67,7 @@ class Row:
 
 
 def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
-    """The runs that were started, or whose answer was found among the outcomes."""
+    """Returns the runs that were started, or whose answer was found among the outcomes."""
     return {seed: run for seed, run in runs.items() if history.state(run).was_run}
 
 
@@ -103,7 +103,10 @@ def study_row(
 
 
 def _best_values(history: History, best: Best) -> dict[str, float]:
-    """The best trial's last means; without test scores before the confirmation, for search points are not tested."""
+    """Returns the best trial's last means.
+
+    Without test scores before the confirmation, for search points are not tested.
+    """
     curve = mean_curve(history, best.trials[0])
     if not curve:
         return {}
@@ -114,7 +117,7 @@ def _best_values(history: History, best: Best) -> dict[str, float]:
 def trial_row(
     history: History, words: TrialWords, runs: dict[int, Run], best: Best, ended: MlflowStatus = "RUNNING"
 ) -> Row:
-    """A trial with its mean curve and its scores, once its asked seeds have ended.
+    """Returns a trial with its mean curve and its scores, once its asked seeds have ended.
 
     `best`: the best trials of the study; `ended`: how the study ended, RUNNING before.
     """
@@ -161,7 +164,7 @@ def _mark(trial: Trial, best: Best) -> str:
 
 
 def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus = "RUNNING") -> Row:
-    """One training, with its curve as it came."""
+    """Returns one training, with its curve as it came."""
     trial, name, state = words.trial, words.title, history.state(run)
     flying = state.status == "running"
     tags = _tags(history, "run", words) | {
@@ -191,7 +194,7 @@ def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus =
 
 
 def rows(history: History, ended: MlflowStatus) -> Iterator[Row]:
-    """Every row of a study, parents first."""
+    """Yields every row of a study, parents first."""
     of = [(trial, history.runs(trial)) for trial in history.trials]
     yield study_row(history, (run for _, runs in of for run in runs.values()), ended)
     best = find_best(history)
@@ -293,12 +296,12 @@ class TrackedRun:
         return wrong, lacks
 
     def other_params(self, row: Row) -> set[str]:
-        """The params that have another value than a row's."""
+        """Returns the params that have another value than a row's."""
         return {name for name, value in self.params.items() if row.params.get(name, value) != value}
 
 
 def equal(shown: float, other: float) -> bool:
-    """Whether MLflow's number is the journal's. In a damaged database it may be a text."""
+    """Returns whether MLflow's number is the journal's. In a damaged database it may be a text."""
     kept = math.copysign(LARGEST, other) if math.isinf(other) else other
     return shown in (kept, other) or (isinstance(shown, float) and math.isnan(shown) and math.isnan(other))
 

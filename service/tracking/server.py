@@ -107,7 +107,7 @@ def server(
 
 
 def _log_file(home: Home) -> Path:
-    """The file of what MLflow prints: in the home, or in a temporary folder where the home can only be read."""
+    """Returns the file of what MLflow prints: in the home, or in a temporary folder where the home can only be read."""
     folder = home.root if os.access(home.root, os.W_OK) else Path(tempfile.mkdtemp(prefix="locus-mlflow-"))
     return folder / "mlflow.log"
 
@@ -118,7 +118,7 @@ def _require_runs(home: Home, tracking: str | None) -> None:
 
 
 def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
-    """Whether a server has the MLflow run of a study of this home, which no other store has."""
+    """Returns whether a server has the MLflow run of a study of this home, which no other store has."""
     for edition in _editions(home, None):
         mine = look_up(home, edition, tracking)
         if mine is None:
@@ -163,13 +163,13 @@ def _group_has(process: subprocess.Popen[bytes], number: int) -> bool:
 
 
 def find_links(home: Home, edition: Edition, address: str, tracking: str | None = None) -> Links | None:
-    """The addresses of a study at a server; None if the server does not have it."""
+    """Returns the addresses of a study at a server; None if the server does not have it."""
     store = look_up(home, edition, tracking)
     return links(store, address) if store else None
 
 
 def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
-    """The same for a page that can do without them; None also if the server does not answer, or refuses."""
+    """Returns the same for a page that can do without them; None also if the server does not answer, or refuses."""
     try:
         return find_links(home, edition, server, server) if answers(server) else None
     except MlflowError:
@@ -193,7 +193,7 @@ def _note_links(
 
 
 def _editions(home: Home, edition: Edition | None) -> list[Edition]:
-    """One edition, or all of a home; one that cannot be read hides no other."""
+    """Returns one edition, or all of a home; one that cannot be read hides no other."""
     shown = [edition] if edition else []
     for id in [] if edition else home.ids():
         with suppress(LocusError, ValueError, OSError):

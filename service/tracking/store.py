@@ -119,7 +119,7 @@ class Store:
         return bool(runs)
 
     def _places(self) -> Iterator[Experiment]:
-        """The experiments that may show the study: those that are marked so, and the one with its name."""
+        """Yields the experiments that may show the study: those that are marked so, and the one with its name."""
         named = self.client.get_experiment_by_name(self._name)
         if named is not None and named.lifecycle_stage == "active":
             yield named
@@ -181,14 +181,14 @@ class Store:
                 return
 
     def metrics(self) -> dict[str, set[str]]:
-        """The names of the metrics that MLflow has of this study, by level."""
+        """Returns the names of the metrics that MLflow has of this study, by level."""
         names: dict[str, set[str]] = {}
         for (level, _, _), shown in self.shown.items():
             names.setdefault(level, set()).update(shown.latest)
         return names
 
     def curves(self, runs: Iterable[TrackedRun]) -> dict[str, dict[str, Curve]]:
-        """Every point that MLflow has of some runs, by run and metric.
+        """Returns every point that MLflow has of some runs, by run and metric.
 
         Cost: 5 us a point from a database; a server, which has no call for several curves, is asked for each (2-10 ms).
         """
@@ -207,7 +207,7 @@ class Store:
         return curves
 
     def experiment_tags(self, place: str | None = None) -> dict[str, str]:
-        """The tags of the experiment, or of another one."""
+        """Returns the tags of the experiment, or of another one."""
         return dict(self.client.get_experiment(place or self.experiment).tags)
 
     def describe(self, tags: dict[str, str | None], place: str | None = None) -> None:
@@ -243,7 +243,10 @@ class Store:
         self._complete(row, shown)
 
     def _is_changed(self, row: Row, shown: TrackedRun) -> bool:
-        """Whether a run in a database has other numbers or params than those that were sent. Each is looked at once."""
+        """Returns whether a run in a database has other numbers or params than those that were sent.
+
+        Each is looked at once.
+        """
         there = self._there.pop(shown.id, None)
         if there is None:
             return False
@@ -260,7 +263,10 @@ class Store:
         self._files(place).log_artifact(str(file))
 
     def _files(self, place: RunId) -> ArtifactRepository:
-        """Where the files of a row lie. MLflow's client keeps it by the id of the run, which a copied home has, too."""
+        """Returns where the files of a row lie.
+
+        MLflow's client keeps it by the id of the run, which a copied home has, too.
+        """
         return get_artifact_repository(self.shown[place].files, tracking_uri=self.uri)
 
     def tell_recipes(self, trials: list[Trial]) -> None:
@@ -329,7 +335,7 @@ class Store:
         return new
 
     def _is_deleted(self, shown: TrackedRun) -> bool:
-        """Whether a run is in MLflow's trash, or gone for good."""
+        """Returns whether a run is in MLflow's trash, or gone for good."""
         try:
             return bool(self.client.get_run(shown.id).info.lifecycle_stage == "deleted")
         except MlflowException as error:
@@ -406,7 +412,7 @@ def make_database(home: Home) -> None:
 
 
 def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:
-    """A study's runs as MLflow has them; None if it was never shown. Writes nothing.
+    """Returns a study's runs as MLflow has them; None if it was never shown. Writes nothing.
 
     Raises: MlflowError if the database cannot be read, or the server answers with an error.
     """
@@ -424,12 +430,12 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
 
 
 def letters(study: str) -> str:
-    """The id of a study in letters that a tag may have."""
+    """Returns the id of a study in letters that a tag may have."""
     return study.replace("@", ".").replace("~", ".")
 
 
 def fingerprint(note: str) -> str:
-    """What a description is known by."""
+    """Returns what a description is known by."""
     return digest(note)
 
 
@@ -443,7 +449,7 @@ def _origin() -> dict[str, str]:
 
 
 def _changes(row: Row, shown: TrackedRun) -> list[Point]:
-    """A row's points with only the values that differ from the last ones sent.
+    """Returns a row's points with only the values that differ from the last ones sent.
 
     Steps never fall: MLflow takes the value of the greatest step for the last one.
     """
@@ -466,7 +472,7 @@ def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:
 
 
 def _data_sets(recipes: Iterable[Recipe]) -> Iterator[DatasetInput]:
-    """Each data set once, as MLflow shows it: its name, a digest, and its spec."""
+    """Yields each data set once, as MLflow shows it: its name, a digest, and its spec."""
     seen: set[tuple[str, str]] = set()
     for data in (recipe.data for recipe in recipes):
         name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))

@@ -47,7 +47,7 @@ WORDS = 120
 
 
 def trouble(tracking: str) -> str:
-    """What is wrong with a server, in words that follow its address; empty if it answers as MLflow does."""
+    """Returns what is wrong with a server, in words that follow its address; empty if it answers as MLflow does."""
     try:
         answer = http_request(
             get_default_host_creds(tracking), SEARCH, "GET", max_retries=0, timeout=ANSWER_S, raise_on_status=False,
@@ -70,7 +70,7 @@ def _is_object(answer: Response) -> bool:
 
 
 def _words(answer: Response) -> str:
-    """A server's own words about an error; a page has none."""
+    """Returns a server's own words about an error; a page has none."""
     text = answer.text.strip()
     plain = text.isprintable() and not text.startswith(("<", "{"))
     return f" ({text[:WORDS]})" if plain and text else ""
@@ -106,7 +106,7 @@ class _Leave:
 
 
 def served(tracking: str | None) -> bool:
-    """True if an address names a server, not a database."""
+    """Returns True if an address names a server, not a database."""
     return (tracking or "").startswith(("http://", "https://"))
 
 
@@ -132,7 +132,7 @@ def check(home: Home, tracking: str | None) -> None:
 
 
 def answers(tracking: str) -> bool:
-    """True if an address answers as MLflow does."""
+    """Returns True if an address answers as MLflow does."""
     return not trouble(tracking)
 
 
@@ -219,7 +219,7 @@ class MlflowSync:
         return self._store.written if self._store else 0
 
     def _broken(self) -> MlflowError | None:
-        """What is broken for good, so that no further try helps."""
+        """Returns what is broken for good, so that no further try helps."""
         shown = self.tracking or f"sqlite:///{self.home.database}"
         return lasting(self._trouble, shown) if self._trouble else None
 
@@ -241,7 +241,7 @@ class MlflowSync:
         return {"tracking": self.tracking, "run": self._store.shown[STUDY].id}
 
     def links(self, wait_s: float = ANSWER_S) -> Links | None:
-        """The addresses of the study on its server; None without a server, or where it lags behind `wait_s`."""
+        """Returns the addresses of the study on its server; None without a server, or where it lags behind `wait_s`."""
         if self.tracking is None or not served(self.tracking) or not self._made.wait(wait_s):
             return None
         assert self._store is not None
@@ -260,7 +260,7 @@ class MlflowSync:
             self._trouble = error
 
     def _serve(self) -> None:
-        """The thread: collects facts, folds them, sends them, until it is closed. What failed is tried again."""
+        """Collects, in a thread, facts, folds them, sends them, until it is closed. What failed is tried again."""
         state = SyncState(History(self.edition, self._codes))
         while True:
             close = self._gather(state)
@@ -278,7 +278,7 @@ class MlflowSync:
                 return
 
     def _shown(self, state: SyncState, close: _Close | None) -> bool:
-        """Whether MLflow stored the news; if not, they are kept, and so is the error."""
+        """Returns whether MLflow stored the news; if not, they are kept, and so is the error."""
         try:
             self._show(state, close)
         except Exception as error:
@@ -405,7 +405,10 @@ def _line(error: BaseException) -> str:
 
 
 def file_of(tracking: str, run: str, name: str) -> bytes | None:
-    """An artifact of an MLflow run; None if this machine does not see the server, or the server has no such file."""
+    """Returns an artifact of an MLflow run.
+
+    None if this machine does not see the server, or the server has no such file.
+    """
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     if not answers(tracking):
         return None

@@ -72,7 +72,7 @@ def run_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
 
 
 def mean_metrics(study: Study) -> list[str]:
-    """The metrics of a trial: every score's mean, standard deviation and number of seeds, and the time."""
+    """Returns the metrics of a trial: every score's mean, standard deviation and number of seeds, and the time."""
     return [f"{name}_{end}" for name in _scores(study) for end in ("mean", "std", "n")] + [TRAIN_S]
 
 
@@ -83,7 +83,7 @@ def _scores(study: Study) -> list[str]:
 
 
 def _numbers(plan: Search) -> list[str]:
-    """The paths of a search that every point has and whose values are numbers."""
+    """Returns the paths of a search that every point has and whose values are numbers."""
     return [path for path, domain in plan.space.domains.items() if isinstance(domain, Real | Integer)]
 
 
@@ -162,7 +162,7 @@ class Links:
 
 
 def links(store: Store, server: str) -> Links:
-    """The addresses at an MLflow server, of a store that was looked up and holds the study."""
+    """Returns the addresses at an MLflow server, of a store that was looked up and holds the study."""
     page = f"{server.rstrip('/')}/#{runs_page(store.experiment)}"
     addresses = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
     parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}" if STUDY in store.shown else page
@@ -170,17 +170,17 @@ def links(store: Store, server: str) -> Links:
 
 
 def runs_page(experiment: str) -> str:
-    """The route of the runs page of an experiment, within MLflow's pages."""
+    """Returns the route of the runs page of an experiment, within MLflow's pages."""
     return f"/experiments/{experiment}/runs?{TRAINING}"
 
 
 def name(home: str, id: str, level: str) -> str:
-    """The name of a view, in letters that a tag may have."""
+    """Returns the name of a view, in letters that a tag may have."""
     return f"{home}.{letters(id)}.{level}"
 
 
 def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:
-    """The experiment's tags that hold the views.
+    """Returns the experiment's tags that hold the views.
 
     `home`: its id. `created`: when the study began, for MLflow's menu shows the newest view first. Units: seconds since
     1970.
@@ -204,20 +204,20 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
 
 
 def unpacked(tag: str) -> dict[str, Any]:
-    """What a view's tag holds."""
+    """Returns what a view's tag holds."""
     state: str = json.loads(tag)["state"]
     view: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
     return view
 
 
 def renamed(tag: str, old: str, new: str) -> str:
-    """A view's tag with another name of the home."""
+    """Returns a view's tag with another name of the home."""
     state = json.loads(json.dumps(unpacked(tag)).replace(old, new))
     return json.dumps(json.loads(tag) | {"home": new, "state": _packed(state)})
 
 
 def _of_home(home: str, state: dict[str, Any]) -> dict[str, Any]:
-    """A view without the runs of other homes."""
+    """Returns a view without the runs of other homes."""
     return state | {"searchFilter": f"tags.`{HOME}` = '{home}' AND {state['searchFilter']}"}
 
 
@@ -316,7 +316,7 @@ def _leave(store: Store, place: str) -> None:
 
 
 def _description(there: dict[str, str], note: str | None) -> dict[str, str | None]:
-    """The tags of a new description; none if a person wrote the one that is there.
+    """Returns the tags of a new description; none if a person wrote the one that is there.
 
     The fingerprints of both come first, so that a crash before the second call makes none of it a person's.
     """
@@ -328,7 +328,7 @@ def _description(there: dict[str, str], note: str | None) -> dict[str, str | Non
 
 
 def _note_experiment(tags: dict[str, str], place: str) -> str | None:
-    """The description of an experiment; None if no study is left."""
+    """Returns the description of an experiment; None if no study is left."""
     studies = sorted(_studies(tags, runs_page(place)), key=lambda study: -study[0])
     homes = Counter(study for _, _, study, _, _ in studies)
     named = [
@@ -427,7 +427,7 @@ def _tags(base: sqlite3.Connection) -> dict[int, dict[str, str]]:
 
 
 def _note_relocation(tags: dict[str, str], old: str, new: str) -> Iterator[tuple[str, str]]:
-    """The description with the new name, where locus wrote it."""
+    """Yields the description with the new name, where locus wrote it."""
     note = tags.get(NOTE, "")
     if fingerprint(note) in tags.get(WRITTEN, "").split():
         text = note.replace(old, new)

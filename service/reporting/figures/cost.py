@@ -33,7 +33,7 @@ class Axis:
 
 
 def cost(result: StudyResult) -> Plot | None:
-    """The figure; None if no two trials differ in a cost."""
+    """Returns the figure; None if no two trials differ in a cost."""
     rows = [row for row in shown(result) if training_s(row) is not None]
     if not _axes(rows):
         return None
@@ -41,7 +41,7 @@ def cost(result: StudyResult) -> Plot | None:
 
 
 def _axes(rows: Sequence[TrialResult]) -> list[Axis]:
-    """The time of training, and the parameters: each where trials differ in it by more than chance would."""
+    """Returns the time of training, and the parameters: each where trials differ in it by more than chance would."""
     unit, seconds = train_time_unit(rows)
     kinds = [
         Axis(f"training time of a run ({unit})", lambda row: (training_s(row) or 0.0) / seconds),
@@ -76,7 +76,7 @@ def _draw(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
 
 
 def _short(row: TrialResult) -> str:
-    """A name that fits beside a panel."""
+    """Returns a name that fits beside a panel."""
     names = {"confirmation": f"#{row.trial.number}", "rival_confirmation": f"#r{row.trial.number}"}
     return names.get(row.trial.role, row.name)
 
@@ -89,7 +89,7 @@ def _draw_trial(axes: Axes, x: float, row: TrialResult, look: Look) -> None:
 
 
 def _lay_axis(axes: Axes, values: Sequence[float], small: bool) -> None:
-    """A logarithmic axis where the costs differ by more than ten times; round numbers either way."""
+    """Draws a logarithmic axis where the costs differ by more than ten times; round numbers either way."""
     if min(values) > 0 and max(values) > 10 * min(values):
         axes.set_xscale("log")
     else:
@@ -98,7 +98,7 @@ def _lay_axis(axes: Axes, values: Sequence[float], small: bool) -> None:
 
 
 def _count(value: float) -> str:
-    """A cost on an axis: `1.2 M`, `58 k`, `12.5`."""
+    """Returns a cost on an axis: `1.2 M`, `58 k`, `12.5`."""
     for size, letter in ((1e6, " M"), (1e3, " k")):
         if abs(value) >= size:
             return f"{value / size:.6g}{letter}"

@@ -61,13 +61,13 @@ class Line:
 
 
 def learning_curves(result: StudyResult) -> Plot | None:
-    """The figure; None before any epoch was measured."""
+    """Returns the figure; None before any epoch was measured."""
     lines = curve_lines(result)
     return Plot("curves", _caption_curves(result, lines), lambda: _draw_curves(result, lines)) if lines else None
 
 
 def curve_lines(result: StudyResult) -> list[Line]:
-    """The lines, those without a name first, so that they lie under the others."""
+    """Returns the lines, those without a name first, so that they lie under the others."""
     palette = Palette.of(result)
     lines = []
     for row in [*result.of("trial"), *result.confirmed]:
@@ -86,7 +86,10 @@ def _name(result: StudyResult, row: TrialResult) -> str:
 
 
 def _values_curves(result: StudyResult, row: TrialResult) -> Values:
-    """The validation score of each seed at each epoch; a diverged one continues at chance, a failed one is left out."""
+    """Returns the validation score of each seed at each epoch.
+
+    A diverged one continues at chance, a failed one is left out.
+    """
     metric, chance = result.edition.study.score.metric, row.recipe.data.chance("val")
     by_epoch: Values = {}
     for run in row.runs.values():
@@ -111,7 +114,7 @@ def _draw_curves(result: StudyResult, lines: Sequence[Line]) -> Figure:
 
 
 def draw_lines(lines: Sequence[Line], chance: float) -> tuple[Figure, Axes]:
-    """Lines with their names at their ends."""
+    """Returns lines with their names at their ends."""
     named = [line for line in lines if line.name]
     height = max(3.3, 0.19 * (len(named) + 1))
     fig, axes = one_panel(height)
@@ -124,13 +127,13 @@ def draw_lines(lines: Sequence[Line], chance: float) -> tuple[Figure, Axes]:
 
 
 def name_lines(axes: Axes, named: Sequence[Line], chance: float, height_in: float) -> None:
-    """The names of lines and of chance beside their ends."""
+    """Draws the names of lines and of chance beside their ends."""
     labels = [Label(line.name, fmean(list(line.values.values())[-1]), line.look.color, line.strong) for line in named]
     label_ends(axes, [*labels, chance_label(chance)], height_in - 0.5)
 
 
 def draw_gray(axes: Axes, lines: Sequence[Line]) -> None:
-    """The lines without a name, all together: there may be hundreds."""
+    """Draws the lines without a name, all together: there may be hundreds."""
     if not lines:
         return
     axes.add_collection(LineCollection(
@@ -145,7 +148,7 @@ def draw_gray(axes: Axes, lines: Sequence[Line]) -> None:
 
 
 def draw_line(axes: Axes, line: Line) -> None:
-    """The mean over seeds with its band; a mark where the trial was not trained to its last epoch."""
+    """Draws the mean over seeds with its band; a mark where the trial was not trained to its last epoch."""
     places, means = list(line.values), [fmean(values) for values in line.values.values()]
     color = line.look.color
     if any(len(values) > 1 for values in line.values.values()):
@@ -158,7 +161,7 @@ def draw_line(axes: Axes, line: Line) -> None:
 
 
 def band(lines: Sequence[Line]) -> str:
-    """The sentence on bands, where any is drawn."""
+    """Returns the sentence on bands, where any is drawn."""
     drawn = any(line.name and any(len(values) > 1 for values in line.values.values()) for line in lines)
     return "mean over seeds, with a band from the lowest seed to the highest" if drawn else "one seed a line"
 
@@ -179,7 +182,7 @@ def _caption_curves(result: StudyResult, lines: Sequence[Line]) -> str:
 
 
 def size_curves(result: StudyResult) -> Plot | None:
-    """The figure; None if no trial was tested at another side."""
+    """Returns the figure; None if no trial was tested at another side."""
     rows = [row for row in shown(result) if any(at.values for at in row.test_sizes.values())]
     if not rows:
         return None
@@ -224,7 +227,10 @@ APART = 0.25
 
 
 def data_sizes(result: StudyResult) -> Plot | None:
-    """The figure of an ablation; None if no arms differ in the number of training images alone, at four or more."""
+    """Returns the figure of an ablation.
+
+    None if no arms differ in the number of training images alone, at four or more.
+    """
     curves = result.efficiency
     if not curves or not isinstance(result.edition.study.plan, Ablation):
         return None
@@ -239,7 +245,7 @@ def law_line(curve: Curve) -> dict[float, float]:
 
 
 def beside(curves: Sequence[Curve], place: int) -> float:
-    """The factor by which the marks of a curve stand right of their number of images."""
+    """Returns the factor by which the marks of a curve stand right of their number of images."""
     sizes = sorted({size for curve in curves for size in curve.scores})
     narrowest = min(math.log(more / fewer) for fewer, more in pairwise(sizes))
     return math.exp(APART * narrowest * (place - (len(curves) - 1) / 2) / max(len(curves) - 1, 1))
@@ -266,12 +272,12 @@ def _draw_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> Figure:
 
 
 def _line(curve: Curve, look: Look) -> Line:
-    """What gives a curve its name: the seeds' scores by size."""
+    """Returns what gives a curve its name: the seeds' scores by size."""
     return Line({size: [*scores.values.values()] for size, scores in curve.scores.items()}, look, curve.name)
 
 
 def _marks(axes: Axes, at: float, scores: Scores, color: str) -> None:
-    """The mean of one size as a bar with its interval, and a dot a seed; a cross where it diverged."""
+    """Draws the mean of one size as a bar with its interval, and a dot a seed; a cross where it diverged."""
     if scores.interval and scores.uniform:
         axes.plot([at, at], scores.interval, color=color, linewidth=1.6, alpha=0.55, solid_capstyle="butt")
     axes.plot([at], [scores.mean or 0.0], marker="_", markersize=9, color=color, markeredgewidth=1.8, zorder=3)

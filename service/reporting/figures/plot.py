@@ -41,14 +41,14 @@ WIDTH_IN = 6.9
 
 
 def empty_figure(height_in: float) -> Figure:
-    """A figure without a panel."""
+    """Returns a figure without a panel."""
     fig = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     fig.patch.set_alpha(0)
     return fig
 
 
 def one_panel(height_in: float) -> tuple[Figure, Axes]:
-    """A figure with one quiet panel."""
+    """Returns a figure with one quiet panel."""
     fig = empty_figure(height_in)
     axes = fig.add_subplot()
     quiet(axes)
@@ -56,7 +56,10 @@ def one_panel(height_in: float) -> tuple[Figure, Axes]:
 
 
 def panel_grid(count: int, columns: int, panel_in: float) -> tuple[Figure, list[Axes]]:
-    """A figure with quiet panels in rows, which share their y axis. Units: `panel_in` is the height of a row."""
+    """Returns a figure with quiet panels in rows, which share their y axis.
+
+    Units: `panel_in` is the height of a row.
+    """
     rows = -(-count // columns)
     fig = empty_figure(panel_in * rows + 0.35)
     grid = fig.subplots(rows, columns, sharey=True, squeeze=False).ravel()
@@ -82,7 +85,7 @@ def quiet(axes: Axes) -> None:
 
 
 def chance_line(axes: Axes, chance: float, *, vertical: bool = False, named: bool = True) -> None:
-    """The score of a model that has learnt nothing, named at the line's end."""
+    """Draws the score of a model that has learnt nothing, named at the line's end."""
     at: dict[str, Any]
     style: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2.2))}
     small: dict[str, Any] = {"textcoords": "offset points", "color": MUTED, "fontsize": 7.5, "annotation_clip": False}
@@ -127,7 +130,7 @@ class Palette:
 
     @classmethod
     def of(cls, result: StudyResult) -> Palette:
-        """The looks of a study's trials; of a search without a confirmation, the best so far has a color."""
+        """Returns the looks of a study's trials; of a search without a confirmation, the best so far has a color."""
         if isinstance(result.edition.study.plan, Ablation):
             if result.by_size:
                 return cls(_by_curve(result))
@@ -140,7 +143,7 @@ class Palette:
         return self.looks.get(row.trial.number, GRAY) if row.trial.role not in RIVALS else GRAY
 
     def named(self, row: TrialResult) -> bool:
-        """Whether a trial has a color of its own."""
+        """Returns whether a trial has a color of its own."""
         return row.trial.number in self.looks and row.trial.role not in RIVALS
 
 
@@ -150,7 +153,7 @@ def _look(place: int) -> Look:
 
 
 def _by_curve(result: StudyResult) -> dict[int, Look]:
-    """A color a curve; arms of no curve have one each. Sixteen looks of a color differ."""
+    """Returns a color a curve; arms of no curve have one each. Sixteen looks of a color differ."""
     numbers = [[row.trial.number for row in rows] for rows in result.by_size]
     inside = {number for some in numbers for number in some}
     numbers += [[row.trial.number] for row in result.of("trial") if row.trial.number not in inside]
@@ -179,7 +182,7 @@ class Label:
 
 
 def label_ends(axes: Axes, labels: Sequence[Label], height_in: float) -> None:
-    """Names right of the axes, each at its line's end or close to it. Units: `height_in` of the axes, about."""
+    """Draws names right of the axes, each at its line's end or close to it. Units: `height_in` of the axes, about."""
     low, high = axes.get_ylim()
     places = apart([label.at for label in labels], (high - low) * 0.155 / height_in)
     for label, place in zip(labels, places, strict=True):
@@ -189,17 +192,17 @@ def label_ends(axes: Axes, labels: Sequence[Label], height_in: float) -> None:
 
 
 def chance_label(chance: float) -> Label:
-    """The name of the line at chance."""
+    """Returns the name of the line at chance."""
     return Label("chance", chance, MUTED)
 
 
 def ink(color: str, *, strong: bool) -> str:
-    """The color of a name: ink for the best trial."""
+    """Returns the color of a name: ink for the best trial."""
     return INK if strong else color
 
 
 def apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """Places as near as can be to those wanted, in the same order, at least `gap` apart."""
+    """Returns places as near as can be to those wanted, in the same order, at least `gap` apart."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     clusters: list[list[int]] = []
     for index in order:
@@ -254,18 +257,18 @@ class Drawn:
 
 
 def drawn(plot: Plot) -> Drawn:
-    """The figure as SVG and PDF. Cost: about 0.2 s."""
+    """Returns the figure as SVG and PDF. Cost: about 0.2 s."""
     fig = plot.draw()
     return Drawn(plot.name, plot.caption, to_svg(fig, plot.name), to_pdf(fig))
 
 
 def sentences(parts: Iterable[str]) -> str:
-    """A caption of the sentences that apply; the others are empty."""
+    """Returns a caption of the sentences that apply; the others are empty."""
     return " ".join(filter(None, parts))
 
 
 def to_svg(fig: Figure, name: str) -> str:
-    """The figure as an SVG file's text; equal figures become equal texts."""
+    """Returns the figure as an SVG file's text; equal figures become equal texts."""
     buffer = io.StringIO()
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
         FigureCanvasSVG(fig).print_svg(buffer, metadata={"Date": None, "Creator": None})
@@ -273,7 +276,7 @@ def to_svg(fig: Figure, name: str) -> str:
 
 
 def to_pdf(fig: Figure) -> bytes:
-    """The figure as a PDF file, its letters as outlines; equal figures become equal files.
+    """Returns the figure as a PDF file, its letters as outlines; equal figures become equal files.
 
     Outlines need no font in the file: to choose the letters of each font takes three times as long as the drawing.
     """

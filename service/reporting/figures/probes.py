@@ -47,17 +47,19 @@ MOST_BLOCKS = 6
 
 
 def spaced(count: int) -> list[int]:
-    """The blocks that are shown: all, or some that are equally far apart, the first and the last among them."""
+    """Returns the blocks that are shown: all, or some that are equally far apart, the first and the last among them."""
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
 
 
 def pictured(name: str, rows: Sequence[PictureRow], *words: str) -> Plot | None:
-    """A figure of these rows, its caption made of these sentences; None without a row."""
+    """Returns a figure of these rows, its caption made of these sentences; None without a row."""
     return Plot(name, sentences(words), lambda: draw_pictures(rows)) if rows else None
 
 
 def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
-    """The pictures, row by row; bright is high. Heads stand over a row where they differ from those of the row above.
+    """Returns the pictures, row by row; bright is high.
+
+    Heads stand over a row where they differ from those of the row above.
 
     The name of a row stands over its first picture.
     """
@@ -79,7 +81,7 @@ def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
 
 
 def _show(axes: Axes, picture: Any) -> None:
-    """A map in the colors of all maps; a photograph, channels last, in its own, and a gray one in gray."""
+    """Draws a map in the colors of all maps; a photograph, channels last, in its own, and a gray one in gray."""
     if picture.ndim == 2:
         axes.imshow(picture, cmap="cividis", interpolation="nearest")
     elif picture.shape[2] == 1:
@@ -98,7 +100,10 @@ PLACES: tuple[tuple[When, str], ...] = (
 
 
 def similarity_maps(result: StudyResult) -> Plot | None:
-    """A row a trial, of its first seed: the similarity of a few positions with all others; None without maps."""
+    """Returns a row a trial, of its first seed: the similarity of a few positions with all others.
+
+    None without maps.
+    """
     rows = []
     for row, kept in kept_probes(result, "similarity"):
         by_time: dict[When, Any] = {when: arrays(kept, when, "maps")[:1] for when in ("before", "after")}
@@ -145,7 +150,7 @@ def _draw_map(axes: Axes, maps: Any, place: str) -> None:
 
 
 def attention_distances(result: StudyResult) -> Plot | None:
-    """A panel a trial: the attention distance of each head by block; None without any."""
+    """Returns a panel a trial: the attention distance of each head by block; None without any."""
     palette = Palette.of(result)
     rows = []
     for row, kept in kept_probes(result, "attention_distance"):
@@ -194,7 +199,10 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figur
 
 
 def attention_weights(result: StudyResult) -> Plot | None:
-    """A row a trial, of its first seed: the weights between all patches, a square a block; None without maps."""
+    """Returns a row a trial, of its first seed: the weights between all patches, a square a block.
+
+    None without maps.
+    """
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "attention_maps", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)
@@ -212,7 +220,10 @@ def attention_weights(result: StudyResult) -> Plot | None:
 
 
 def heat_maps(result: StudyResult) -> Plot | None:
-    """A row a trial, of its first seed: what it looks at in a few images, which stand above; None without maps."""
+    """Returns a row a trial, of its first seed: what it looks at in a few images, which stand above.
+
+    None without maps.
+    """
     rows: list[PictureRow] = []
     images: Any = None
     for row, findings in of_first_seeds(result, "attention_maps", "heat"):
@@ -236,7 +247,7 @@ PANEL_IN = 1.9
 
 
 def term_maps(result: StudyResult) -> Plot | None:
-    """A row a trial, of its first seed after training: each term of the first block, patches by patches."""
+    """Returns a row a trial, of its first seed after training: each term of the first block, patches by patches."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "logit_terms", "mean"):
         prefix = row.recipe.shapes[0].prefix
@@ -253,7 +264,10 @@ def term_maps(result: StudyResult) -> Plot | None:
 
 
 def terms_by_block(result: StudyResult) -> Plot | None:
-    """A panel a term: how much it varies over the keys, by block; a line a trial. None if one block has codes."""
+    """Returns a panel a term: how much it varies over the keys, by block; a line a trial.
+
+    None if one block has codes.
+    """
     palette = Palette.of(result)
     lines: list[tuple[str, Look, Any]] = []
     for row, kept in kept_probes(result, "logit_terms"):
@@ -292,7 +306,10 @@ PROJECTED = ("p", "q", "k", "v")
 
 
 def shapes(result: StudyResult) -> Plot | None:
-    """A row a trial, of its first seed after training: the channel of each shape that varies most; None without any."""
+    """Returns a row a trial, of its first seed after training: the channel of each shape that varies most.
+
+    None without any.
+    """
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "channel_shapes", "maps"):
         maps, kinds = np.asarray(findings.arrays["maps"], dtype=float), np.asarray(findings.arrays["kinds"])
@@ -310,7 +327,7 @@ def shapes(result: StudyResult) -> Plot | None:
 
 
 def projected(result: StudyResult) -> Plot | None:
-    """A row a trial, of its first seed after training: the channel of the values that has most of edges."""
+    """Returns a row a trial, of its first seed after training: the channel of the values that has most of edges."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "projections", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)

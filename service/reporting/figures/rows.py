@@ -60,12 +60,12 @@ class FigureRow:
 
 
 def row_place(place: int) -> float:
-    """The height of a row, counted from the top."""
+    """Returns the height of a row, counted from the top."""
     return -float(place)
 
 
 def draw_rows(rows: Sequence[FigureRow], label: str) -> tuple[Figure, Axes]:
-    """The rows from top to bottom; if names are long, they stand above their rows."""
+    """Returns the rows from top to bottom; if names are long, they stand above their rows."""
     above = max(len(row.name) for row in rows) * LETTER_IN > WIDTH_IN / 2.5
     names = [textwrap.fill(row.name, int(WIDTH_IN * 0.75 / LETTER_IN)) if above else row.name for row in rows]
     lines = 1 + max(name.count("\n") for name in names)
@@ -122,19 +122,19 @@ def draw_seeds(axes: Axes, place: int, values: Mapping[int, float], diverged: Se
 
 
 def dots(result: StudyResult) -> Plot | None:
-    """The figure; None before any test score. A search shows its confirmation alone."""
+    """Returns the figure; None before any test score. A search shows its confirmation alone."""
     rows = shown(result)
     return Plot("trials", _caption_dots(result, rows), lambda: _draw_dots(result, rows)) if rows else None
 
 
 def shown(result: StudyResult) -> list[TrialResult]:
-    """The trials that have test scores: the arms, or a search's confirmed points; the highest first."""
+    """Returns the trials that have test scores: the arms, or a search's confirmed points; the highest first."""
     rows = [row for row in result.tested if row.test.mean is not None]
     return sorted(rows, key=lambda row: -(row.test.mean or 0.0))
 
 
 def name(result: StudyResult, row: TrialResult) -> str:
-    """How a figure calls a trial: an arm's name, or a confirmed point."""
+    """Returns how a figure calls a trial: an arm's name, or a confirmed point."""
     return row.name if row.trial.role not in CONFIRMATIONS else point_name(result, row)
 
 
@@ -197,7 +197,7 @@ class Pair:
 
 
 def forest(result: StudyResult) -> Plot | None:
-    """The figure; None if nothing is compared."""
+    """Returns the figure; None if nothing is compared."""
     arms, claims = to_baseline(result), claimed(result)
     if not arms and not claims:
         return None
@@ -205,7 +205,7 @@ def forest(result: StudyResult) -> Plot | None:
 
 
 def to_baseline(result: StudyResult) -> list[Pair]:
-    """Each arm minus the baseline, the largest difference first, with the interval of Holm's test."""
+    """Returns each arm minus the baseline, the largest difference first, with the interval of Holm's test."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not result.differences:
         return []
@@ -217,7 +217,7 @@ def to_baseline(result: StudyResult) -> list[Pair]:
 
 
 def claimed(result: StudyResult) -> list[Pair]:
-    """The pairs that judged claims compare, each with the interval of its verdict."""
+    """Returns the pairs that judged claims compare, each with the interval of its verdict."""
     return [_claimed(result, verdict) for verdict in result.claims if _compares(verdict)]
 
 
@@ -239,7 +239,7 @@ def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
 
 
 def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]:
-    """The difference of each seed that both have, and the seeds of which either diverged."""
+    """Returns the difference of each seed that both have, and the seeds of which either diverged."""
     shared = sorted(who.values.keys() & than.values.keys())
     return {seed: who.values[seed] - than.values[seed] for seed in shared}, who.diverged | than.diverged
 
@@ -256,7 +256,7 @@ def _draw_forest(result: StudyResult, pairs: Sequence[Pair]) -> Figure:
 
 
 def _draw_margin(axes: Axes, at: float, pair: Pair) -> None:
-    """An upright mark at each end of the margin, with a band between them where it has two."""
+    """Draws an upright mark at each end of the margin, with a band between them where it has two."""
     ends = (-pair.margin, pair.margin) if pair.both else (pair.margin,)
     if pair.both:
         axes.fill_between(ends, at - 0.3, at + 0.3, color=FAINT, alpha=0.6, linewidth=0, zorder=0)

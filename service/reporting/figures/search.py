@@ -71,7 +71,7 @@ TICKS = 12
 
 
 def landscape(result: StudyResult) -> Plot | None:
-    """The figure of a search; None before any point has a score."""
+    """Returns the figure of a search; None before any point has a score."""
     plan = result.edition.study.plan
     if not isinstance(plan, Search) or not scored(result):
         return None
@@ -113,7 +113,7 @@ def _points_landscape(axes: Axes, panel: Panel, result: StudyResult) -> None:
 
 
 def _name_best(axes: list[Axes], searched: list[Panel], result: StudyResult) -> None:
-    """The best point's number, once: in the first panel, away from the point's own dot.
+    """Draws the best point's number, once: in the first panel, away from the point's own dot.
 
     The numbers of several that tie would cover each other; the key has them.
     """
@@ -128,7 +128,7 @@ def _name_best(axes: list[Axes], searched: list[Panel], result: StudyResult) -> 
 
 
 def _rings(result: StudyResult) -> list[Line2D]:
-    """An entry of the key for each confirmed point."""
+    """Returns an entry of the key for each confirmed point."""
     palette = Palette.of(result)
     return [
         Line2D([], [], **ring_style(palette[row].color, strong=row in result.winners),
@@ -175,12 +175,12 @@ class Surface:
     scores: Any
 
     def at(self, x: Any, y: Any) -> Any:
-        """The score at shares of the axes; masked outside of the points."""
+        """Returns the score at shares of the axes; masked outside of the points."""
         return LinearTriInterpolator(self.triangles, self.scores)(x, y)
 
 
 def contour(result: StudyResult) -> Plot | None:
-    """The figure of a search over two paths of numbers or more; None if there are fewer, or few points."""
+    """Returns the figure of a search over two paths of numbers or more; None if there are fewer, or few points."""
     pair = chosen_pair(result)
     if pair is None or len(_rows(result, pair)) < FEWEST or not _whole(_rows(result, pair)):
         return None
@@ -188,7 +188,7 @@ def contour(result: StudyResult) -> Plot | None:
 
 
 def chosen_pair(result: StudyResult) -> Pair | None:
-    """The two paths of numbers, or the two of several that matter most; None if it is not known which do."""
+    """Returns the two paths of numbers, or the two of several that matter most; None if it is not known which do."""
     numeric = _numeric(result)
     if len(numeric) > 2:
         known = shares(result)
@@ -197,7 +197,7 @@ def chosen_pair(result: StudyResult) -> Pair | None:
 
 
 def _numeric(result: StudyResult) -> list[Panel]:
-    """The paths of numbers that every point has."""
+    """Returns the paths of numbers that every point has."""
     plan = result.edition.study.plan
     searched = panels(plan.space) if isinstance(plan, Search) else []
     return [panel for panel in searched if panel.given is None and isinstance(panel.domain, Real | Integer | Above)]
@@ -208,19 +208,19 @@ def _rows(result: StudyResult, pair: Pair) -> list[TrialResult]:
 
 
 def _whole(rows: Sequence[TrialResult]) -> list[TrialResult]:
-    """The points whose scores can be compared: those that have all seeds, and diverged ones, at chance."""
+    """Returns the points whose scores can be compared: those that have all seeds, and diverged ones, at chance."""
     return [row for row in rows if row.answer.status in ("completed", "diverged")]
 
 
 def shares_of_axis(values: Sequence[float], panel: Panel, result: StudyResult) -> Any:
-    """Where values lie between the ends of a domain, from 0 to 1, on its own scale."""
+    """Returns where values lie between the ends of a domain, from 0 to 1, on its own scale."""
     low, high, log = _axis(panel, result)
     change = math.log if log else float
     return np.array([(change(value) - change(low)) / (change(high) - change(low)) for value in values])
 
 
 def _values_of_axis(places: Any, panel: Panel, result: StudyResult) -> Any:
-    """The inverse of `shares_of_axis`."""
+    """Returns the inverse of `shares_of_axis`."""
     low, high, log = _axis(panel, result)
     return low * (high / low) ** places if log else low + (high - low) * places
 
@@ -233,7 +233,7 @@ def _axis(panel: Panel, result: StudyResult) -> tuple[float, float, bool]:
 
 
 def surface(result: StudyResult, pair: Pair) -> Surface | None:
-    """The scores between the points; None if other paths are searched, too, or the points span no surface."""
+    """Returns the scores between the points; None if other paths are searched, too, or the points span no surface."""
     plan, rows = result.edition.study.plan, _whole(_rows(result, pair))
     if not isinstance(plan, Search) or len(panels(plan.space)) > 2 or len(rows) < FEWEST_BETWEEN:
         return None
@@ -290,7 +290,7 @@ def _draw_surface(axes: Axes, field: Surface, result: StudyResult, pair: Pair, s
 
 
 def _draw_points(axes: Axes, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
-    """The points in their trials' colors, filled with the shade of their scores where these can be compared.
+    """Draws the points in their trials' colors, filled with the shade of their scores where these can be compared.
 
     Like points are drawn together, which is faster than one by one; those with colors of their own lie above the gray.
     """
@@ -318,7 +318,7 @@ def _place(row: TrialResult, pair: Pair) -> tuple[float, float]:
 
 
 def shade(score: float, steps: Sequence[float]) -> tuple[float, float, float, float]:
-    """The shade of a score: that of the step in which it lies."""
+    """Returns the shade of a score: that of the step in which it lies."""
     return _shades(len(steps) - 1)[min(max(int(np.searchsorted(steps, score, side="right")) - 1, 0), len(steps) - 2)]
 
 
@@ -337,7 +337,7 @@ def _caption_contour(result: StudyResult, pair: Pair) -> str:
 
 
 def _between(result: StudyResult, pair: Pair) -> str:
-    """What is drawn between the points."""
+    """Returns what is drawn between the points."""
     if surface(result, pair) is None:
         return ""
     diverged = any(row.answer.status == "diverged" for row in _rows(result, pair))
@@ -345,7 +345,7 @@ def _between(result: StudyResult, pair: Pair) -> str:
 
 
 def _others(result: StudyResult, pair: Pair) -> str:
-    """Why these two paths, and what their plane leaves out."""
+    """Returns why these two paths, and what their plane leaves out."""
     plan, known = result.edition.study.plan, shares(result)
     assert isinstance(plan, Search)
     others = list(dict.fromkeys(panel.path for panel in panels(plan.space) if panel not in pair))
@@ -365,7 +365,7 @@ FAILED: dict[str, Any] = {"linestyle": "", "marker": "|", "markersize": 8, "colo
 
 
 def optimization_history(result: StudyResult) -> Plot | None:
-    """The figure of a search; None before two points have a score."""
+    """Returns the figure of a search; None before two points have a score."""
     if not isinstance(result.edition.study.plan, Search) or len(scored(result)) < FEWEST_TRIED:
         return None
     return Plot("history", _caption(result), lambda: _draw(result))
@@ -388,7 +388,7 @@ def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
 
 
 def without_score(result: StudyResult) -> list[TrialResult]:
-    """The points that failed before any of their seeds had a score."""
+    """Returns the points that failed before any of their seeds had a score."""
     return [row for row in result.of("trial") if row.answer.status == "incomplete" and row.validation.mean is None]
 
 
@@ -466,7 +466,7 @@ def _caption(result: StudyResult) -> str:
 
 
 def _named_sentence(result: StudyResult) -> str:
-    """Which numbers are written, and why."""
+    """Returns which numbers are written, and why."""
     names = [f"#{row.trial.number}" for row in result.winners]
     if not names:
         return ""

@@ -40,7 +40,9 @@ def axis_label(path: str, recipes: Iterable[Recipe]) -> str:
 
 
 def unit(recipe: Recipe, path: str) -> str:
-    """The unit of a field, as its description names it; nothing if it names none or the recipe has no such field.
+    """Returns the unit of a field, as its description names it.
+
+    Nothing if it names none or the recipe has no such field.
 
     A length in patches is one in grid widths where its encoding takes coordinates from 0 to 1.
     """
@@ -73,7 +75,7 @@ class Panel:
     given: tuple[str, str] | None = None
 
     def value(self, row: TrialResult) -> float | None:
-        """Where a trial stands on this axis; None if the path was not open for it."""
+        """Returns where a trial stands on this axis; None if the path was not open for it."""
         values = row.trial.values
         if self.given is not None and str(values.get(self.given[0])) != self.given[1]:
             return None
@@ -85,7 +87,7 @@ class Panel:
         return float(len(value) if isinstance(self.domain, Subset) else value)
 
     def label(self, rows: list[TrialResult]) -> str:
-        """The name of the axis, with the unit and with what opens the path, in lines that fit a panel."""
+        """Returns the name of the axis, with the unit and with what opens the path, in lines that fit a panel."""
         name = axis_label(self.path, [row.recipe for row in rows if self.value(row) is not None])
         if isinstance(self.domain, Subset):
             name = f"number of {self.path}"
@@ -95,7 +97,7 @@ class Panel:
 
 
 def panels(space: Space) -> list[Panel]:
-    """A panel a path; a path that is open for several values of another one has a panel for each."""
+    """Returns a panel a path; a path that is open for several values of another one has a panel for each."""
     return list(_panels(space))
 
 
@@ -136,7 +138,7 @@ def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int, *
 
 
 def ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[float, float]:
-    """The lowest and the highest value of a number; of a factor over another path, what both together reach."""
+    """Returns the lowest and the highest value of a number; of a factor over another path, what both together reach."""
     if isinstance(domain, Real | Integer):
         return domain.low, domain.high
     assert isinstance(domain, Above)
@@ -147,12 +149,12 @@ def ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[floa
 
 
 def is_log(domain: Domain) -> bool:
-    """Whether a path is searched on a log scale; what is a factor over another path is."""
+    """Returns whether a path is searched on a log scale; what is a factor over another path is."""
     return isinstance(domain, Above) or (isinstance(domain, Real) and domain.log)
 
 
 def _words(axes: Axes, options: list[str]) -> None:
-    """A place an option, the untried ones too."""
+    """Draws a place an option, the untried ones too."""
     long = sum(map(len, options)) > LINE
     axes.set_xticks(range(len(options)), options, rotation=30 if long else 0, ha="right" if long else "center")
     axes.set_xlim(-0.5, len(options) - 0.5)
@@ -170,12 +172,12 @@ def _log_ticks(axis: Axis, low: float, high: float, room: int) -> None:
 
 
 def shares(result: StudyResult) -> dict[Panel, float]:
-    """The importance of each path for which it is known; empty if the points are too few for it."""
+    """Returns the importance of each path for which it is known; empty if the points are too few for it."""
     return _by_path(result, result.importances[0]) if result.importances else {}
 
 
 def spreads(result: StudyResult) -> dict[Panel, float]:
-    """The standard deviation of each path's importance over draws of the points."""
+    """Returns the standard deviation of each path's importance over draws of the points."""
     draws = [_by_path(result, draw) for draw in result.importances[1:]]
     return {panel: stdev(draw.get(panel, 0.0) for draw in draws) for panel in shares(result)}
 
@@ -210,7 +212,7 @@ WORDS = {"completed": "all seeds", "stopped": "stopped early", "incomplete": "a 
 
 
 def scored(result: StudyResult) -> list[TrialResult]:
-    """The points of a search that have a score."""
+    """Returns the points of a search that have a score."""
     return [row for row in result.of("trial") if row.validation.mean is not None]
 
 
@@ -225,40 +227,40 @@ def draw_points(axes: Axes, points: Sequence[tuple[float, list[float]]], status:
 
 
 def point_style(status: str, color: str) -> dict[str, Any]:
-    """The mark of a point."""
+    """Returns the mark of a point."""
     return {"linestyle": "", "marker": SHAPES[status], "markersize": 5, "markeredgewidth": 1.2, "color": color,
             "markerfacecolor": PAPER if status in HOLLOW else color,
             "markeredgecolor": FAINT if status == "open" else color}  # fmt: skip
 
 
 def ring_style(color: str, *, strong: bool) -> dict[str, Any]:
-    """A ring around a point; `strong` for the best."""
+    """Returns a ring around a point; `strong` for the best."""
     return {"linestyle": "", "marker": "o", "markersize": 10.5 if strong else 9, "markerfacecolor": "none",
             "markeredgecolor": color, "markeredgewidth": 2.2 if strong else 1.1, "zorder": 4}  # fmt: skip
 
 
 def name_point(axes: Axes, row: TrialResult, place: tuple[float, float], *, below: bool = False) -> None:
-    """A point's number above its mark or below it."""
+    """Draws a point's number above its mark or below it."""
     axes.annotate(f"#{row.trial.number}", place, xytext=(0, -9 if below else 9), ha="center",
                   va="top" if below else "bottom", textcoords="offset points", color=INK, fontweight="bold",
                   annotation_clip=False)  # fmt: skip
 
 
 def status_handles(rows: Iterable[TrialResult]) -> list[Line2D]:
-    """An entry of the key for each status that occurs."""
+    """Returns an entry of the key for each status that occurs."""
     seen = dict.fromkeys(row.answer.status for row in rows)
     return [Line2D([], [], **point_style(status, POINT), label=WORDS.get(status, status)) for status in seen]
 
 
 def key(fig: Figure, handles: Sequence[Any], columns: int) -> None:
-    """A legend over the panels."""
+    """Draws a legend over the panels."""
     fig.legend(handles=handles, loc="outside upper left", ncol=min(columns, len(handles)), frameon=False,
                labelcolor=MUTED, fontsize=7.5, handlelength=1.4, handletextpad=0.45, columnspacing=1.2,
                borderaxespad=0)  # fmt: skip
 
 
 def best_sentence(result: StudyResult, rings: Sequence[TrialResult]) -> str:
-    """Which point is best, and whether it has a heavy ring among `rings`."""
+    """Returns which point is best, and whether it has a heavy ring among `rings`."""
     names = listed([f"#{row.trial.number}" for row in result.winners])
     ringed = any(row in result.winners for row in rings)
     if len(result.winners) > 1:
@@ -267,7 +269,7 @@ def best_sentence(result: StudyResult, rings: Sequence[TrialResult]) -> str:
 
 
 def status_sentences(rows: Iterable[TrialResult]) -> list[str]:
-    """What the marks mean that occur."""
+    """Returns what the marks mean that occur."""
     seen = {row.answer.status for row in rows}
     return [
         "A triangle is a point's first seed where it was stopped." if "stopped" in seen else "",
