@@ -178,10 +178,7 @@ def shown_in(edition: Edition, options: RunOptions) -> str:
 
 
 def _settled(home: Home) -> str:
-    """Returns what was done where the home is a copy of another one, or was moved; empty if it is neither.
-
-    Raises: LocusError if its own MLflow store is broken.
-    """
+    """Returns what was done if a home is a copy or was moved; else empty. Raises: LocusError if its store is broken."""
     if not (home.original or home.moved_from):
         return ""
     set_up_client()
@@ -265,10 +262,7 @@ def submit(
 
 
 def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> Lines[StudyStatus]:
-    """Returns the state of every study of a home, or of the one with this name.
-
-    `adopt`: answers of older code count.
-    """
+    """Returns the state of all studies of a home, or of one by its name. `adopt`: answers of older code count."""
     home_folder = Home.usable(home)
     if name is None:
         return all_status(home_folder, adopt=adopt)
@@ -291,7 +285,7 @@ def compare(
     home: str | None = None,
     adopt: bool = False,
 ) -> ComparedStudies:
-    """Two studies that were run, or (`code`) two code versions of one, set against each other: B minus A on the tests.
+    """Compares two studies that were run, or (`code`) two code versions of one: B minus A on the tests.
 
     `code`: two of: the first digits of the code of an answer, or of a commit, or "today". `adopt`: answers of older
     code count. Raises: LocusError if it is not clear what is to be compared.
@@ -325,7 +319,7 @@ def simulate(
     epoch_s: float | None = None,
     look: Callable[[int, int], None] = lambda done, asked: None,
 ) -> Simulated:
-    """A study with runs that train nothing: how long it takes, what early stopping does, what is full first.
+    """Simulates a study with runs that train nothing: how long it takes, what stopping does, what is full first.
 
     The driver, the sampler, the early stopping and the journal are the real ones; the curves are made up, and time is
     simulated. `max_concurrent`: how many runs train together, such as the GPUs of a cluster; `epoch_s`: how long an
