@@ -28,7 +28,9 @@ class OptimizerSpec(Spec):
     `schedule`: `one_cycle` rises and falls along cosines; `cosine` rises in a line and falls along a cosine;
     `constant` stays, without warm-up. `min_lr`: where `cosine` ends.
     `precision`: `tf32` is float32 whose products a GPU computes with fewer digits, faster; `float32` computes all in
-    full. `bfloat16` computes blocks in bfloat16 (autocast), the sum over blocks, heads and loss in float32.
+    full. `bfloat16` and `float16` compute blocks in these (autocast), the sum over blocks, heads and loss in float32.
+    `float16` is for cards without bfloat16, such as V100 and T4: the loss is scaled, so that small gradients are no
+    zeros; a step whose gradients overflow is left out, and the scale falls (torch's GradScaler).
     `layer_decay`: the factor of the rate from a layer to the one below it, from the head down to the patches; an
     encoding has the rate of the patches, as timm's table of positions has.
     `lr_base_size`: the batch size that `lr` is meant for; the highest rate is lr * batch_size / lr_base_size. Null: lr.
@@ -48,8 +50,8 @@ class OptimizerSpec(Spec):
     warmup: float = Field(default=0.3, ge=0, lt=1, description="a share of all steps, 0 <= warmup < 1")
     min_lr: float = Field(default=0.0, ge=0, description="a learning rate of 0 or more")
     clip_grad: float | None = Field(default=1.0, gt=0, description="a positive norm, or null")
-    precision: Literal["float32", "float64", "bfloat16", "tf32"] = Field(
-        default="float32", description="float32, tf32, bfloat16 or float64"
+    precision: Literal["float32", "float64", "bfloat16", "float16", "tf32"] = Field(
+        default="float32", description="float32, tf32, bfloat16, float16 or float64"
     )
     layer_decay: float | None = Field(default=None, gt=0, le=1, description="a factor, 0 < factor <= 1, or null")
     lr_base_size: int | None = Field(default=None, gt=0, description="a positive number of images a step, or null")

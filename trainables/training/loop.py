@@ -35,7 +35,7 @@ from trainables.training.loss import Objective
 from trainables.training.normalize import normalizer
 from trainables.training.optimizer import build_optimizer, rate, set_rate
 from trainables.training.parameters import no_decay, set_trainable, train_mode
-from trainables.training.runtime import peak_gib, reset_peak
+from trainables.training.runtime import HALVES, peak_gib, reset_peak
 from trainables.training.saving import Progress, Saver
 from trainables.weights.load import HEADS, load_weights
 
@@ -137,8 +137,9 @@ class Training:
         self.run, self.spec, self.team, self.device = run, recipe.optimizer, team, torch.device(device)
         self.reported = recipe.data.reported
         self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
-        half = self.spec.precision == "bfloat16"
-        self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
+        half = HALVES.get(self.spec.precision)
+        self.autocast = torch.autocast(self.device.type, dtype=half or torch.bfloat16, enabled=half is not None)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=half == torch.float16)
         self.augmentation = augmentation_of(run)
         change = self.augmentation.change if self.augmentation is not None and self.augmentation.by_image else None
         self.splits = load(recipe.data, replace(reading, change=change, seed=run.seed)).to(self.device)
@@ -276,11 +277,13 @@ class Training:
                 loss: Tensor = self.module(self.normalize(images[part]), targets[part], **rows)
             if idle:
                 loss = loss * 0
-            torch.autograd.backward(loss * (self.team.world_size / len(chosen)))
+            torch.autograd.backward(self.scaler.scale(loss * (self.team.world_size / len(chosen))))
             losses.append(loss.detach())
+        self.scaler.unscale_(self.optimizer)
         if self.spec.clip_grad is not None:
             nn.utils.clip_grad_norm_(self.learning, self.spec.clip_grad)
-        self.optimizer.step()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         if self.ema is not None:
             self.ema.update(self.model, step + 1 if self.spec.ema_warmup else None)
         return torch.stack(losses).sum()
@@ -309,6 +312,7 @@ class Training:
         }
         if len(progress.curve) < self.spec.epochs:
             state |= {"extra": self.objective.extra_state(), "optimizer": self.optimizer.state_dict()}
+            state |= {"scaler": self.scaler.state_dict()}
         saver.save(state)
 
     def finish(self, folder: Path, saver: Saver, progress: Progress) -> None:
@@ -330,6 +334,7 @@ class Training:
         if len(progress.curve) < self.spec.epochs:
             self.objective.load_extra_state(state["extra"])
             self.optimizer.load_state_dict(state["optimizer"])
+            self.scaler.load_state_dict(state["scaler"])
         return progress
 
 

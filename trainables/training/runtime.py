@@ -17,6 +17,8 @@ CONV: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 PRECISIONS = {"tf32": "tf32"}
 """The flag of a recipe's precision, where it is not `ieee`, which is float32 in full."""
+HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+"""The precisions that autocast computes in; a model's weights are float32 in both."""
 
 
 @contextmanager

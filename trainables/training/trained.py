@@ -21,6 +21,7 @@ from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, Spec, SpecError
 from trainables.training.normalize import normalizer
 from trainables.training.pictures import Pictures, listed, pixels
+from trainables.training.runtime import HALVES
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -118,7 +119,7 @@ class TrainedModel(nn.Module):
     def __init__(self, facts: Facts, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
         precision = facts.recipe.optimizer.precision
-        self.facts, self.autocasts = facts, precision == "bfloat16"
+        self.facts, self.computed_in = facts, HALVES.get(precision)
         self.dtype = torch.float64 if precision == "float64" else torch.float32
         self.model = build_model(facts.recipe).to(dtype=self.dtype)
         self.model.load_state_dict(weights)
@@ -132,7 +133,7 @@ class TrainedModel(nn.Module):
         """
         known = images.to(self.dtype)
         known = known if images.is_floating_point() else known.div(self.facts.white)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocasts):
+        with torch.autocast("cpu", dtype=self.computed_in or torch.bfloat16, enabled=self.computed_in is not None):
             outputs: Tensor = self.model(self.normalize(known))
         return outputs
 

@@ -12,13 +12,14 @@ from torch.nn.functional import cross_entropy
 from tests.rooms.trainables.training.small_runs import CLOCKED, folder, numbers, small
 from trainables.backbones import ViT
 from trainables.data import Digits
-from trainables.data.splits_torch import load
+from trainables.data.splits_torch import Reading, load
 from trainables.encodings import Learnable
 from trainables.recipe import AdamW, Recipe, Run, evaluation
 from trainables.recipe.evaluation import eval_batch, eval_bytes
 from trainables.rng_torch import torch_stream
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
-from trainables.training.loop import build_model_with_weights, train
+from trainables.training.distributed import SINGLE
+from trainables.training.loop import Training, build_model_with_weights, train
 from trainables.training.optimizer import rate
 from trainables.training.parameters import no_decay
 
@@ -108,13 +109,49 @@ def test_the_global_generators_and_settings_stay(tmp_path):
     assert state() == before
 
 
-def test_bfloat16_is_near_float32(tmp_path):
+def test_half_precisions_are_near_float32(tmp_path):
     losses = [
         [m.values["train/loss"] for m in train(small(optimizer__precision=kind), folder(tmp_path, kind))]
-        for kind in ("float32", "bfloat16")
+        for kind in ("float32", "bfloat16", "float16")
     ]
-    assert losses[0] != losses[1]
+    assert losses[0] != losses[1] != losses[2]
     assert losses[0] == pytest.approx(losses[1], abs=0.02)
+    assert losses[0] == pytest.approx(losses[2], abs=0.005), "float16 has three more bits than bfloat16"
+
+
+def test_float16_scales_the_loss_and_leaves_out_a_step_that_overflows():
+    """A gradient is that of the loss, whatever the scale; where it overflows, weights stay and the scale halves."""
+    training = Training(small(optimizer__precision="float16", optimizer__clip_grad=None), "cpu", {}, SINGLE, Reading())
+    chosen = torch.arange(8)
+    batch = training.splits.train.batch(chosen, training.dtype)
+
+    def gradient(scale):
+        training.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+        before = [value.detach().clone() for value in training.learning]
+        training._step(chosen, *batch, 0)
+        moved = any(not torch.equal(old, new) for old, new in zip(before, training.learning, strict=True))
+        for old, new in zip(before, training.learning, strict=True):
+            new.data.copy_(old)
+        return torch.cat([value.grad.flatten() for value in training.learning]), moved, training.scaler.get_scale()
+
+    small_scale, moved, scale = gradient(2.0**10)
+    assert moved
+    assert scale == 2.0**10
+    assert torch.allclose(gradient(2.0**6)[0], small_scale, rtol=0.05, atol=1e-4)
+    overflowed, moved, scale = gradient(2.0**60)
+    assert not overflowed.isfinite().all()
+    assert not moved
+    assert scale == 2.0**59
+
+
+def test_a_closed_run_in_float16_goes_on_with_its_scale(tmp_path):
+    run = small(optimizer__precision="float16")
+    whole = list(train(run, folder(tmp_path, "whole")))
+    running = train(run, folder(tmp_path, "cut"))
+    next(running)
+    running.close()
+    assert read(tmp_path / "cut" / CHECKPOINT)["scaler"]["_growth_tracker"] > 0
+    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
 
 
 def test_the_metric_is_of_any_number_of_images_together(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
 from trainables.training.normalize import normalizer
 from trainables.training.pictures import white
+from trainables.training.runtime import HALVES
 from trainables.training.trained import Facts, TrainedModel
 
 
@@ -35,12 +36,12 @@ def test_predictions_are_what_an_evaluation_counts():
     more = {"normalize": MeanStd(mean=(0.3, 0.2, 0.1), std=(0.2, 0.3, 0.4))}
     datasets = (Digits(), RedGreen(task="direction4", image_size=16, train_size=8, val_size=8, test_size=100, **more))
     for data in datasets:
-        for precision in ("float64", "bfloat16"):
+        for precision in ("float64", "bfloat16", "float16"):
             recipe = Recipe(data=data).put({"optimizer.precision": precision, "model.patch_size": 4})
             model, test = trained(recipe), load(data).test
-            cpu, half = torch.device("cpu"), precision == "bfloat16"
+            cpu, half = torch.device("cpu"), HALVES.get(precision)
             kind = torch.float64 if precision == "float64" else torch.float32
-            autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=half)
+            autocast = torch.autocast("cpu", dtype=half or torch.bfloat16, enabled=half is not None)
             evaluate = Evaluation(recipe, normalizer(recipe, cpu, kind), kind, autocast, SINGLE)
             arrays = test.images[:100].permute(0, 2, 3, 1).numpy()
             found = model.predict(arrays)
