@@ -109,7 +109,7 @@ class Record(Spec):
     gap: str
 
     def since(self, edition: Edition, codes: CodeDigests) -> list[str]:
-        """In what the edition of today differs from what was recorded, in words; nothing if it is the same.
+        """Returns how today's edition differs from what was recorded, in words; nothing if it is the same.
 
         Rows of another definition are not compared by their code.
         """

@@ -223,7 +223,7 @@ class Space(Spec):
         return Space(domains=domains, given=given, sources=self.sources) if domains else None
 
     def without(self, points: Iterable[Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Points without the paths that are fixed: those that name just what is open here, each once."""
+        """Returns points without the paths that are fixed: those that name just what is open here, each once."""
         left: list[dict[str, Any]] = []
         for point in points:
             rest = {path: value for path, value in point.items() if path not in values}
@@ -317,7 +317,7 @@ def _value(path: str, base: Recipe, values: dict[str, Any]) -> Any:
 
 
 def _name(path: str, base: Recipe, values: dict[str, Any]) -> str:
-    """`encoding.gamma` in a fourier node is `encoding.fourier.gamma`."""
+    """Writes `encoding.gamma` in a fourier node as `encoding.fourier.gamma`."""
     node, _, last = path.rpartition(".")
     if not node or last == "kind":
         return path
@@ -326,7 +326,7 @@ def _name(path: str, base: Recipe, values: dict[str, Any]) -> str:
 
 
 def probes(space: Space, base: Recipe, count: int = 64) -> Iterator[dict[str, Any]]:
-    """Points that show whether a space is legal: both ends of every coordinate, and random points. Seeded."""
+    """Yields points that show whether a space is legal: both ends of every coordinate, and random points. Seeded."""
     chance = random.Random(0)
     seen: dict[str, _Draw] = {}
     for _ in range(count):

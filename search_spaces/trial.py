@@ -52,7 +52,7 @@ class Trial(Spec):
         return range(first, first + count)
 
     def runs(self, count: int) -> list[Run]:
-        """Returns one run a seed."""
+        """Returns one run per seed."""
         return [self.run(seed) for seed in self.seeds(count)]
 
     def run(self, seed: int) -> Run:

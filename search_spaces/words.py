@@ -20,18 +20,18 @@ def quoted(name: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 seed`, `3 seeds`, `2 counts of seeds`."""
+    """Writes a count with its noun: `1 seed`, `3 seeds`, `2 counts of seeds`."""
     first, space, rest = noun.partition(" of ")
     return f"{count:,} {first}{'' if count == 1 else 's'}{space}{rest}"
 
 
 def listed(words: list[str]) -> str:
-    """`a, b and c`."""
+    """Joins words: `a, b and c`."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def duration(seconds: float) -> str:
-    """`3 h 05 min`, `4 min 10 s`, `12 s`, `3.2 s`."""
+    """Writes seconds as `3 h 05 min`, `4 min 10 s`, `12 s`, `3.2 s`."""
     whole = round(seconds)
     if whole >= 3600:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
@@ -48,7 +48,7 @@ def clock(seconds: float) -> str:
 
 
 def rough_time(minutes: float) -> str:
-    """`4.3 s`, `28 min`, `2.2 h`, `150 h`: two digits of a time that another machine may need, too."""
+    """Writes minutes as `4.3 s`, `28 min`, `2.2 h`, `150 h`: two digits, as another machine may need the time, too."""
     seconds = 60 * minutes
     whole = (max(minutes, 1.0), "min") if minutes < 89.5 else (minutes / 60, "h")
     amount, unit = (seconds, "s") if seconds < 59.5 else whole
@@ -82,7 +82,7 @@ def without_sources(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def setting_words(values: Mapping[str, Any]) -> list[str]:
-    """`{path: value}` as `path = value`, one string a path."""
+    """Writes `{path: value}` as `path = value`, one string per path."""
     return [f"{path} = {value_words(value)}" for path, value in without_sources(values).items()]
 
 

@@ -462,7 +462,7 @@ def rerun(key: str, *, home: str | None = None) -> Rerun:
 
 
 def verify(name: str, *, home: str | None = None, tracking: str | None = None) -> list[Check]:
-    """Returns whether journal, outcomes, MLflow and files of a study agree."""
+    """Checks whether journal, outcomes, MLflow and files of a study agree."""
     from service.consistency import verify as checks
 
     home_folder = Home.find(home)

@@ -157,7 +157,7 @@ def _runs(history: History) -> dict[str, Run]:
 
 
 def _tuning(history: History) -> Iterator[Check]:
-    """The values of each arm are those of its highest trial, where its trials count by today's code."""
+    """Checks that each arm has the values of its highest trial, where its trials count by today's code."""
     if tuning_of(history.edition) is None:
         return
     wrong = []
@@ -186,7 +186,7 @@ def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Itera
 
 
 def _work(folder: StudyFolder, history: History) -> Check:
-    """Work folders belong to unfinished runs only."""
+    """Checks that work folders belong to unfinished runs only."""
     folders = [path for path in folder.root.glob("work/*/*/*") if path.is_dir()]
     answered = {place for place, state in history.states.items() if state.answered}
     wrong = [_place(path) for path in folders if (path.parts[-3], path.parts[-2]) in answered]
@@ -272,7 +272,7 @@ def _device(environment: Mapping[str, Any], key: str) -> str:
 
 
 def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
-    """One worker that computes batches in as many parts as an environment says, and compiled where it says so."""
+    """Returns one worker that computes batches in as many parts as an environment says, compiled if it says so."""
     from trainables.training.distributed import SINGLE
 
     accumulate = recipe.optimizer.accumulate

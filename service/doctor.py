@@ -76,7 +76,7 @@ def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
 
 
 def packages() -> Finding:
-    """Returns whether the installed packages are those that locus asks for."""
+    """Checks whether the installed packages are those that locus asks for."""
     wrong, installed = [], []
     for text in requires("locus") or ():
         asked = Requirement(text)
@@ -99,7 +99,7 @@ def packages() -> Finding:
 
 
 def token() -> Finding:
-    """Returns whether the token of Ray's clusters is readable by its owner alone."""
+    """Checks whether the token of Ray's clusters is readable by its owner alone."""
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
     if not path.exists():
         what = "none yet; a study on this machine makes one"
@@ -113,7 +113,7 @@ def token() -> Finding:
 
 
 def mlflow(home: Home, tracking: str | None) -> Finding:
-    """Returns whether MLflow's address means the same place for every process, and answers."""
+    """Checks whether MLflow's address means the same place for every process, and answers."""
     if tracking is None:
         return Finding("MLflow", "ok", f"the store in the home ({home.database})")
     shown = without_secrets(tracking)
@@ -139,7 +139,7 @@ def _is_relative(tracking: str) -> bool:
 
 
 def folders(home: Home) -> Iterator[Finding]:
-    """Whether the home can be written, by the right people, has room, and a clock that agrees with this machine's."""
+    """Checks the home: that it can be written, but not by everybody, its room, and its clock against this machine's."""
     try:
         Home.usable(home.root)
     except LocusError as error:
@@ -161,14 +161,14 @@ def is_world_writable(folder: Path) -> bool:
 
 
 def disk(where: str, free: float) -> Finding:
-    """Returns whether there is room for weights and checkpoints. Units: `free` in GiB."""
+    """Checks whether there is room for weights and checkpoints. Units: `free` in GiB."""
     state: State = "wrong" if free < TOO_LITTLE_GIB else "look" if free < LITTLE_GIB else "ok"
     do = "" if state == "ok" else "make room, or give another folder by --home"
     return Finding("disk", state, f"{free:.1f} GiB are free in {where}", do)
 
 
 def clock(folder: Path) -> Finding:
-    """Returns whether the file server's clock agrees with this machine's."""
+    """Checks whether the file server's clock agrees with this machine's."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.utime(file.fileno())
@@ -187,7 +187,7 @@ def clocks_apart(whose: str, apart: float) -> Finding:
 
 
 def storage(uri: str) -> Finding:
-    """Returns whether a storage can be written."""
+    """Checks whether a storage can be written."""
     try:
         RemoteFolder(uri).check()
     except LocusError as error:
@@ -196,7 +196,7 @@ def storage(uri: str) -> Finding:
 
 
 def gpus() -> Finding:
-    """Returns whether torch sees the GPUs that the driver shows to this process.
+    """Checks whether torch sees the GPUs that the driver shows to this process.
 
     Cost: 2 s where it shows any, for torch.
     """
@@ -217,7 +217,7 @@ def gpus_of(whose: str, there: int, seen: int) -> Finding:
 
 
 def memory(options: RunOptions) -> Finding:
-    """Returns whether a run on each core would have the memory that the smallest one needs."""
+    """Checks whether a run on each core would have the memory that the smallest one needs."""
     hardware = machine.machine(options)
     return memory_of("this machine", hardware.cores, sum(node.gib for node in hardware.nodes))
 
@@ -365,7 +365,7 @@ def is_open(address: str) -> bool:
 
 
 def secrecy(address: str) -> Finding:
-    """Returns whether the token travels so that others on the network can read it."""
+    """Checks whether the token travels so that others on the network can read it."""
     parts = urlsplit(address)
     if parts.scheme == "https" or _is_loopback(parts.hostname or ""):
         return Finding("access", "ok", "a token is asked for, and does not travel in the open")

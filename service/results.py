@@ -59,13 +59,13 @@ class Result(StudyResult):
         return headline(self)
 
     def table(self) -> DataFrame:
-        """Returns a row a run."""
+        """Returns one row per run."""
         from service.analysis.tables import runs_table
 
         return runs_table(self)
 
     def trials(self) -> DataFrame:
-        """Returns a row a trial: n, mean, spread, interval, difference to the baseline."""
+        """Returns one row per trial: n, mean, spread, interval, difference to the baseline."""
         from service.analysis.tables import trials_table
 
         return trials_table(self)
@@ -289,7 +289,7 @@ class ComparedStudies(Comparison):
         return list(filter(None, [*only_words(self), comparison_note(self)]))
 
     def table(self) -> DataFrame:
-        """A row for each trial that both have: scores, the difference with its interval and p, how it was compared."""
+        """Returns one row per trial that both have: scores, difference with interval and p, how it was compared."""
         from service.analysis.tables import Table
 
         return Table.of(self.plain()["trials"], " ".join([self.headline, *self.notes]))

@@ -22,7 +22,7 @@ SEAL = re.compile(rb"[0-9a-f]{64}\n")
 
 
 def cache_folder() -> Path | None:
-    """`locus` in $XDG_CACHE_HOME, else in ~/.cache; None for a user without a folder of their own."""
+    """Returns `locus` in $XDG_CACHE_HOME, else in ~/.cache; None for a user without a folder of their own."""
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "locus"
     except RuntimeError:

@@ -107,7 +107,7 @@ def source_of(kind: str, path: str) -> str:
 
 
 def carry(values: Any) -> Any:
-    """`{path: value}` as plain values. If a value names a kind of a user's file, the text of that file is added."""
+    """Returns `{path: value}` as plain values. If a value names a kind of a user's file, adds the text of that file."""
     if not isinstance(values, Mapping):
         return values
     carried: dict[str, Any] = {}

@@ -182,7 +182,7 @@ class RemoteFolder:
             return
 
     def modified(self, name: str) -> float | None:
-        """When a file was written, by the clock of the place; None if there is none. Units: seconds."""
+        """Returns when a file was written, by the clock of the place; None if there is none. Units: seconds."""
         try:
             return float(self._asked(lambda fs, path: fs.modified(path).timestamp(), name))
         except FileNotFoundError:

@@ -102,7 +102,7 @@ def no_field(path: str, names: list[str]) -> str:
 
 
 def did_you_mean(word: object, names: Iterable[str]) -> str:
-    """`; did you mean gamma?`, where one of the names is near a word and none is the word; else nothing."""
+    """Returns `; did you mean gamma?` if one of the names is near a word and none is the word; else nothing."""
     known = [*names]
     if not isinstance(word, str) or word in known:
         return ""
@@ -111,7 +111,7 @@ def did_you_mean(word: object, names: Iterable[str]) -> str:
 
 
 def near_path(path: Path) -> str:
-    """As `did_you_mean`, for a file or folder that is not there: what lies beside it, of the same ending."""
+    """Suggests, as `did_you_mean` does, what lies beside a file or folder that is not there, of the same ending."""
     try:
         beside = [each.name for each in path.parent.iterdir() if each.suffix == path.suffix and each != path]
     except OSError:

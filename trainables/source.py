@@ -88,7 +88,7 @@ def _parse(source: str, file: str) -> ast.Module:
 
 
 def fingerprint(source: str, file: str = "<source>") -> str:
-    """Hex digits that change only if code does.
+    """Returns hex digits that change only if code does.
 
     Comments, docstrings, layout, descriptions of fields and a `study = ...` change nothing.
     Raises: SourceError with the file and the line where the text is no Python.

@@ -11,7 +11,7 @@ Look = Callable[[int, int], None]
 
 
 def _unseen(done: int, total: int) -> None:
-    """Nobody waits."""
+    """Does nothing: nobody waits."""
 
 
 _look: ContextVar[Look] = ContextVar("look", default=_unseen)

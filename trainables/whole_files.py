@@ -64,7 +64,7 @@ def rename_durably(source: Path, target: Path) -> None:
 
 
 def _to_disk(path: Path) -> None:
-    """Returns when the bytes of a file, or the names in a folder, are on the disk."""
+    """Waits until the bytes of a file, or the names in a folder, are on the disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)

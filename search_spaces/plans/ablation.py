@@ -171,7 +171,7 @@ class Ablation(Spec):
         return partner if partner in self.arms and partner != arm else None
 
     def partners(self, arms: Collection[str]) -> dict[str, str]:
-        """By arm the one that it is compared with, of some arms those whose partner is among them."""
+        """Returns, by arm, the arm that it is compared with; of some arms, those whose partner is among them."""
         partners = {arm: self.compared_with(arm) for arm in arms}
         return {arm: partner for arm, partner in partners.items() if partner and partner in arms}
 

@@ -51,7 +51,7 @@ class Search(Spec):
         return self
 
     def all_over(self, base: Recipe) -> list[dict[str, Any]]:
-        """Points all over the space, the first ones before them.
+        """Returns points all over the space, the first ones before them.
 
         Raises: SpecError for a first point outside the space, and for a grid of too many points.
         """

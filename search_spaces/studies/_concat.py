@@ -32,7 +32,7 @@ BACKBONES: dict[str, dict[str, Any]] = {
 
 
 def _whole(*models: Any) -> dict[str, dict[str, Any]]:
-    """Backbones of the paper's size. A ViT has the stochastic depth of DeiT; in the others we have none."""
+    """Returns backbones of the paper's size. A ViT has the stochastic depth of DeiT; in the others we have none."""
     backbones = {model.kind: {"model": model.plain()} for model in models}
     backbones["vit"]["model"]["drop_path"] = 0.1
     return backbones

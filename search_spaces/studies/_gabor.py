@@ -26,7 +26,7 @@ millionth of a millionth. So an arm shows what a frozen model scores in which no
 
 
 def backbone(encoding: dict[str, Any], **training: Any) -> dict[str, Any]:
-    """`init`: the backbone of a run with another encoding, in which all learns. `training`: its lr and its epochs.
+    """Returns `init`: the backbone of a run with another encoding, in which all learns. `training`: its lr and epochs.
 
     Both are named here because the arms of one study differ in them, and all must start from the same run.
     """
@@ -36,7 +36,7 @@ def backbone(encoding: dict[str, Any], **training: Any) -> dict[str, Any]:
 
 
 def fine_tuned(encoding: dict[str, Any], name: str, part: Part, epochs: int) -> dict[str, Any]:
-    """`init`: the same for a model of timm's that goes on learning at the paper's rate of 1e-5."""
+    """Returns `init`: the same for a model of timm's that goes on learning at the paper's rate of 1e-5."""
     values = {
         "encoding": encoding,
         "init": FromTimm(name=name, part=part).plain(),

@@ -27,7 +27,7 @@ from search_spaces.study import Ablation, Budget, Published, Score, Study
 
 
 def parts(*numbers: int) -> dict[str, Any]:
-    """G+E in these parts of the logits beside part 1, the content's own; edges in the values."""
+    """Returns G+E in these parts of the logits beside part 1, the content's own; edges in the values."""
     injection = {"kind": "parts", "parts": [1, *numbers], "shared": False}
     return both({**G_E, "injection": injection}, E_IN_V)
 

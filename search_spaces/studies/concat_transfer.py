@@ -33,7 +33,7 @@ DIRECTION: dict[str, Any] = {"kind": "red_green", "task": "direction4", "image_s
 
 
 def parent(data: dict[str, Any], **values: Any) -> dict[str, Any]:
-    """`init`: all weights of the same model after training on other data. A head with other outputs is new."""
+    """Returns `init`: all weights of the same model after training on other data. A head with other outputs is new."""
     return FromTrial(values={"data": data, **values}, part="all").plain()
 
 

@@ -36,7 +36,7 @@ READ_OUTS: dict[str, dict[str, Any]] = {"GAP": {}, "class token": {"model.pool":
 
 
 def whole(pvt: Twins, pvt_v2: Any, gap: str = "") -> Budget:
-    """PVT of a published size, on images of 224 pixels, trained as DeiT is."""
+    """Returns the budget of PVT of a published size, on images of 224 pixels, trained as DeiT is."""
     images = {"data": {"kind": "tiny_imagenet", "image_size": 224}}
     training = {path: value for path, value in DEIT.items() if path != "model.drop_path"}
     models = {"pvt": pvt.put({"pool": "avg"}), "swin": SWIN_TINY, "pvt v2": pvt_v2}

@@ -25,7 +25,7 @@ from search_spaces.study import Ablation, Budget, Published, Score, Study
 
 
 def beside(channels: int) -> dict[str, Any]:
-    """G+E in so many channels that are appended to each head's queries and keys; edges in v."""
+    """Returns G+E in so many channels that are appended to each head's queries and keys; edges in v."""
     injection = {"kind": "extend", "channels": channels, "shared": False}
     return both({**G_E, "injection": injection}, E_IN_V)
 

@@ -29,7 +29,7 @@ from search_spaces.study import Ablation, Budget, Published, Score, Study
 
 
 def first(blocks: int) -> dict[str, Any]:
-    """G+E in q and k, and edges in v, of the first blocks."""
+    """Returns G+E in q and k, and edges in v, of the first blocks."""
     return both(placed(G_E, "query", "key", blocks=blocks), placed(E, "value", blocks=blocks))
 
 

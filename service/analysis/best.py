@@ -74,7 +74,7 @@ def find_best(history: History) -> Best:
 
 
 def best_rivals(history: History) -> tuple[Trial, ...]:
-    """The best of a search's random points, chosen as the search's own best is: once all confirmations have ended."""
+    """Returns the best of a search's random points, chosen as the search's own best is, once all are confirmed."""
     trials = history.confirmations("rival_confirmation")
     if any(history.answer(trial).status == "open" for trial in trials):
         return ()
@@ -83,7 +83,7 @@ def best_rivals(history: History) -> tuple[Trial, ...]:
 
 
 def ranked(history: History) -> list[Trial]:
-    """All trials, best first: confirmations before the points they confirm, then by status and validation mean."""
+    """Returns all trials, best first: confirmations before their points, then by status and validation mean."""
     return sorted(history.trials, key=lambda trial: place_key(history, trial))
 
 
@@ -119,7 +119,7 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
     same = [trial for trial, _ in complete if math.isclose(means[trial.label], highest, rel_tol=0, abs_tol=EQUAL)]
 
     def scores() -> Iterator[Scores]:
-        """Of one trial after another: the first may decide."""
+        """Returns the scores of one trial after another: the first may decide."""
         return (validation_scores(history, trial, answer) for trial, answer in complete)
 
     return Best(
@@ -222,7 +222,7 @@ def lead(who: PointScores, than: PointScores) -> Lead:
 
 
 def _dealt(whose: Sides) -> Iterator[tuple[Places, Sides]]:
-    """Yields the order of all points, and whose they are, in every draw, a row a draw; the same draws each time.
+    """Yields the order of all points, and whose they are, one row per draw; the same draws each time.
 
     A point of n of its side lies in the n-th part of the order that is its own, at a place drawn there.
     """

@@ -100,7 +100,7 @@ class _Version:
         return [answer for answer in answers if _agree(answer.code.files, files)]
 
     def nearest(self, answers: list[Answered]) -> Answered:
-        """Of answers that fit the one that ended nearest to the others of this version; the later one of equals."""
+        """Returns the answer that ended nearest to the others of this version; of equally near ones the later one."""
         return min(reversed(answers), key=lambda answer: abs(answer.ended - self.moment))
 
 

@@ -90,12 +90,12 @@ def _places(result: StudyResult, row: TrialResult) -> list[str]:
 
 
 def arm_place(trial: Trial) -> str:
-    """Arms are matched by their names."""
+    """Returns what an arm is matched by: its name."""
     return f"arm {trial.name}"
 
 
 def point_place(trial: Trial) -> str:
-    """Points of searches are matched by all digits of their values."""
+    """Returns what a point of a search is matched by: all digits of its values."""
     return f"point {digest(trial.values)}"
 
 
@@ -223,7 +223,7 @@ def _surroundings(pairs: Pairs) -> Iterator[Change]:
 
 
 def _values(name: str, contenders: Iterable[Contender]) -> str:
-    """Returns what the answers have of an environment's value, the most frequent first."""
+    """Returns the values that an environment's entry has in the answers, the most frequent first."""
     counts = Counter(
         str(value)
         for contender in contenders
@@ -242,7 +242,7 @@ def other_scale(a: Recipe, b: Recipe) -> str:
 
 
 def other_images(a: Recipe, b: Recipe) -> str:
-    """In what the images differ, so that a difference may come from other test images; empty if they are alike."""
+    """Lists what differs in the images and may explain a difference of the test scores; empty if they are alike."""
     differing = [change.what.removeprefix(".") for change in _nodes(a.data, b.data, "data")]
     harmless = ["data.normalize"]
     if isinstance(a.data, ImagesSpec) and isinstance(b.data, ImagesSpec):
@@ -435,7 +435,7 @@ def _scores(name: str, scores: Scores) -> dict[str, Any]:
 
 
 def _matched(a: Side, b: Side) -> Iterator[tuple[Contender, Contender]]:
-    """Pairs by place, in the order of A; what is left by equal recipes."""
+    """Yields pairs by place, in the order of A; what is left is paired by equal recipes."""
     places = {contender.place: contender for contender in b.contenders}
     by_place = {id(contender): places[contender.place] for contender in a.contenders if contender.place in places}
     taken = {id(other) for other in by_place.values()}

@@ -145,7 +145,7 @@ class Needed:
 
 
 def by_size(trials: Iterable[TrialResult]) -> list[list[TrialResult]]:
-    """The trials that differ in the number of training images alone: four sizes or more, each once, in their order."""
+    """Groups the trials that differ in the number of training images alone: four sizes or more, each once, in order."""
     groups: dict[str, list[TrialResult]] = {}
     for row in trials:
         groups.setdefault(_all_else(row), []).append(row)

@@ -75,7 +75,7 @@ class Region:
         return min(estimate.mean - self.low, self.high - estimate.mean)
 
     def distances(self, estimate: Estimate) -> list[float]:
-        """How far an interval may reach from a mean and still decide: to every end from inside, to one from outside."""
+        """Returns how far an interval may reach and still decide: to each end from inside, to one from outside."""
         known = [abs(estimate.mean - end) for end in (self.low, self.high) if math.isfinite(end)]
         return known if self.margin(estimate) > 0 else [min(known)]
 
@@ -216,7 +216,7 @@ def _lacking_points(scores: Mapping[str, Scores]) -> str | None:
 
 
 def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
-    """Why maps cannot be compared with those of another seed: if these have nothing in common, all are as alike."""
+    """Returns why maps cannot be compared: those of two seeds have too little in common; None if they can."""
     least = max(abs(end) for end in (claim.low, claim.high) if end is not None)
     mean = seeds.mean or 0.0
     if mean > least:
@@ -341,7 +341,7 @@ def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
 
 
 def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
-    """Every neighboring pair must differ to support a ranking, so the weakest pair decides; one reversed pair refutes.
+    """Judges a ranking by its weakest pair, because every neighboring pair must differ; one reversed pair refutes it.
 
     Source: Berger 1982 (intersection-union test): the largest p supports, unadjusted. Refuting is a union of tests, so
     the smallest p is multiplied by their number (Bonferroni). Both ps are those of the same pair, as its two one-sided
@@ -398,7 +398,7 @@ def _seeds(estimate: Estimate, trials: list[Scores], noun: str) -> str:
 
 
 def learn_words(parts: Sequence[Part]) -> str:
-    """How many seeds of each trial learn, and how many may not: the share that no score of those that learn shows."""
+    """Returns how many seeds of each trial learn, and the largest share of all seeds that may be unlike these."""
     groups: dict[tuple[int, int, str], list[str]] = {}
     for name, scores, _ in parts:
         group = *counts(scores), "run" if isinstance(scores, ScoresOverTasks) else "seed"
@@ -432,7 +432,7 @@ def spread_words(scores: Scores, of: int = 1) -> str:
 
 
 def seeds_words(scores: Scores) -> str:
-    """How many seeds learn, with their scores where not all do: `1 of 3 seeds learns: 0.5000, 0.5000, 0.9800`."""
+    """Returns how many seeds learn, with scores if some do not: `1 of 3 seeds learns: 0.5000, 0.5000, 0.9800`."""
     fallen = f", {len(scores.diverged)} diverged" if scores.diverged else ""
     learnt = len(scores.learnt)
     if 0 < learnt < scores.n:

@@ -93,7 +93,7 @@ def p_text(p: float | None) -> str:
 
 
 def metric_words(metric: str) -> str:
-    """`test/accuracy` is `test accuracy`."""
+    """Writes `test/accuracy` as `test accuracy`."""
     split, _, name = metric.partition("/")
     return f"{'validation' if split == 'val' else split} {'R²' if name == 'r2' else name.replace('_', ' ')}"
 

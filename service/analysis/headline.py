@@ -82,12 +82,12 @@ def point_name(result: StudyResult, row: TrialResult) -> str:
 
 
 def _number(row: TrialResult) -> str:
-    """`#7`; of a random point `#r7`."""
+    """Returns `#7`; for a random point `#r7`."""
     return f"#{'r' if row.trial.role in RIVALS else ''}{row.trial.number}"
 
 
 def _at_chance(result: StudyResult, *, finished: bool) -> str:
-    """No winner: nothing was learnt, or only by some seeds."""
+    """Says that there is no winner: nothing was learnt, or only by some seeds."""
     noun = "arm" if isinstance(result.edition.study.plan, Ablation) else "point"
     chance = number(result.edition.study.base.data.chance("val"))
     epochs = plural(result.edition.study.base.optimizer.epochs, "epoch")
@@ -139,7 +139,7 @@ def _more(rows: Sequence[object]) -> list[str]:
 
 
 def _tested(result: StudyResult) -> bool:
-    """Whether test scores may be shown: those of a search's points are not looked at before the confirmation."""
+    """Returns whether test scores may be shown; a search shows none before its points are confirmed."""
     return result.ranking.confirmed or isinstance(result.edition.study.plan, Ablation)
 
 
@@ -192,7 +192,7 @@ def _sureness(gap: Difference, result: StudyResult) -> str:
 
 
 def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:
-    """The trials that do not differ significantly from the best, with the difference that the seeds could detect."""
+    """Lists the trials that do not differ significantly from the best, and the difference that seeds could detect."""
     level = result.level_with(best, rows) if best.test.complete and best.test.learnt else {}
     if level and best.test.sound.n < FEWEST:
         learn = " that learn" if len(best.test.learnt) < best.test.n else ""
@@ -205,7 +205,7 @@ def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResu
 
 
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
-    """`“peg”, 0.0021 below it (5 seeds can detect 0.0060 or more)`."""
+    """Returns `“peg”, 0.0021 below it (5 seeds can detect 0.0060 or more)`."""
     level = gap.adjusted.level if gap.adjusted else ALPHA
     n, std = gap.estimate.n, gap.estimate.spread or 0.0
     least = smallest_difference(n, std, alpha=level, overlap=gap.estimate.overlap)

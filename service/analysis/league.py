@@ -112,7 +112,7 @@ class Ranking:
         return ends if self.families > 1 else {}
 
     def critical_difference(self, alpha: float = ALPHA) -> float:
-        """How far apart two mean ranks must be for Nemenyi's test, which compares all methods with one another."""
+        """Returns how far apart two mean ranks must be in Nemenyi's test, which compares all pairs of methods."""
         return _critical_range(alpha, len(self.means)) / math.sqrt(2) * self.error
 
     def groups(self, alpha: float = ALPHA) -> list[list[str]]:
@@ -148,7 +148,7 @@ def _critical_range(alpha: float, methods: int) -> float:
 
 
 def _exact_p(by_family: Sequence[Sequence[float]]) -> float:
-    """The share of all orders, of each family for itself, whose rank sums differ at least as much as those found."""
+    """Returns the share of all orders, in each family apart, whose rank sums differ at least as much as those found."""
     observed = sum(sum(column) ** 2 for column in zip(*by_family, strict=True))
     states = _sums(tuple(sorted(tuple(sorted(ranks)) for ranks in by_family)))
     far = sum(count for sums, count in states.items() if sum(total * total for total in sums) >= observed - 1e-9)

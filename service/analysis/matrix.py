@@ -80,7 +80,7 @@ class FilledCell:
         return [_line(verdict) for verdict in self.verdicts] or ["not tested"]
 
     def plain(self) -> dict[str, Any]:
-        """As plain values."""
+        """Returns plain values."""
         claims = [
             {
                 "claim": str(verdict.verdict.claim),
@@ -136,7 +136,7 @@ class FilledMatrix:
         return f"Of {plural(len(verdicts), 'claim')} behind the table, at {self.budget}: {tally}{how}."
 
     def plain(self) -> dict[str, Any]:
-        """As plain values."""
+        """Returns plain values."""
         rows = [cell.plain() for row in self.cells for cell in row]
         return {"matrix": self.id, "paper": self.matrix.paper, "cells": rows, "missing": list(self.missing)}
 
@@ -168,7 +168,7 @@ def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, .
 
 
 def _adjusted(verdicts: Sequence[CellVerdict]) -> list[float | None]:
-    """Holm's correction over all claims.
+    """Adjusts the ps by Holm's correction over all claims.
 
     As in a study, what supports and what refutes are adjusted apart, and a claim that its study leaves undecided counts
     as a test that found nothing.

@@ -31,7 +31,7 @@ class Adjusted:
 
 
 def holm(ps: Mapping[str, float], alpha: float = ALPHA) -> dict[str, Adjusted]:
-    """p-values by name, adjusted for having tested all of them at the level `alpha`.
+    """Adjusts p-values, by name, for having tested all of them at the level `alpha`.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure; an interval at each test's own level:
     Serlin 1993, Confidence intervals and the scientific method. Differs: adjusted p-values are returned, the running
@@ -100,7 +100,7 @@ class Difference:
 
 
 def compare_best(best: str, trials: Mapping[str, Scores], alpha: float = ALPHA) -> dict[str, Difference]:
-    """Paired differences between the best of some trials and each other one: best minus other.
+    """Compares the best of some trials with each other one, paired by seed: best minus other.
 
     The best was chosen among all, so all pairs of trials are tested together: with the others alone, one of them would
     be told apart from the best of equal trials far too often.
@@ -115,7 +115,7 @@ def compare_best(best: str, trials: Mapping[str, Scores], alpha: float = ALPHA) 
 def compare_pairs(
     pairs: Mapping[str, tuple[Scores, Scores]], alpha: float = ALPHA, claimed: Mapping[str, Adjusted] | None = None
 ) -> dict[str, Difference]:
-    """Paired differences by name: the first of each two minus the second, tested as `together` does."""
+    """Compares pairs of trials by name: the first of each two minus the second, tested as `together` does."""
     gaps = {name: (who, than, difference(who, than)) for name, (who, than) in pairs.items()}
     return together({name: (who, than, gap) for name, (who, than, gap) in gaps.items() if gap}, alpha, claimed)
 
@@ -125,7 +125,7 @@ def together(
     alpha: float = ALPHA,
     claimed: Mapping[str, Adjusted] | None = None,
 ) -> dict[str, Difference]:
-    """Differences by name, tested together at the level `alpha`. `gaps`: two trials, and the first minus the second.
+    """Tests differences together at the level `alpha`, by name. `gaps`: two trials, and the first minus the second.
 
     `claimed`: those that a claim alone tests, by name.
     """
@@ -136,7 +136,7 @@ def together(
 
 
 def opposed_words(gaps: Mapping[str, Difference]) -> str:
-    """Returns which differences find nothing as the higher-scoring trial learns less often, in a sentence.
+    """Lists the differences that find nothing because the higher-scoring trial learns less often, in a sentence.
 
     Empty for none.
     """

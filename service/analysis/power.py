@@ -87,7 +87,7 @@ def std_interval(std: float, df: int) -> tuple[float, float]:
 
 
 def _power(pairs: int, away: float, alpha: float) -> float:
-    """The probability that the test of so many pairs finds a true mean that lies `away` standard errors above 0."""
+    """Returns the probability that the test of so many pairs finds a true mean `away` standard errors above 0."""
     from scipy.special import nctdtr  # here, for `locus status` must start without scipy
 
     return float(1 - nctdtr(pairs - 1, away, quantile(1 - alpha / 2, pairs - 1)))
@@ -127,7 +127,7 @@ def guessed_spread(scale: Scale) -> float:
 
 
 def never_apart(who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA) -> str:
-    """Returns what seeds can do that detect no difference which the scale can have, in words; empty if they detect one.
+    """Says that the seeds cannot tell two trials apart, whatever the difference; empty if they can.
 
     `who`: two trials; `least`: the smallest difference that the seeds detect. The largest of the scale is from chance
     to a perfect score.
@@ -167,7 +167,7 @@ def counted_images(data: Data) -> int:
 
 
 def seeds_sentence(history: History) -> str:
-    """Which differences the seeds asked for can detect, from the validation scores so far: a line of `locus plan`."""
+    """Returns a line of `locus plan`: which differences the seeds can detect, by the validation scores so far."""
     trials = {trial.name: validation_scores(history, trial) for trial in history.of("trial")}
     data = history.edition.study.base.data
     spread = paired_spread(trials, history.edition.study.plan)

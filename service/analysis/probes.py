@@ -102,7 +102,7 @@ def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value:
 
 
 def _overlap(probes: Mapping[int, RunProbes]) -> float:
-    """That of the scale of the runs, where their seeds are folds."""
+    """Returns the overlap of the runs' data, where their seeds are folds."""
     return max((run.answered.run.recipe.data.overlap for run in probes.values()), default=0.0)
 
 
@@ -131,7 +131,7 @@ def _maps(trial: Mapping[int, RunProbes], claim: ClaimOfMaps) -> dict[int, NDArr
 
 
 def correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Pearson's correlation of two arrays of maps over pairs of two different positions; NaN if one is constant.
+    """Returns Pearson's correlation of two arrays of maps over pairs of different positions; NaN if one is constant.
 
     Shapes: (..., P, R, C) each, a picture of the grid for each of its P positions.
     """

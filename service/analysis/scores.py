@@ -98,7 +98,7 @@ def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> Scor
 
 
 def _filled(scores: Scores, seeds: list[int]) -> dict[int, float]:
-    """A score for every seed, with the mean of the seeds that learn, and with a spread that gives the mean's own error.
+    """Returns a score for every seed, with the mean of the seeds that learn; their spread gives the error of this mean.
 
     Of n seeds k learn; so that the spread of n values gives the error of a mean of k, they are moved away from their
     mean by the square root of n (n - 1) / (k (k - 1)).
@@ -113,7 +113,7 @@ def _filled(scores: Scores, seeds: list[int]) -> dict[int, float]:
 
 
 def difference_over_tasks(who: ScoresOverTasks, than: ScoresOverTasks) -> Estimate | None:
-    """`who` minus `than`, paired by seed, with the degrees of freedom of the task on which fewest seeds learn."""
+    """Returns `who` minus `than`, paired by seed; its degrees of freedom are of the task where fewest seeds learn."""
     gap = difference(who, than)
     if gap is None:
         return None
@@ -152,7 +152,7 @@ def most_unlike(learnt: int, runs: int, level: float = ALPHA) -> float:
 
 
 def shifts(scores: Scores, level: float) -> list[float]:
-    """By how much the runs that may be unlike those that are judged may move the mean, up and down; signed.
+    """Returns by how much runs unlike those that are judged may move the mean, up and down; signed.
 
     As many may fail as the seeds allow, and those are at chance. If no seed learns, one that does may be perfect.
     Over several tasks all failures may be on the task that moves the mean most. `level`: of all together.

@@ -41,7 +41,7 @@ class Logits:
         return self.low + (self.high - self.low) * (_share(logit) * (self.images + 1) - 0.5) / self.images
 
     def slope(self, logit: float) -> float:
-        """By how much the score rises as the logit rises by 1."""
+        """Returns by how much the score rises as the logit rises by 1."""
         share = _share(logit)
         return (self.high - self.low) * share * (1 - share) * (self.images + 1) / self.images
 
@@ -164,7 +164,7 @@ class Estimate:
         return self.error is not None and self.n >= FEWEST
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval | None:
-        """Student's t-interval of the mean, and of the logits, cut to what the mean can be; None for too few values."""
+        """Returns Student's t-interval of the mean or of the logits, cut to the scale; None for too few values."""
         if self.error is None or not self.testable:
             return None
         half = quantile((1 + confidence) / 2, self.freedom) * self.error
@@ -209,7 +209,7 @@ class Estimate:
 
 
 def of_mean(n: int, overlap: float = 0.0) -> float:
-    """Returns what the standard error of a mean of n values is of the deviation of one.
+    """Returns the standard error of a mean of n values, as a multiple of the deviation of one.
 
     Folds of the same images are no independent sample: each two of them share images to train, so more folds do not
     make the error as small as they would elsewhere. `overlap`: the images that validate beside those that train.
@@ -291,7 +291,7 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
 
 
 def _residual(draws: Sequence[Sequence[float]]) -> float:
-    """The variance that seeds alone bring to the mean of a draw: what scores differ in beyond their seed and draw."""
+    """Returns the variance that seeds alone bring to the mean of a draw: of what neither seed nor draw explains."""
     seeds, count = len(draws[0]), len(draws)
     means, own = [fmean(draw) for draw in draws], [fmean(column) for column in zip(*draws, strict=True)]
     center = fmean(means)
@@ -443,7 +443,7 @@ def kept(after: Scores, before: Scores) -> Scores:
 
 
 def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) -> Estimate | None:
-    """`who` minus `than`, paired over the seeds that learn in both; None for none.
+    """Returns `who` minus `than`, paired over the seeds that learn in both; None for none.
 
     Source: the paired t-test. Differs: `contrast`.
     """
@@ -478,7 +478,7 @@ def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable
 
 
 def on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:
-    """For each seed a score, such that their mean is the score of the mean logit, and their spread that of logits."""
+    """Returns a score for each seed; their mean is the score of the mean logit, their spread is that of the logits."""
     logits = scores.scale.logits
     assert logits is not None
     on = [logits.of(scores.values[seed]) for seed in seeds]
@@ -487,7 +487,7 @@ def on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:
 
 
 def slope_weights(trials: int) -> list[float]:
-    """What the score of each of so many trials, at 0, 1, 2 and so on, counts in the slope of the least-squares line."""
+    """Returns the weight of each score in the slope of a least-squares line; the trials lie at 0, 1, 2 and so on."""
     center = (trials - 1) / 2
     square = sum((place - center) ** 2 for place in range(trials))
     return [(place - center) / square for place in range(trials)]

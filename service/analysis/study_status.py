@@ -205,7 +205,7 @@ def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
 
 
 def standings(study: Study, name: str) -> dict[str, str]:
-    """By budget, how old the results are, in a few words; `not run` for those that nobody has run."""
+    """Returns how old the results are, by budget, in a few words; `not run` for those that nobody has run."""
     codes, words = CodeDigests(), dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
     for size in known(study, name):
         record = read(record_file(name, study.name, size))

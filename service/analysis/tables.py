@@ -42,7 +42,7 @@ class Table(pd.DataFrame):  # type: ignore[misc]
 
 
 def runs_table(result: StudyResult) -> pd.DataFrame:
-    """Returns a row a run, in the order in which the trials were added.
+    """Returns one row per run, in the order in which the trials were added.
 
     Without the seeds that a stopped trial does not run.
     """
@@ -69,7 +69,7 @@ def _none(result: StudyResult) -> str:
 
 
 def brief_table(result: StudyResult) -> pd.DataFrame:
-    """A row a trial in words, as narrow as a cell of a notebook: scores, the test score's interval, the difference."""
+    """Returns one row per trial in words, narrow for a notebook: scores, the test score's interval, the difference."""
     return Table.of((_brief(result, row) for row in result.rows), _none(result))
 
 
@@ -176,7 +176,7 @@ def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
 
 
 def _partner(result: StudyResult, row: TrialResult) -> dict[str, str | None]:
-    """Of axes, the arm that a difference is to: it is not the same one for all arms."""
+    """Returns, for axes, the arm that a difference is to: it is not the same one for all arms."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not plan.axes:
         return {}

@@ -79,7 +79,7 @@ class Summaries:
         self._invalidations = history.invalidations
 
     def __call__(self, *, alive: bool = True) -> list[TrialSummary]:
-        """Returns one summary a trial, in order.
+        """Returns one summary per trial, in order.
 
         `alive`: a driver runs, so an unfinished run is running, not interrupted.
         """
@@ -99,7 +99,7 @@ class Summaries:
 
 
 def summarize(history: History, *, alive: bool = True) -> list[TrialSummary]:
-    """As `Summaries`, once."""
+    """Summarizes every trial once, as `Summaries` does."""
     return Summaries(history)(alive=alive)
 
 

@@ -167,7 +167,7 @@ def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]], loo
 
 
 def _adjusted(count: int, ps: Mapping[int, float], look: int) -> dict[int, Adjusted]:
-    """Holm's correction over all claims; one that cannot be decided yet counts as a test that found nothing."""
+    """Adjusts ps by Holm's correction over all claims; one that cannot be decided yet counts as finding nothing."""
     adjusted = holm({str(place): ps.get(place, 1.0) for place in range(count)}, level_of(look))
     return {int(place): test for place, test in adjusted.items()}
 
@@ -209,7 +209,7 @@ FEWEST_TO_COUNT = 5
 
 
 def _seeds_needed(evidence: Evidence, level: float) -> tuple[int | None, int | None] | None:
-    """From how many to how many seeds put the interval on one side of each end that matters, with the power `POWER`.
+    """Returns the range of seeds that put the interval on one side of each end that matters, with the power `POWER`.
 
     The first number is right if the seeds spread as little as they may, the second if as much (`std_interval`). None
     for few seeds, and where some fail. `level`: of the one-sided test that would decide at the next look.
@@ -237,7 +237,7 @@ def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
 
 
 def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict | None, departure: Departure) -> Verdict:
-    """`test`: what the claim's test finds here, where that is told."""
+    """Returns the verdict on a claim that is not judged. `test`: what its test finds here, where that is told."""
     known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
     here = "; ".join(dict.fromkeys(score_words(claim, name, trial) for name, trial in known))
     if test is not None and test.p is not None:

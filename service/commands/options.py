@@ -447,7 +447,7 @@ def takes_study_options(*without: str) -> Callable[[Callable[..., None]], Callab
 
 
 def own_values(pairs: list[str] | None) -> dict[str, Any]:
-    """`--set PATH=VALUE`: the value read as JSON, else as a string.
+    """Reads `--set PATH=VALUE`: the value as JSON, else as a string.
 
     Raises: SpecError for a pair without `=`, and for a value that begins as JSON does and is none.
     """

@@ -142,7 +142,7 @@ def run_resolved(
 
 
 def _untold(**facts: Any) -> None:
-    """Nobody but the terminal is told how a study goes."""
+    """Does nothing: nobody but the terminal is told how a study goes."""
 
 
 def _stopped(after: str, command: str) -> None:

@@ -91,7 +91,7 @@ class RepeatedFailure:
         return self._reason if self._count >= SAME else None
 
     def failed(self, reason: str, *, lost: bool) -> None:
-        """A run has failed. `lost`: with its node. A run whose own time is over says nothing about the next."""
+        """Counts a failed run. `lost`: with its node. A run whose own time is over says nothing about the next."""
         if reason.startswith(OVERDUE):
             return
         self._count = self._count + 1 if reason == self._reason else 1

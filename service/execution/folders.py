@@ -67,7 +67,7 @@ class WorkFolders:
 
 
 def written(folder: str) -> float | None:
-    """When the checkpoint in a work folder was last written; None if there is none, or it is not seen from here."""
+    """Returns when a work folder's checkpoint was last written; None if there is none, or it is not seen from here."""
     with suppress(OSError):
         return RemoteFolder(folder, patience=0.0).modified(CHECKPOINT)
     return None
@@ -82,7 +82,7 @@ SHORT = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 
 
 def socket_folder() -> Path:
-    """The folder of a local Ray: the one that Ray would take if its path is short enough, else one of the user's own.
+    """Returns the folder of a local Ray: the one that Ray would take if its path is short, else one of the user's own.
 
     Raises: LocusError if none can be written.
     """
@@ -101,7 +101,7 @@ def socket_folder() -> Path:
 
 
 def _usual() -> Path:
-    """Ray's own choice (`ray._common.utils.get_default_ray_temp_dir`), from the root on."""
+    """Returns Ray's own choice (`ray._common.utils.get_default_ray_temp_dir`), from the root on."""
     tmpdir = os.environ.get("TMPDIR", "/tmp") if sys.platform == "linux" else "/tmp"
     return Path(os.path.abspath(os.environ.get("RAY_TMPDIR", tmpdir) or "/tmp")) / "ray"
 

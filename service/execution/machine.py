@@ -146,12 +146,12 @@ def _driver() -> Iterator[int]:
 
 
 def _handle(name: str) -> Any:
-    """NVML's handle of a GPU, by its number or its UUID."""
+    """Returns NVML's handle of a GPU, by its number or its UUID."""
     return pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else pynvml.nvmlDeviceGetHandleByUUID(name)
 
 
 def visible_gpus(total: int, names: str | None) -> list[str]:
-    """The GPUs that CUDA_VISIBLE_DEVICES names: CUDA ignores an invalid name, such as -1, and all that follow."""
+    """Returns the GPUs that CUDA_VISIBLE_DEVICES names; CUDA ignores an invalid name, such as -1, and all after it."""
     if names is None:
         return [str(number) for number in range(total)]
     visible: list[str] = []

@@ -136,7 +136,7 @@ class LocalRay:
         return sorted(self._sessions() - self._before)
 
     def _processes(self) -> list[Any]:
-        """The processes of this Ray alone: children of this process that name the session's folder, and all below."""
+        """Returns the processes of this Ray alone: our children that name the session's folder, and all below them."""
         import psutil  # type: ignore[import-untyped]  # Ray brings it along
 
         names = [str(session) for session in self._new_sessions()]

@@ -197,7 +197,7 @@ class Apart:
             raise self._error
 
     def share(self) -> None:
-        """Called by the work before it uses what belongs to whoever waits: from here on its end is waited for.
+        """Is called by the work before it uses what belongs to whoever waits: from here on its end is waited for.
 
         Raises: KeyboardInterrupt if it was left before.
         """
@@ -205,7 +205,7 @@ class Apart:
         self.check()
 
     def check(self) -> None:
-        """Called by the work now and then. Raises: KeyboardInterrupt if it was left."""
+        """Is called by the work now and then. Raises: KeyboardInterrupt if it was left."""
         if self.leaving.is_set():
             raise KeyboardInterrupt
 
@@ -280,7 +280,7 @@ class BeingRunError(LocusError):
 
 
 def more(edition: Edition, home: Home, options: RunOptions) -> Control:
-    """What a command asks for beyond what a study that runs will do: more seeds or trials, or other concurrent runs."""
+    """Returns what a command adds to a study that runs: more seeds, more trials, or other concurrent runs."""
     history = History.open(home, edition)
     plan = edition.study.plan
     trials = plan.trials if isinstance(plan, Search) else 0

@@ -162,7 +162,7 @@ class EpochTime:
 
 
 def epoch_time(edition: Edition, home: Home) -> EpochTime:
-    """The time of an epoch as `plan` knows it: measured at a home, else that of the minutes which the study states.
+    """Returns the time of an epoch as `plan` knows it: measured at a home, else from the minutes that the study states.
 
     Cost: for stated minutes a simulation, as early stopping decides how many epochs they are for.
     """
@@ -221,7 +221,7 @@ class Simulated:
         return first, shares[first]
 
     def plain(self) -> dict[str, Any]:
-        """As plain values."""
+        """Returns plain values."""
         rows = {name: [vars(row) for row in getattr(self, name)] for name in ("windows", "stopping")}
         part, share = self.bottleneck
         values = {**vars(self), **rows, "bottleneck": {"part": part, "share": share}}

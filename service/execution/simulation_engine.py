@@ -161,7 +161,7 @@ class Engine:
         self._seen = 0
 
     def drive(self) -> Clock:
-        """Until nothing is left to train."""
+        """Drives the jobs until nothing is left to train."""
         free = self.slots
         while True:
             while free and (job := self._next()):

@@ -267,7 +267,7 @@ class Submission:
         return home if home.id == facts["home_id"] else None
 
     def followed(self) -> Iterator[str]:
-        """The driver's lines until it has told the address of its parent run, which it does once its plan is printed.
+        """Yields the driver's lines up to the address of its parent run, which it tells once its plan is printed.
 
         Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan: a traceback is
         told by its last line. UnpackedError if its files were not there.
@@ -295,7 +295,7 @@ class Submission:
         return _last(self.printed()) or " ".join(message.split())
 
     def describe(self) -> str:
-        """State, last line, and what to type next."""
+        """Returns the state, the last line, and what to type next."""
         at = f"{self.study} --address {self.address}"
         lines = [*self.printed()]
         mlflow = told(lines).get("mlflow")

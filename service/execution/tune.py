@@ -179,7 +179,7 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
             self.driver.on_failure(job, "its process ended without an answer")
 
     def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
-        """Tune removed a trial that was still pending; its run stays to be done."""
+        """Releases the run of a trial that Tune removed while it was still pending; the run stays to be done."""
         self.driver.release(job_of(trial))
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:

@@ -78,7 +78,7 @@ class Watchdog:
             run.signs += 1
 
     def sign(self, name: str, sign: object) -> None:
-        """What a run leaves behind, such as the time of its checkpoint: a sign of life where it has changed."""
+        """Notes what a run leaves behind, such as the time of its checkpoint; a change of it is a sign of life."""
         run = self._runs.get(name)
         if run is not None and sign is not None and sign != run.sign:
             run.sign = sign

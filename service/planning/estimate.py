@@ -68,7 +68,7 @@ class WorkRow:
 
 
 def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
-    """Returns a row a trial, parents too. `work`: what is to be done for a run, by key."""
+    """Returns one row per trial, parents too. `work`: what is to be done for a run, by key."""
     rows = [_row(trial.label, _name(history, trial), [*history.asked(trial)], work) for trial in history.trials]
     rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
     rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
@@ -440,7 +440,7 @@ FEW = 200
 
 
 def _few(data: ImagesSpec) -> Iterator[str]:
-    """Yields what one image is of a score, where few are scored, and how more may be."""
+    """Yields how much one image changes a score, if few are scored, and how more may be."""
     splits: list[tuple[SplitName, str]] = [("val", "validation"), ("test", "test")]
     few = [
         f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"
@@ -453,7 +453,7 @@ def _few(data: ImagesSpec) -> Iterator[str]:
 
 
 def _more(data: ImagesSpec) -> str:
-    """Returns what lets more images validate or test, where few are held out to do so."""
+    """Returns the options by which more images validate or test, if few are held out to do so."""
     counts, there = data.image_counts, data.available
     validate, test = counts.validation < FEW and not there.validation, counts.test < FEW and not there.test
     ways = [

@@ -106,7 +106,7 @@ LOST = "its answer or its weights are gone, damaged or replaced; it is trained a
 
 
 def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
-    """What the journal must be told, so that the runs that count are trained again, or take the answers that are there.
+    """Returns facts for the journal, so that runs with lost answers train again, or take the answers that are there.
 
     An answer is replaced when another study trains its run again for its weights, and gets other numbers.
     Of weights only those are read that some run will start from. Cost: 0.1 ms a run, 0.4 ms where it has 100 epochs.
@@ -198,7 +198,7 @@ class Works:
         self._known: dict[int, tuple[Recipe, str]] = {}
 
     def __call__(self, recipe: Recipe) -> str:
-        """Returns recipes that differ only in what changes no time, such as their rate, have the same."""
+        """Returns a recipe's work. Recipes that differ only in what changes no time, such as the rate, share it."""
         known = self._known.get(id(recipe))
         if known is None:
             known = self._known[id(recipe)] = (recipe, _work(recipe))  # the recipe is kept, and so is its id
@@ -208,7 +208,7 @@ class Works:
 def run_time(
     recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool, works: Callable[[Recipe], str] | None = None
 ) -> RunTime | None:
-    """From the metrics of each epoch; None if no epoch was measured.
+    """Returns the time of a run from the metrics of its epochs; None if no epoch was measured.
 
     Of a run that has ended the mean counts, because the last epoch also takes the time of the tests, which may be
     longer than several epochs. Of a run that goes on it is the median, because the first epoch may take much longer
@@ -246,7 +246,7 @@ class EpochTimes:
         self.usual = fmean(self._alike.values(), weights=epochs) if kinds else earlier
 
     def __call__(self, recipe: Recipe) -> float | None:
-        """Seconds; None if none are known."""
+        """Returns the seconds; None if none are known."""
         return self._alike.get(self._works(recipe), self.usual)
 
 
@@ -373,7 +373,7 @@ class Forecast:
         return epochs, 0.0 if state.curve else start
 
     def _span(self, run: Run) -> Span | None:
-        """Of a run that was trained here to its end; its last try counts, if it had several."""
+        """Returns the span of a run that was trained here to its end; its last try counts, if it had several."""
         state = self.history.state(run)
         if not state.answered or state.reused or state.begun is None or state.last is None:
             return None
@@ -381,7 +381,7 @@ class Forecast:
         return Span(state.begun, state.last, state.last - state.begun - sum(epochs))
 
     def _time(self, run: Run) -> RunTime | None:
-        """A reused run has the times of its own study."""
+        """Returns the time of a run; a reused run has the times of its own study."""
         state = self.history.state(run)
         return run_time(run.recipe, (epoch.values for epoch in state.curve.values()), state.answered, self._works)
 
@@ -409,7 +409,7 @@ def usual_epoch_s(history: History, outcomes: Outcomes) -> float | None:
 def measured_times_and_peaks(
     history: History, outcomes: Outcomes, placement: Placement | None = None
 ) -> tuple[EpochTimes, list[float]]:
-    """The times of epochs and the memory of runs: of this study, else of earlier answers of the same kind of device."""
+    """Returns the epoch times and memory of runs: of this study, else of earlier answers of the same kind of device."""
     states = [(run.recipe, history.state(run)) for run in known_runs(history)]
     own = EpochTimes(
         run_time(recipe, (epoch.values for epoch in state.curve.values()), state.answered) for recipe, state in states
@@ -420,7 +420,7 @@ def measured_times_and_peaks(
 
 
 def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | None) -> tuple[EpochTimes, list[float]]:
-    """The time of an epoch and the memory of earlier answers of the same data and model, on a CPU or on a GPU."""
+    """Returns the epoch times and memory of earlier answers of the same data, model and kind of device (CPU or GPU)."""
     files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
     answers = [outcomes.get(path.parent.name, path.stem) for path in files]
     alike = [

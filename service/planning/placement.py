@@ -85,7 +85,7 @@ class Placement(Spec):
         return loader_gib(self.loader_workers)
 
     def of_a_job(self) -> dict[str, Any]:
-        """Returns what of this each process of a run is told, by the names of `Job`."""
+        """Returns what each process of a run is told of this, by the names of `Job`."""
         given = ("device", "threads", "workers", "loader_workers", "compile")
         return {name: getattr(self, name) for name in given} | {"worker_bytes": self.run_bytes}
 
@@ -199,7 +199,7 @@ def _loaders(machine: Machine, processes: int, threads: int) -> int:
 
 
 def _asked(nodes: tuple[Node, ...], threads: int, run_gib: float | None) -> float | None:
-    """The memory that a process asks for: at most what some node that has the cores can give, else it never starts."""
+    """Returns the memory that a process asks for: at most what a node with the cores has, or it would never start."""
     most = max((node.gib for node in nodes if node.cores >= threads), default=None)
     return None if run_gib is None or most is None else min(run_gib, most)
 
@@ -210,7 +210,7 @@ def _held(nodes: tuple[Node, ...], threads: int, run_gib: float) -> int:
 
 
 def runs_by_memory(gpu_gib: float, run_gib: float) -> int:
-    """How many runs a GPU holds by their predicted memory: one at least, because a prediction may be too high."""
+    """Returns how many runs a GPU holds by their predicted memory: at least one, as a prediction may be too high."""
     return max(1, int(FILLED * gpu_gib / (run_gib + CONTEXT_GIB)))
 
 

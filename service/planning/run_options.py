@@ -26,7 +26,7 @@ class RunOptions(Spec):
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> Self:
-        """The options among the arguments of a verb, which has each of them by its name and with its default."""
+        """Returns the options among a verb's arguments; the verb has each of them by its name and with its default."""
         return cls(**{name: arguments[name] for name in cls.model_fields})
 
     @property

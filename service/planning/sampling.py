@@ -101,7 +101,7 @@ class Sampler:
         return drawn
 
     def _candidates(self, arm: str, searched: _Searched, wanted: str, name: str) -> Iterator[dict[str, Any]]:
-        """Points to try, the best guess first; all of a finite space come up in the end."""
+        """Yields points to try, the best guess first; all of a finite space come up in the end."""
         id = searched.history.edition.id
         if wanted == "grid":
             yield from _shuffled(searched)
@@ -160,7 +160,7 @@ class _Told:
 
 
 def _is_other(answer: TrialAnswer | None, told: TrialAnswer) -> bool:
-    """Returns whether an answer is none that what was told may have become: a trial under way may end."""
+    """Returns whether an answer is not what was told; a trial that was told as under way may have ended."""
     if told.status == "open":
         return answer is None or answer.status not in TOLD
     return answer != told
@@ -197,7 +197,7 @@ def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> 
 
 
 def _tpe(seed: int) -> optuna.samplers.TPESampler:
-    """TPE of all coordinates together, those that are open for a value of another one apart (`group`).
+    """Returns TPE of all coordinates together, those that are open for a value of another one apart (`group`).
 
     Source: Bergstra et al. 2011; Falkner et al. 2018 (multivariate). Differs: chosen by `tests/calibration/search.py`.
     """

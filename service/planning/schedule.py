@@ -57,7 +57,7 @@ def next_choice(history: History) -> Choose | None:
 
 
 def best_number(history: History, arm: str) -> int | None:
-    """The number of an arm's completed trial with the highest validation mean, of equal ones the lowest number."""
+    """Returns the number of an arm's completed trial with the highest validation mean; the lowest of equal ones."""
     answers = {trial.number: history.answer(trial) for trial in history.tuning.trials(arm)}
     means = [(answer.mean or 0.0, -number) for number, answer in answers.items() if answer.status == "completed"]
     return -max(means)[1] if means else None
@@ -190,7 +190,7 @@ def next_action(history: History, in_flight: set[str]) -> Action:
 
 
 def _unlisted(history: History, plan: Ablation) -> tuple[str, ...]:
-    """The arms to list now: of arms that are tuned none before the tuning is over, and then those with a choice."""
+    """Returns the arms to list now; if arms are tuned, none before the tuning is over, and then those with a choice."""
     listed = {trial.name for trial in history.of("trial")}
     names = [name for name in plan.arms if name not in listed and (plan.tune is None or name in history.tuning.chosen)]
     return tuple(names) if names and is_tuned(history) else ()
@@ -216,7 +216,7 @@ def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
 
 
 def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> Iterator[tuple[Trial, Run]]:
-    """Every trial's first seed, then every trial's second seed: a study that is cut short is balanced and paired.
+    """Yields each trial's first seed, then each trial's second seed: a study that is cut short is balanced and paired.
 
     `most`: how many seeds may begin. In a race no arm is two seeds ahead of another one, which may still be out.
     """
@@ -256,7 +256,7 @@ def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
 
 
 def _best(history: History, role: Role) -> dict[str, int]:
-    """The numbers of a role's completed trials by the keys of their first runs, each recipe once, best first."""
+    """Returns the numbers of a role's completed trials by the key of their first run, best first, each recipe once."""
     best: dict[str, int] = {}
     for trial in history.highest(len(history.of(role)), role):
         best.setdefault(history.first_run(trial).key, trial.number)

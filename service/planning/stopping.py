@@ -19,7 +19,7 @@ FIRST_RUNG = 3
 
 
 def rungs(epochs: int) -> range:
-    """The epochs after which trials are compared: a third of all, rounded up, and its double, but not the last."""
+    """Returns the epochs after which trials are compared: a third of all, rounded up, and twice that, not the last."""
     first = math.ceil(epochs / FIRST_RUNG)
     return range(first, epochs, first)
 
@@ -202,7 +202,7 @@ class Saved:
     noun: str = "point"
 
     def __str__(self) -> str:
-        """In a sentence; empty if nothing was stopped."""
+        """Returns a sentence; empty if nothing was stopped."""
         if not self.halved + self.raced:
             return ""
         raced = f"by the race over seeds ({plural(self.raced, self.noun)}); {self.trained:,} were trained."
@@ -278,7 +278,7 @@ def _value(history: History, trial: Trial, epoch: int) -> float | None:
 
 
 def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
-    """Spearman's rank correlation; equal values share a rank. None for fewer than four pairs, or equal values."""
+    """Correlates ranks (Spearman); equal values share a rank. None for fewer than four pairs, or equal values."""
     if len(pairs) < FEWEST_TRIALS or any(len({pair[side] for pair in pairs}) < 2 for side in (0, 1)):
         return None
     from scipy.stats import spearmanr  # here, for the commands that only look must start without scipy

@@ -124,7 +124,7 @@ def _who(result: StudyResult, row: TrialResult) -> str:
 
 
 def unfinished(result: StudyResult) -> Table | None:
-    """Runs that were stopped, diverged, or failed, and why. Folded where early stopping is all that happened."""
+    """Returns the runs that were stopped, diverged or failed, and why. Folded if all were stopped early."""
     ends = ("failed", "diverged", "stopped")
     runs = [(row, run) for row in result.rows for run in row.runs.values() if run.state.status in ends]
     runs.sort(key=lambda pair: ends.index(pair[1].state.status))
@@ -221,7 +221,7 @@ def _note(result: StudyResult, plan: Ablation, metric: str) -> str:
 
 
 def varied(result: StudyResult) -> Table:
-    """What the study changes: each arm's values, or each searched path with what it may be and how much it matters."""
+    """Returns what the study changes: each arm's values, or each searched path with its domain and its importance."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
         sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]

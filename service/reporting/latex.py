@@ -101,7 +101,7 @@ def _label(study: str) -> str:
 
 
 def _widths(table: Table) -> list[float | None]:
-    """For each column that is broken into lines its share of the text's width; None for one that is not.
+    """Returns, for each column that is broken into lines, its share of the text's width; None for the others.
 
     Columns of words share what the others leave, where all together would be too wide. The widest is broken first.
     """
@@ -120,7 +120,7 @@ def _widths(table: Table) -> list[float | None]:
 
 
 def _points(text: str) -> float:
-    """About how wide a bold text is in small letters. Units: points."""
+    """Estimates how wide a bold text is in small letters. Units: points."""
     return sum(
         3.7 if letter in NARROW else 9.0 if letter in BROAD else 5.4 * (6 if _letter(letter)[:2] == "U+" else 1)
         for letter in text
@@ -199,7 +199,7 @@ def paper_table(result: StudyResult, table: Table, names: Sequence[str] = ()) ->
 
 
 def _usual(result: StudyResult, known: Sequence[str]) -> list[str]:
-    """A paper's five: parameters, or the seeds where some are missing, or do not learn, or all models are as large."""
+    """Lists a paper's five columns: parameters, or seeds if some are missing or fail, or if all models are as large."""
     tests = [row.test for row in shown(result)]
     uniform = all(test.uniform for test in tests)
     seeds = ["seeds"] if uniform else ["seeds", "learn"]
@@ -261,7 +261,7 @@ def _short(column: Column) -> str:
 
 
 def as_csv(result: StudyResult) -> str:
-    """Returns a row a run."""
+    """Returns one row per run."""
     return frame_csv(runs_table(result))
 
 

@@ -130,7 +130,7 @@ def _measured(head: str, group: str, measures: Sequence[Measure | None]) -> list
 
 
 def properties(result: StudyResult, league: League) -> Table:
-    """Returns a column a method, a row a property: scores on each task and on larger images, time, parameters."""
+    """Returns one column per method, one row per property: scores on each task and larger images, time, parameters."""
     names = league.order
     rows: list[tuple[str, list[str]]] = []
     for task, arms in league.arms.items():
@@ -157,7 +157,7 @@ def properties(result: StudyResult, league: League) -> Table:
 
 
 def _scores(names: Sequence[str], by_method: Mapping[str, Scores]) -> list[str]:
-    """Means of scores; if seeds are missing, with how many there are: `0.9000 (1/3)`."""
+    """Returns means of scores; if seeds are missing, with how many there are: `0.9000 (1/3)`."""
     shares = {name: "" if scores.complete else f" ({scores.n}/{scores.asked})" for name, scores in by_method.items()}
     return [f"{fixed(by_method[name].mean)}{shares[name]}".strip() if name in by_method else "" for name in names]
 
@@ -283,7 +283,7 @@ def _scale(axes: Axes, most: int) -> None:
 
 
 def _method(axes: Axes, text: str, mean: float, y: float, end: tuple[int, bool], *, strong: bool) -> None:
-    """A line from a mean rank down and out to the name. `end`: where it ends, and whether that is the left side."""
+    """Draws a line from a mean rank down and out to the name. `end`: where it ends, and whether on the left side."""
     at, left = end
     ink = TRIAL_COLORS[0] if strong else INK
     outer = min(at, mean) - 0.1 if left else max(at, mean) + 0.1

@@ -326,7 +326,7 @@ def write_comparison(home: Home, comparison: Comparison) -> Path:
 
 
 def comparison_headline(comparison: Comparison) -> str:
-    """In which trials the two differ significantly, in a sentence."""
+    """Returns in which trials the two differ significantly, in a sentence."""
     names = [match.name for match in comparison.matches]
     if not names:
         return "A and B have no trial in common."

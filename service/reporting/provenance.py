@@ -50,7 +50,7 @@ SHORT = 7
 
 
 def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:
-    """By name of a setting: each value that occurred, with the number of runs; several values are a mixture."""
+    """Returns, by setting, each value that occurred and its number of runs; several values are a mixture."""
     tallies: dict[str, Counter[str]] = {name: Counter() for name in SHOWN}
     for run in answered(result):
         for name in SHOWN:
@@ -67,7 +67,7 @@ def answered(result: StudyResult) -> list[RunResult]:
 
 
 def codes(result: StudyResult) -> dict[str, list[str]]:
-    """By the code of the answer that counts: the trials that have such an answer."""
+    """Returns, by the code of the answer that counts, the trials that have such an answer."""
     arms = isinstance(result.edition.study.plan, Ablation)
     by_code: dict[str, list[str]] = {}
     for row in result.rows:
@@ -94,7 +94,7 @@ def seed_rows(result: StudyResult) -> list[tuple[str, str]]:
 
 
 def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
-    """Seeds, machines and versions: name, value, and whether it is mixed. A mixture counts the runs of each value."""
+    """Lists seeds, machines and versions: name, value, whether it is mixed. A mixture counts the runs of each value."""
     rows = [(name, value, False) for name, value in seed_rows(result)]
     for name, counts in circumstances(result).items():
         words = {MEANING.get((name, value), value): count for value, count in counts.items()}
@@ -152,7 +152,7 @@ def training_s(row: TrialResult) -> float | None:
 
 
 def train_time_unit(rows: Iterable[TrialResult]) -> tuple[str, float]:
-    """The unit in which all times of these trials are written, and its seconds: the largest that suits the longest."""
+    """Returns the unit for all times of these trials, and its seconds: the largest unit that suits the longest time."""
     longest = max((training_s(row) or 0.0 for row in rows), default=0.0)
     return next(((unit, size) for unit, size in UNITS if longest >= 3 * size), UNITS[-1])
 
@@ -217,7 +217,7 @@ def sizes(rows: Sequence[TrialResult]) -> list[Column]:
 
 
 def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
-    """What a reader must know about the costs of a table: what a time is, and the size that all models share."""
+    """Returns what a reader must know about a table's costs: what a time is, and the size that all models share."""
     notes = []
     if any(training_s(row) is not None for row in rows):
         notes += ["The time is that of all epochs of a run; costs are medians over the completed runs."]

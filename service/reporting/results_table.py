@@ -50,7 +50,7 @@ def measured(result: StudyResult) -> Table | None:
 
 
 def shown(result: StudyResult) -> Sequence[TrialResult]:
-    """The rows: points that were tested, or arms as the study has them, those that are compared with one together."""
+    """Returns the rows: tested points, or the arms in the study's order, with those compared with one arm together."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation):
         return result.tested
@@ -106,7 +106,7 @@ def row_name(result: StudyResult, row: TrialResult) -> str:
 
 
 def _points_words(result: StudyResult) -> str:
-    """`4 confirmed points, and of the best of 20 random points`."""
+    """Returns `4 confirmed points, and of the best of 20 random points`."""
     count = len(result.of("rival"))
     rival = f", and of the best of {plural(count, 'random point')}" if result.random else ""
     return f"{plural(len(result.confirmed), 'confirmed point')}{rival}"
@@ -164,7 +164,7 @@ def _tested(result: StudyResult) -> bool:
 
 
 def published_difference(result: StudyResult, row: TrialResult) -> str:
-    """A paper's own difference between an arm and the baseline: it may be shown beside ours where data differ."""
+    """Returns a paper's own difference between an arm and the baseline; it may stand beside ours if data differ."""
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
     known = {entry.who: entry.value for entry in result.edition.study.published}
@@ -217,7 +217,7 @@ def star_words(result: StudyResult, columns: Sequence[Column]) -> list[str]:
 
 
 def _pooled(rows: Sequence[TrialResult]) -> str:
-    """How many seeds fail of all trials together of which some learn: more than the seeds of one trial can show."""
+    """Counts the seeds that fail in all trials of which some learn: more than the seeds of one trial can show."""
     some = [counts(row.test) for row in rows if row.test.learnt]
     runs, learnt = sum(n for _, n in some), sum(learn for learn, _ in some)
     most, whose = whole_percent(most_that_fail(runs - learnt, runs)), "of trials of which some learn"

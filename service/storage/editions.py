@@ -20,7 +20,7 @@ from trainables.whole_files import sealed, unsealed, write_whole
 
 
 def carried(home: Home, id: str) -> dict[tuple[str, str], None]:
-    """The names and texts of the files that a study's definition, its journal and its answers carry, each once."""
+    """Returns the name and text of each file that a study's definition, its journal or its answers carry, each once."""
     files = home.study(id)
     lines = _bytes(files.journal).splitlines()
     values = [_value(unsealed(_bytes(files.study)) or b""), *map(_value, lines)]
@@ -115,7 +115,7 @@ def latest(home: Home, name: str) -> str:
 
 
 def only(home: Home, name: str) -> str:
-    """As `latest`, for what cannot be undone. Raises: EditionError for a name that has several editions, too."""
+    """Returns what `latest` does, for what cannot be undone. Raises: EditionError for several editions, too."""
     several = [id for id in home.ids() if id.partition("@")[0] == name]
     if len(several) > 1:
         raise EditionError(f"{name} must name one edition, got {len(several)}: {', '.join(several)}")

@@ -314,7 +314,7 @@ class History:
         return isinstance(self.edition.study.plan, Search) and trial.role in POINTS
 
     def races(self, trial: Trial) -> bool:
-        """Whether a trial may be refused its next seed: a point of a search, or an arm of an ablation that races."""
+        """Returns whether a trial may be refused its next seed: a search's point, or an arm of a racing ablation."""
         plan = self.edition.study.plan
         return self._is_point(trial) or (isinstance(plan, Ablation) and plan.race and trial.role == "trial")
 

@@ -177,7 +177,7 @@ class StudyFolder:
         return self.root / "work"
 
     def work(self, key: str, code: str, attempt: int) -> Path:
-        """Checkpoints of an unfinished run: the only folder that a worker writes."""
+        """Returns the folder of an unfinished run's checkpoints, the only folder that a worker writes."""
         return self.work_folders / key / code / str(attempt)
 
 
@@ -387,7 +387,7 @@ def has_secrets(uri: str) -> bool:
 
 
 def has_options(uri: str) -> bool:
-    """Whether the URI of a storage has parts that may hold a secret: a query, a chain, a user (Azure: a container)."""
+    """Returns whether a storage's URI has parts that may hold a secret: query, chain, user (Azure: a container)."""
     parts = urlsplit(uri)
     user, at, _ = parts.netloc.rpartition("@")
     named = bool(at) and (":" in user or not parts.scheme.startswith("abfs"))

@@ -255,7 +255,7 @@ class SentOutcomes(Outcomes):
         self._copies.keep(answered)
 
     def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
-        """The answer of a run as `Outcomes.usable` gives it, from the storage too: another home may have sent it."""
+        """Returns what `Outcomes.usable` does, but looks in the storage, too: another home may have sent the answer."""
         answer = super().usable(key, code, whole=whole, older=older)
         if answer is None and self._copies.fetch_answers_of(key):
             answer = super().usable(key, code, whole=whole, older=older)
@@ -295,7 +295,7 @@ def _digests(answer: bytes | None) -> dict[str, str] | None:
 
 
 def _codes(file: str) -> tuple[str, ...]:
-    """Returns what the name of the answer may be to which a file belongs: `abc_ema.pt` belongs to `abc`."""
+    """Returns the possible names of the answer to which a file belongs: `abc_ema.pt` belongs to `abc`."""
     stem = file.partition(".")[0]
     return (stem, stem.removesuffix("_ema"))
 

@@ -93,7 +93,7 @@ def time_words(study: Study, budget: str) -> str:
 
 
 def papers(as_json: bool) -> None:
-    """Every table and figure of the papers: the studies that ask its question, and what no study asks, and why."""
+    """Prints every table and figure of the papers: the studies that ask its question, what no study asks, and why."""
     from rich.text import Text
 
     from search_spaces.coverage import PAPERS

@@ -138,7 +138,7 @@ def looks(folder: StudyFolder, pause: Callable[[float], object] = time.sleep) ->
 
 
 def news(folder: StudyFolder, every_s: float, pause: Callable[[float], object] = time.sleep) -> Iterator[bool]:
-    """The looks to report: the first one, then one every so many seconds if there are new facts, and the last one."""
+    """Yields the looks to report: the first, then one every so many seconds if there are new facts, and the last."""
     place, turns = Place(), max(1, round(every_s / POLL_S))
     for turn, alive in enumerate(looks(folder, pause)):
         if alive and turn % turns:
@@ -317,14 +317,14 @@ class Progress:
             return Group(head, self._table(), self._bar())
 
     def _table(self) -> SegmentLines:
-        """Returns the trials as lines: drawn again where there is news, the end, or a screen of another size."""
+        """Returns the trials as lines, drawn again after news, at the end, and on a screen of another size."""
         now = self._news, self._ended, self.console.size
         if self._drawn is None or self._drawn[0] != now:
             self._drawn = now, self._lines_of(self._summaries(alive=not self._ended))
         return self._drawn[1]
 
     def _lines_of(self, trials: list[TrialSummary]) -> SegmentLines:
-        """As many rows as the screen has place for; a long name takes several lines. Begins with the last number."""
+        """Returns as many rows as fit the screen; a long name takes several lines. Begins with the last number."""
         place = max(self.console.height - AROUND, FEWEST)
         rows = min(self._rows or place, place)
         while True:
@@ -353,7 +353,7 @@ class Progress:
         return self._forecast(self._max_concurrent())
 
     def _left(self, left: Left, gone: str = "") -> str:
-        """`3 of at most 20 runs, about 02:10 left`: a search need not train all that it may."""
+        """Returns what is left: `3 of at most 20 runs, about 02:10 left`. A search need not train all that it may."""
         at_most = isinstance(self.edition.study.plan, Search) and left.done < left.total
         amount = f"{left.done} of {'at most ' if at_most else ''}{left.total} runs{gone}"
         return f"{amount}, about {clock(left.seconds)} left" if left.seconds else amount

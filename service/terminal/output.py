@@ -43,7 +43,7 @@ class Paper(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output, or standard error: as wide as the terminal, or wide."""
+    """Returns standard output, or standard error: as wide as the terminal, or wide."""
     paper = Paper(highlight=False, stderr=stderr)
     return paper if paper.is_terminal else Paper(highlight=False, stderr=stderr, width=WIDE)
 

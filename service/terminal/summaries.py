@@ -43,7 +43,7 @@ MOST_CLASSES = 10
 
 
 def plan(history: History, estimate: WorkEstimate) -> None:
-    """What a command would run: each trial with what is there and what is missing, and the estimate of the whole."""
+    """Prints what a command would run: each trial with what is there and what is missing, and the whole estimate."""
     out = console()
     if estimate.work:
         view = columns("#", "trial", "done", "reused", "to train")

@@ -57,7 +57,7 @@ def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None 
 
 
 def legend(rows: list[TrialSummary], trials: list[TrialSummary], edition: Edition) -> list[str]:
-    """What the numbers and signs of a table mean, as far as they occur, and how many of its rows are not shown."""
+    """Returns what the numbers and signs of a table mean, if they occur, and how many of its rows are not shown."""
     parts = []
     if any(row.score for row in rows):
         parts.append(f"{edition.study.score.metric}: {metric_words(edition.study.score.metric)}, mean over seeds")
@@ -226,7 +226,7 @@ def status_of_all(statuses: list[StudyStatus], home: Home) -> None:
 
 
 def status_table(statuses: list[StudyStatus]) -> None:
-    """Prints a row a study."""
+    """Prints one row per study."""
     out = console()
     wide = out.width >= NARROW
     view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
@@ -243,7 +243,7 @@ def status_table(statuses: list[StudyStatus]) -> None:
 
 
 def status_of_one(status: StudyStatus, home: Home) -> None:
-    """Prints the state of one study: a row a trial, and the command that goes on."""
+    """Prints the state of one study: one row per trial, and the command that goes on."""
     out = console()
     edition = editions.stored(home, status.id)
     status_rows(status, edition)
@@ -259,7 +259,7 @@ def status_of_one(status: StudyStatus, home: Home) -> None:
 
 
 def status_rows(status: StudyStatus, edition: Edition) -> None:
-    """Prints a row a trial, and how much of the study is done."""
+    """Prints one row per trial, and how much of the study is done."""
     out = console()
     sentence(out, title(status.id, status.question))
     out.print(trials_table(status.rows, edition))

@@ -41,7 +41,7 @@ class Found:
 def compare_with_mlflow(
     store: Store | None, histories: list[History], home: Home | None, *, alive: bool
 ) -> Iterator[Check]:
-    """MLflow compared with the journal: by today's code, or as it was while older answers still counted.
+    """Compares MLflow with the journal: by today's code, or as it was while older answers still counted.
 
     Raises: MlflowError if MLflow answers with an error.
     `home`: where the store is the home's own. `alive`: a driver runs the study now.
@@ -88,7 +88,7 @@ def _double(shown: TrackedRun) -> str:
 
 
 def _files(store: Store, home: Home) -> Check:
-    """Returns every file that the home's own store keeps of a run lies in the home."""
+    """Checks that every file that the home's own store keeps of a run lies in the home."""
     inside = f"{home.artifacts.absolute().as_uri()}/"
     wrong = [
         f"{_name(run)} has its files at {run.files}" for run in store.shown.values() if not run.files.startswith(inside)
@@ -100,7 +100,7 @@ def _files(store: Store, home: Home) -> Check:
 
 
 def _rows(store: Store, history: History, expected: dict[RunId, Row], *, killed: bool) -> Iterator[Check]:
-    """Yields one MLflow run for each row, which ended as the row did.
+    """Checks that each row has one MLflow run, which ended as the row did.
 
     Runs of other code than today's are not counted.
     """

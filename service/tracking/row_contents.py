@@ -60,7 +60,7 @@ def train_s(state: RunState) -> dict[int, float]:
 
 
 def mean_curve(history: History, trial: Trial) -> list[Point]:
-    """Per epoch and metric, over the seeds that have that epoch: `val/accuracy_mean`, `_n`, and `_std` from two on.
+    """Averages each epoch's metrics over the seeds that have it: `val/accuracy_mean`, `_n`, and `_std` from two on.
 
     A diverged seed counts as chance from its divergence on, so that the last point is the trial's answer. A point's
     time is when the trial began plus the seeds' mean training time, for seeds begin one after another.
@@ -142,7 +142,7 @@ def title(edition: Edition, trial: Trial) -> str:
 
 
 def role(edition: Edition, trial: Trial) -> str:
-    """What a trial is for: an arm, a point of a search or a random one, a confirmation of it, tuning, or a parent."""
+    """Returns what a trial is for: an arm, a point, a random point, a confirmation of either, tuning, or a parent."""
     names: dict[Role, str] = {"rival": "random point", "rival_confirmation": "random confirmation"}
     if trial.role == "trial":
         return "arm" if isinstance(edition.study.plan, Ablation) else "point"

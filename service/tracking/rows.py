@@ -74,7 +74,7 @@ def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
 def study_row(
     history: History, runs: Iterable[Run], ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION
 ) -> Row:
-    """The study itself: how far it is of what is asked, and the best trial's numbers, against the seconds gone."""
+    """Returns the study's own row: how much of it is done, and the best trial's numbers, against the seconds gone."""
     edition, last = history.edition, history.last or 0.0
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
     answered = {run.key for run in runs if history.state(run).answered and history.state(run).was_run}
@@ -262,7 +262,7 @@ class TrackedRun:
 
     @classmethod
     def of(cls, run: Any) -> TrackedRun:
-        """From MLflow's own entity."""
+        """Converts MLflow's own entity."""
         step = max((metric.step for metric in run.data._metric_objs), default=-1)
         info, data = run.info, run.data
         where = info.experiment_id, info.artifact_uri
@@ -277,7 +277,7 @@ class TrackedRun:
         return level, self.tags.get("locus.number", ""), None if seed is None else int(seed)
 
     def differs(self, row: Row, curves: Mapping[str, Curve]) -> tuple[set[str], set[str]]:
-        """The metrics that are not as a row has them: those with a wrong point, and those that lack the last points.
+        """Returns the metrics that differ from a row: those with a wrong point, and those that lack the last points.
 
         `curves`: all points that MLflow has, by metric.
         """

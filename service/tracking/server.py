@@ -169,7 +169,7 @@ def find_links(home: Home, edition: Edition, address: str, tracking: str | None 
 
 
 def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
-    """Returns the same for a page that can do without them; None also if the server does not answer, or refuses."""
+    """Returns `find_links` for a page that can do without them; None also if the server does not answer, or refuses."""
     try:
         return find_links(home, edition, server, server) if answers(server) else None
     except MlflowError:

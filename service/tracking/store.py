@@ -369,7 +369,7 @@ class Store:
         del shown.tags[name]
 
     def _log(self, shown: TrackedRun, points: list[Point], params: dict[str, str], tags: dict[str, str]) -> None:
-        """Params first, tags last: a tag that names the points is there only if the points are."""
+        """Logs params first, tags last: a tag that names the points is there only if the points are."""
         chunks = list(_chunks(points)) or [[]]
         for number, chunk in enumerate(chunks, start=1):
             self.client.log_batch(
@@ -440,7 +440,7 @@ def fingerprint(note: str) -> str:
 
 
 def _origin() -> dict[str, str]:
-    """Who ran a study with which commit of this project, as MLflow shows it on a run's page."""
+    """Returns who ran a study with which commit of this project, as MLflow shows it on a run's page."""
     tags = {"mlflow.source.name": "locus", "mlflow.source.type": "LOCAL"}
     with suppress(OSError, KeyError):  # a container's user may have no name
         tags["mlflow.user"] = getuser()

@@ -278,7 +278,7 @@ class MlflowSync:
                 return
 
     def _shown(self, state: SyncState, close: _Close | None) -> bool:
-        """Returns whether MLflow stored the news; if not, they are kept, and so is the error."""
+        """Sends the news, and returns whether MLflow stored them; if not, they are kept, and so is the error."""
         try:
             self._show(state, close)
         except Exception as error:

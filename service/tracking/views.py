@@ -50,7 +50,7 @@ Chart = dict[str, Any]
 
 
 def trial_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
-    """Mean curves, each path against the score, the paths together, and what an answer costs.
+    """Returns mean curves, each path against the score, the paths together, and what an answer costs.
 
     `shown`: the metrics that MLflow has of trials.
     """
@@ -66,7 +66,7 @@ def trial_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
 
 
 def run_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
-    """Curves over the epochs; if runs are grouped, their mean with a band. `shown`: MLflow's metrics of runs."""
+    """Returns curves over the epochs; if runs are grouped, the mean with a band. `shown`: MLflow's metrics of runs."""
     charts = [_line(study.score.metric), _line("train/loss"), _bar(study.score.test), _bar(TRAIN_S)]
     return _page("curves", charts, {*SEED_METRICS, *_scores(study), *shown})
 
@@ -243,14 +243,14 @@ def _trials(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
 
 
 def _runs(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
-    """Without the column `seed`: MLflow would show a group's mean of the seeds."""
+    """Returns a view without the column `seed`: MLflow would show a group's mean of the seeds."""
     by_trial = {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "trial"}]}
     view = _view(id, "run", _run_columns(study), _column("metrics", study.score.metric))
     return view | run_charts(study, metrics) | {"groupBy": by_trial}
 
 
 def _flat(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
-    """In the order of the score: in the order of time, MLflow folds runs into their trials."""
+    """Returns a view in the order of the score: in the order of time, MLflow folds runs into their trials."""
     columns = [_column("params", "seed"), *_run_columns(study)]
     return _view(id, "run", columns, _column("metrics", study.score.metric)) | run_charts(study, metrics)
 
@@ -339,7 +339,7 @@ def _note_experiment(tags: dict[str, str], place: str) -> str | None:
 
 
 def _studies(tags: dict[str, str], page: str) -> Iterator[tuple[int, str, str, str, str]]:
-    """When each study began, its home, id, question and the link to its trials. A user's own view says no study."""
+    """Yields when each study began, its home, id, question and link to its trials. A user's own view says no study."""
     for tag, value in tags.items():
         if tag.startswith(PREFIX) and tag.endswith(".trials"):
             view = json.loads(value)

@@ -74,12 +74,12 @@ class Host(nn.Module):
         return self.features(images).x
 
     def forward_intermediates(self, *_: Any, **__: Any) -> Any:
-        """Refused: timm's version runs the blocks without their encoding. Raises: LocusError."""
+        """Is refused: timm's version runs the blocks without their encoding. Raises: LocusError."""
         raise LocusError("forward_intermediates runs blocks without their position; use hooks on model.blocks instead")
 
 
 def residual(x: Tensor) -> Tensor:
-    """Tokens for the residual stream, which is in float32 or float64 whatever autocast computed them in.
+    """Returns tokens for the residual stream, in float32 or float64 whatever autocast computed them in.
 
     So models with different encodings and pools add up their blocks in one precision.
     """

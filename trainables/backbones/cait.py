@@ -35,7 +35,7 @@ class CaiT(Patches):
         return patches + dim + self.depth * block + self.depth_token_only * looking + norm(dim) + linear(dim, outputs)
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """A token keeps what norms, projections and MLP need, and its pairs in each of four steps; its pixels, too."""
+        """Counts what a token keeps for norms, projections and MLP, its pairs in each of four steps, and its pixels."""
         tokens = self.shape(size).tokens
         block = (13 + 2 * self.mlp_ratio) * self.embed_dim + 5 * self.num_heads * tokens
         return tokens * (

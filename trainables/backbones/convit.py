@@ -53,7 +53,7 @@ class ConViT(Patches):
         return patches + self.depth * around + self.local_up_to_layer * gate + norm(dim) + linear(dim, outputs)
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """As a ViT's without fused attention; GPSA keeps its pairs in each of five steps."""
+        """Counts as for a ViT without fused attention; GPSA keeps its pairs in each of five steps."""
         tokens = self.shape(size).tokens
         linear_part = self.depth * (11 + 2 * self.mlp_ratio) * self.embed_dim
         pair_part = (4 * self.local_up_to_layer + 2 * self.depth) * self.num_heads * tokens

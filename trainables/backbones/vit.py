@@ -85,7 +85,7 @@ class ViT(ModelSpec):
         return patches + self.prefix * content + self.depth * block + norm(dim) + heads
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """A token keeps what a block's norms, projections, MLP and pairs need, its pixels, and its code.
+        """Counts what a token keeps: what a block's norms, projections, MLP and pairs need, its pixels, and its code.
 
         In the last block of a model that is read at its prefix tokens, the others keep what norms and keys need.
         """

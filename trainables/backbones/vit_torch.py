@@ -103,7 +103,7 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         return torch.softmax(logits if h.bias is None else logits + h.bias, dim=3)
 
     def _projected(self, t: Tokens, queries: int | None) -> tuple[Tensor, ...]:
-        """Queries of the first tokens, keys and values of all; the first two from `qk_input` where the tokens have it.
+        """Projects queries of the first tokens, keys and values of all; q and k from `qk_input` if the tokens have it.
 
         One product for all where it can be, as timm has it.
         """

@@ -51,7 +51,7 @@ def checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int
 
 
 def _with_channels_last(images: NDArray[Any]) -> NDArray[Any]:
-    """Shapes: (N, H, W, C). Raises: SpecError if the channels are not to be found, or could be two axes."""
+    """Moves channels last. Shapes: (N, H, W, C). Raises: SpecError if they are not found, or could be two axes."""
     shape, legal = images.shape, "(N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3"
     if images.ndim == 3 and images.size:
         return images[..., None]

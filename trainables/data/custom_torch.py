@@ -105,7 +105,7 @@ def _of_targets(spec: OwnData, name: str, count: int, targets: NDArray[Any]) -> 
 
 
 def _of_chance(spec: OwnData, targets: NDArray[Any]) -> Fault | None:
-    """Uneven classes: a model that always gives one answer must not pass for one that has learned something."""
+    """Finds uneven classes: a model that always gives one answer must not pass for one that has learned something."""
     share, chance = np.bincount(targets).max() / len(targets), spec.metric_chance
     if share <= chance + luck(chance, len(targets)):
         return None

@@ -49,7 +49,7 @@ def _all() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 def _stratified(
     order: NDArray[np.int64], labels: NDArray[np.int64], count: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`count` images of `order`, class-balanced, and the rest."""
+    """Returns `count` images of `order`, class-balanced, and the rest."""
     if count == len(order):
         return np.random.default_rng(seed).permutation(order), order[:0]
     taken, rest = train_test_split(order, train_size=count, stratify=labels[order], random_state=seed)

@@ -58,7 +58,7 @@ def no_folder(root: str) -> str:
 
 
 def _refused(must: str, got: str) -> PydanticCustomError:
-    """As `require` raises; `got` stands in full, because a path that is cut helps nobody."""
+    """Returns the error that `require` raises; `got` stands in full, because a path that is cut helps nobody."""
     context = {"path": "path", "must": must, "got": got}
     return PydanticCustomError("require", "{path} must be {must}, got {got}", context)
 
@@ -90,7 +90,7 @@ def mistakes(there: Layout) -> Iterator[tuple[str, str]]:
 def _wrong_classes(
     folder: str, classes: list[str], there: list[str], images: list[ImageFile]
 ) -> Iterator[tuple[str, str]]:
-    """Each class has images in each split, and a split has no class that is not trained."""
+    """Yields the classes that lack images in a split, and those of a split that are not trained."""
     have = {file.label for file in images}
     for name in sorted({*classes, *there} - have):
         yield shown(f"a folder with images in {folder}/{name}"), "none there"
@@ -204,7 +204,7 @@ class Folder(ImagesSpec):
         return self
 
     def identity(self) -> Any:
-        """As every spec's, without a `val_from` that changes nothing."""
+        """Returns the identity without a `val_from` that changes nothing."""
         fields = super().identity()
         if self.sources == sources(self.images):
             fields.pop("val_from", None)

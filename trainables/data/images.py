@@ -214,7 +214,7 @@ class ImagesSpec(DatasetSpec):
         return super().chances if self.balanced else self.frequent
 
     def step(self, split: SplitName) -> float:
-        """One image of the rarest class changes a balanced accuracy most."""
+        """Returns what one image can change of the metric; in a balanced accuracy the rarest class changes most."""
         share = super().step(split)
         return share / (self.outputs * getattr(self.rarest, split)) if self.balanced else share
 

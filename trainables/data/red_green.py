@@ -95,7 +95,7 @@ class RedGreen(DatasetSpec):
         return pairs
 
     def _near(self, count: int) -> int:
-        """Ordered pairs of places along one axis at which two squares overlap along it, equal places included."""
+        """Counts ordered pairs of places on one axis at which two squares overlap along it, equal places included."""
         reach = 0 if self.aligned else min(self.square, count) - 1
         return count + 2 * sum(count - offset for offset in range(1, reach + 1))
 
@@ -122,6 +122,6 @@ class RedGreen(DatasetSpec):
         return "red_green/2"
 
     def fit_patch(self, side: int) -> None:
-        """Aligned squares must fill whole patches: in a patch that shows two squares no position is needed."""
+        """Requires aligned squares to fill whole patches: in a patch that shows two squares no position is needed."""
         must = f"a multiple of the patch's side ({side}) where data.aligned is true, so that no patch shows two squares"
         require(not self.aligned or self.square % side == 0, "data.square", must, self.square)

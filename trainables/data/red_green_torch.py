@@ -163,7 +163,7 @@ def _targets(spec: RedGreen, split: Split, scene: Scene, labels: Labels) -> NDAr
 
 
 def colors(spec: RedGreen, split: Split) -> Colors:
-    """Red and green; in the test images of `color_shift` blue and yellow, which no other image shows."""
+    """Returns red and green; in the test images of `color_shift` blue and yellow, which no other image shows."""
     return BLUE_YELLOW if spec.task == "color_shift" and split == "test" else RED_GREEN
 
 
@@ -180,7 +180,7 @@ def paint(spec: RedGreen, scene: Scene, colors: Colors) -> Images:
 
 
 def _draw(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
-    """Legal scenes, uniform among all legal ones: the others are dropped."""
+    """Draws legal scenes, uniform among all legal ones: the others are dropped."""
     green, red = np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)
     while len(green) < count:
         candidates = _candidates(spec, rng, 2 * count + 8)
@@ -190,13 +190,13 @@ def _draw(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
 
 
 def _candidates(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
-    """Scenes whose squares lie anywhere in the image, or in its upper half where halves are asked for."""
+    """Draws scenes whose squares lie anywhere in the image, or in its upper half where halves are asked for."""
     step = spec.square if spec.aligned else 1
     return Scene(step * rng.integers(0, spec.places, (count, 2)), step * rng.integers(0, spec.places, (count, 2)))
 
 
 def _legal(spec: RedGreen, scene: Scene) -> NDArray[np.bool_]:
-    """Squares apart; for `direction` in different columns; for `direction4` also in different rows."""
+    """Returns where squares are apart; for `direction` in other columns, for `direction4` also in other rows."""
     offset = np.abs(scene.red - scene.green)
     legal: NDArray[np.bool_] = (offset >= spec.square).any(axis=1)
     if spec.task in ("direction", "direction4"):
@@ -207,7 +207,7 @@ def _legal(spec: RedGreen, scene: Scene) -> NDArray[np.bool_]:
 
 
 def _balanced(rng: np.random.Generator, count: int, classes: int) -> Labels:
-    """Labels in random order, each class as often as the others, or once more."""
+    """Returns labels in random order, each class as often as the others, or once more."""
     return rng.permutation(np.arange(count, dtype=np.int64) % classes)
 
 

@@ -167,7 +167,7 @@ class StreamedSplit:
         return pool
 
     def _batch(self, images: Iterator[Tensor | LocusError], count: int) -> Tensor:
-        """So many of the next images, on the device; each part is copied when it comes, and leaves shared memory.
+        """Returns so many of the next images on the device; each part is copied as it comes, and leaves shared memory.
 
         Raises: LocusError if a part is one.
         """

@@ -42,12 +42,12 @@ def count(params: Params) -> int:
 
 
 def normal(std: float) -> Init:
-    """Normal values around 0."""
+    """Draws normal values around 0."""
     return lambda value, generator: value.normal_(std=std, generator=generator)
 
 
 def trunc_normal(std: float) -> Init:
-    """Normal values around 0, cut at -2 and 2, as timm initializes tables."""
+    """Draws normal values around 0, cut at -2 and 2, as timm initializes tables."""
 
     def fill(value: Any, generator: Any) -> None:
         from trainables.encodings.initial_torch import fill_trunc_normal
@@ -58,22 +58,22 @@ def trunc_normal(std: float) -> Init:
 
 
 def uniform(low: float, high: float) -> Init:
-    """Uniform values."""
+    """Draws uniform values."""
     return lambda value, generator: value.uniform_(low, high, generator=generator)
 
 
 def zeros() -> Init:
-    """Zeros."""
+    """Fills with zeros."""
     return lambda value, generator: value.zero_()
 
 
 def values(rows: Sequence[Any]) -> Init:
-    """Given values, as nested lists of numbers."""
+    """Fills with given values, as nested lists of numbers."""
     return lambda value, generator: value.copy_(value.new_tensor(rows))
 
 
 def linear(name: str, inputs: int, outputs: int) -> dict[str, Param]:
-    """Weight and bias of a linear layer, initialized as `torch.nn.Linear` is: uniform within 1 / sqrt(inputs)."""
+    """Declares weight and bias of a linear layer as `torch.nn.Linear` has them: uniform within 1 / sqrt(inputs)."""
     bound = 1 / math.sqrt(inputs)
     init = uniform(-bound, bound)
     return {f"{name}.weight": Param((outputs, inputs), init, decay=True), f"{name}.bias": Param((outputs,), init)}
@@ -102,7 +102,7 @@ class HeadsSpec(PairSpec):
         raise NotImplementedError
 
     def heads(self, h: Any, terms: tuple[Any, ...], block: int) -> Any:
-        """Queries, keys, values and the term of the logits, between projection and softmax of a block."""
+        """Changes queries, keys, values and the term of the logits, between projection and softmax of a block."""
         raise NotImplementedError
 
     def parameters(self, shape: Shape) -> int:

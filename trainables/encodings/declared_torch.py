@@ -99,7 +99,7 @@ class Positions:
         return pad(patches, (0, 0, self.grid.prefix, 0))
 
     def between_patches(self, terms: Tensor) -> Tensor:
-        """Terms of pairs of patches, with zeros for pairs with a prefix token.
+        """Pads terms of pairs of patches with zeros for pairs with a prefix token.
 
         Shapes: (..., H, P, P) to (1, ..., H, N, N).
         """

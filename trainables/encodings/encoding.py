@@ -156,7 +156,7 @@ class EncodingSpec(Spec):
         return self.parameters(shape)
 
     def identity(self) -> Any:
-        """As `Spec.identity`, but without nodes that equal their defaults, so that a new field changes no key."""
+        """Returns `Spec.identity` without nodes that equal their defaults, so that a new field changes no key."""
         fields = type(self).model_fields
         defaults = {
             name

@@ -130,7 +130,7 @@ class PositionEncoding(nn.Module):
         return None
 
     def heads(self, h: Heads, block: int) -> Heads:
-        """Queries, keys, values and logit term between projection and softmax; by default the bias is added."""
+        """Changes queries, keys, values and logit term between projection and softmax; by default adds the bias."""
         bias = self.bias(h.grid, h.queries, block)
         return h if bias is None else h.plus(bias)
 
@@ -159,7 +159,7 @@ class PositionEncoding(nn.Module):
 
 
 def full_precision(like: Tensor) -> AbstractContextManager[Any]:
-    """Autocast switched off on a tensor's device: in bfloat16, coordinates and phases would be rounded to 3 digits."""
+    """Switches autocast off on a tensor's device: in bfloat16, coordinates and phases would be rounded to 3 digits."""
     device = like.device.type
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 

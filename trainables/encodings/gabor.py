@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def edge_maps(at: Positions) -> Any:
-    """Ones on the left, right, upper and lower border, zeros elsewhere. Shapes: (P, 4).
+    """Returns ones on the left, right, upper and lower border, zeros elsewhere. Shapes: (P, 4).
 
     Source: Gabor paper eq. 8. Differs: the printed matrices are damaged; these follow the sentence above them.
     """
@@ -25,7 +25,7 @@ def edge_maps(at: Positions) -> Any:
 
 
 def gabor_waves(lines: Any, sigma: Any, wavelength: Any, phase: Any) -> Any:
-    """exp(-x^2 / (2 sigma^2)) cos(2 pi x / wavelength + phase) of each channel along x and y.
+    """Computes exp(-x^2 / (2 sigma^2)) cos(2 pi x / wavelength + phase) of each channel along x and y.
 
     Shapes: lines (P, 2), the others (D, 2), to (P, D, 2). Source: Gabor paper eqs. 5, 6. Differs: centered at 0,
     because the paper's list of parameters and its counts have no center.

@@ -66,7 +66,7 @@ class Added(Injector):
 
 
 def added(channels: Tensor, position: Tensor) -> Tensor:
-    """Channels plus position in the first ones. Shapes: (B, H, N, E + m) and (H, N, E) to (B, H, N, E + m)."""
+    """Adds position to the first channels. Shapes: (B, H, N, E + m) and (H, N, E) to (B, H, N, E + m)."""
     return channels + pad(position, (0, channels.shape[3] - position.shape[2]))
 
 
@@ -93,7 +93,7 @@ class OwnCodes(PositionEncoding):
 
 
 def beside(content: Tensor, position: Tensor) -> Tensor:
-    """[content, position] along the channels. Shapes: (B, ..., N, E) and (..., N, m) to (B, ..., N, E + m)."""
+    """Joins [content, position] along the channels. Shapes: (B, ..., N, E) and (..., N, m) to (B, ..., N, E + m)."""
     return torch.cat([content, position.expand(*content.shape[:-1], position.shape[-1]).to(content.dtype)], dim=-1)
 
 
@@ -183,7 +183,7 @@ class LogitParts(Injector):
         return len(self.parts) == len(queries) * len(keys)
 
     def _sum(self, content: Tensor, position: Tensor | None, parts: tuple[set[int], set[int]]) -> Tensor:
-        """Content where any of the first parts is chosen, plus position where any of the second is."""
+        """Returns content where any of the first parts is chosen, plus position where any of the second is."""
         has_content, has_position = (bool(some & self.parts) for some in parts)
         if not has_position or position is None:
             return content if has_content else torch.zeros_like(content)
@@ -191,7 +191,7 @@ class LogitParts(Injector):
 
 
 def _joined(*channels: Tensor) -> Tensor:
-    """Channels of a head beside each other; empty ones are left out, so that one alone is not copied."""
+    """Joins channels of a head beside each other; empty ones are left out, so that one alone is not copied."""
     some = [tensor for tensor in channels if tensor.shape[3]]
     return some[0] if len(some) == 1 else torch.cat(some, dim=3)
 

@@ -18,7 +18,7 @@ BucketsMNN = Int[Tensor, "M N N"]
 
 
 def piecewise_index(offsets: Tensor, alpha: float, beta: float, gamma: float) -> Tensor:
-    """Offsets up to alpha are kept; beyond it their logarithm is rounded, cut at beta and truncated.
+    """Keeps offsets up to alpha; beyond it their logarithm is rounded, cut at beta and truncated.
 
     Rounds halves to even. Shapes: any, of whole numbers; int64 of the same shape.
     Source: iRPE eq. 18 and its published code. Differs: in float64, so that no bucket depends on float32's rounding.

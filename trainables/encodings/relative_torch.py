@@ -99,11 +99,11 @@ class SplitTables(nn.Module):
         return self.rows[table][self.get_buffer("row_index")], self.columns[table][self.get_buffer("column_index")]
 
     def _map(self, patches: Tensor, dim: int) -> Tensor:
-        """Patches along a dimension as rows and columns. Shapes: (..., P, ...) to (..., R, C, ...)."""
+        """Reshapes patches along a dimension to rows and columns. Shapes: (..., P, ...) to (..., R, C, ...)."""
         return patches.reshape(*patches.shape[:dim], *self.side, *patches.shape[dim + 1 :])
 
     def products(self, q: Tensor, table: int) -> Tensor:
-        """q_i . r_ij of all pairs of patches. Shapes: (B, H, P, E) to (B, H, P, P)."""
+        """Computes q_i . r_ij of all pairs of patches. Shapes: (B, H, P, E) to (B, H, P, P)."""
         if not q.shape[2]:
             return self._without_queries(q, self.side[0] * self.side[1])
         first, second = self._map(q, 2).chunk(2, dim=4)
@@ -123,7 +123,7 @@ class SplitTables(nn.Module):
         return torch.cat([first, second], dim=4).flatten(2, 3)
 
     def _without_queries(self, like: Tensor, width: int) -> Tensor:
-        """No terms, of which the tables' gradients are zeros: DDP waits for a gradient of every parameter.
+        """Returns no terms, of which the tables' gradients are zeros: DDP waits for a gradient of every parameter.
 
         Shapes: like (B, H, 0, any) to (B, H, 0, width).
         """
@@ -143,7 +143,7 @@ class ClippedTables(nn.Module):
         self.register_buffer("index", clipped_index(grid, reach), persistent=False)
 
     def products(self, q: Tensor, table: int) -> Tensor:
-        """q_i . r_ij of all pairs of patches. Shapes: (B, H, Q, E) to (B, H, Q, P)."""
+        """Computes q_i . r_ij of all pairs of patches. Shapes: (B, H, Q, E) to (B, H, Q, P)."""
         return looked_up(q @ self.vectors[table].T, self.get_buffer("index")[: q.shape[2]])
 
     def sums(self, weights: Tensor, table: int) -> Tensor:

@@ -29,7 +29,7 @@ def magnitudes(head_dim: int, temperature: float) -> list[float]:
 
 
 def turned(sizes: list[float]) -> Init:
-    """Frequency vectors (x, y) of these lengths, then the same at right angles; a random direction per block and head.
+    """Draws vectors (x, y) of these lengths, then the same at right angles; a random direction per block and head.
 
     Shapes: fills (2, depth, H, E/2) from E/4 lengths. Source: RoPE-ViT's code; timm's `init_random_2d_freqs`.
     Differs: drawn from the given generator.
@@ -102,7 +102,7 @@ class Rotary(HeadsSpec):
         return {"freqs": Param((2, depth, widths.heads, widths.head_dim // 2), turned(sizes))}
 
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
-        """Cosines and signed sines. Shapes: (N, E/2, 1) and (N, E/2, 2); mixed: each with (depth, H) before."""
+        """Returns cosines and signed sines. Shapes: (N, E/2, 1) and (N, E/2, 2); mixed: each with (depth, H) before."""
         x, y = self.coordinates(at).mT[..., None]
         if self.form == "axial":
             sizes = at.tensor(magnitudes(at.widths.head_dim, self.temperature or TEMPERATURES["axial"]))

@@ -25,7 +25,7 @@ def frequencies(dim: int) -> list[list[float]]:
 
 
 def waves(at: Positions, frequencies: Any) -> CodeND:
-    """Sine of frequency k in channel 2k, its cosine in channel 2k + 1; zeros for prefix tokens.
+    """Returns the sine of frequency k in channel 2k, its cosine in channel 2k + 1; zeros for prefix tokens.
 
     Shapes: frequencies (K, 2), to (N, 2K).
     """

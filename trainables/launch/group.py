@@ -83,7 +83,7 @@ def free(job: Job) -> None:
 
 
 def _trainer(job: Job, bridge: Any) -> TorchTrainer:
-    """Ray Train's own retries are off, because the driver counts the attempts."""
+    """Returns a trainer without Ray Train's own retries, because the driver counts the attempts."""
     cuda = job.device.startswith("cuda")
     failures = ray.train.FailureConfig(max_failures=0, controller_failure_limit=START_TRIES, max_preemption_failures=0)
     path, system = RemoteFolder(job.folder).arrow() if is_uri(job.folder) else (job.folder, None)

@@ -56,8 +56,9 @@ def area(maps: Any) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """`maps`: what each patch attends to, by block, the mean over images and heads; `heat`: maps of the first images
-    in the last block, and `images`: these images, as the model sees them. `area`: of the heat maps, over all images.
+    """Finds `maps`: what each patch attends to, by block, the mean over images and heads; `heat`: maps of the first
+    images in the last block, and `images`: these images, as the model sees them. `area`: of the heat maps, over all
+    images.
     """
     sums: Any = 0.0
     heats: list[Array] = []

@@ -70,9 +70,9 @@ def kept(states: Array, codes: Any) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """`share`: of the code in the channels of position. `input`, `shallow`, `deep`: how much of its shape they show
-    before the first block, and in the first and the last third of the blocks (means over them); `shallow_above_deep`:
-    the difference. They are left out where the share is below LEAST: there is no shape to keep.
+    """Finds `share`: of the code in the channels of position. `input`, `shallow`, `deep`: how much of its shape they
+    show before the first block, and in the first and the last third of the blocks (means over them);
+    `shallow_above_deep`: the difference. They are left out where the share is below LEAST: there is no shape to keep.
 
     `shares`: of the code, by channel; `kept`: before the first block and after each, by channel. `maps`: of the first
     image at the same places, the channel in which the code has the largest share, and that with the smallest.

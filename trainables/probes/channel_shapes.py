@@ -92,7 +92,7 @@ def channel_shapes(codes: Any, grid: Grid) -> ChannelShapes:
 
 
 def _edges(at: Array) -> list[Array]:
-    """Markers of both ends of a side."""
+    """Marks both ends of a side."""
     return [(at == at[0]).astype(float), (at == at[-1]).astype(float)]
 
 

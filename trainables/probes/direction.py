@@ -44,7 +44,7 @@ def direction(codes: Any, grid: Grid, target: Target = "left", folds: FoldKind =
 
 
 def probe(subject: Subject) -> Findings:
-    """Accuracies by target; `left_pairs`, `above_pairs`: with folds over pairs, as the thesis may have had them."""
+    """Finds accuracies by target; `left_pairs` and `above_pairs` have folds over pairs, as the thesis may have had."""
     if subject.codes is None:
         return no_code(subject)
     values: dict[str, float] = {}

@@ -43,7 +43,7 @@ def distance(codes: Any, grid: Grid, folds: FoldKind = "positions", seed: int = 
 
 
 def probe(subject: Subject) -> Findings:
-    """R^2; `r2_pairs` is with folds over pairs, as the thesis may have had them."""
+    """Finds R^2; `r2_pairs` is with folds over pairs, as the thesis may have had them."""
     if subject.codes is None:
         return no_code(subject)
     kinds: dict[str, FoldKind] = {"r2": "positions", "r2_pairs": "pairs"}

@@ -114,7 +114,7 @@ class CodeDigests:
         return frozenset(files)
 
     def _reached_from(self, roots: frozenset[str]) -> list[str]:
-        """Some files and all that they import, if they may compute a number."""
+        """Returns some files and all that they import, if they may compute a number."""
         return self._closure(roots, computes)
 
     def of_probe(self, name: str) -> CodeDigest:

@@ -110,7 +110,7 @@ class NoAuxiliary(Spec):
     kind: Literal["none"] = Field(default="none", init=False)
 
     def parameters(self, dim: int) -> int:
-        """None."""
+        """Returns 0."""
         return 0
 
 

@@ -67,11 +67,11 @@ class Recipe(Spec):
     loss: Loss = TaskLoss()
 
     def put(self, values: Mapping[str, Any]) -> Recipe:
-        """As every spec's. An object of a class of the user's own brings the text of its file along."""
+        """Puts values as every spec does. An object of a class of the user's own brings the text of its file along."""
         return super().put(_carried(values))
 
     def variant(self, values: Mapping[str, Any]) -> Recipe:
-        """As `put`; the same object for the same values, as studies ask for the same recipes again and again."""
+        """Returns what `put` does; the same object for the same values, as studies often ask for the same recipes."""
         carried = _carried(values)
         text = json.dumps(carried, default=repr)
         known = self._variants.get(text)
@@ -255,7 +255,7 @@ class Recipe(Spec):
         return None if self.parent is None else self.parent.normalize
 
     def identity(self) -> Any:
-        """As every spec's. A parent and `normalize` are what they resolve to, however their values were written."""
+        """Returns the identity, with a parent and `normalize` as what they resolve to, however they were written."""
         return deepcopy(self._identity_once)
 
     @cached_property

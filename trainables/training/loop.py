@@ -160,7 +160,7 @@ class Training:
         self.ema = self._weight_average()
 
     def _weight_average(self) -> Any:
-        """Timm's moving average of the weights, or None."""
+        """Returns timm's moving average of the weights, or None."""
         if self.spec.ema_decay is None:
             return None
         from trainables.training.optional.ema import weight_average  # computes these runs' numbers alone
@@ -191,7 +191,7 @@ class Training:
         return {"train/loss": loss, **times}
 
     def drawing(self, *names: str | int) -> AbstractContextManager[None]:
-        """While a user's own modules compute: what they draw from the global generators comes from a stream of the run.
+        """Makes what a user's own modules draw from the global generators, while they compute, follow the run's seed.
 
         So a run that goes on draws the same numbers, and so does one in a process in which others ran before.
         """
@@ -258,7 +258,7 @@ class Training:
             yield chosen, images, targets
 
     def _step(self, chosen: Tensor, images: Tensor, targets: Tensor, step: int) -> Tensor:
-        """One step on a batch; this worker's summed loss, left on the device so that nothing waits for it.
+        """Takes one step on a batch; returns this worker's summed loss, on the device so that nothing waits for it.
 
         `chosen`: the numbers of the images of all workers; `images` and `targets` are this worker's share. DDP averages
         gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also if the shares

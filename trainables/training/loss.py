@@ -119,7 +119,7 @@ def _taught_loss(tau: float | None, outputs: Tensor, taught: Tensor) -> Tensor:
 
 
 def summed_loss(metric: Metric, outputs: Tensor, targets: Tensor, loss: Loss | None = None) -> Tensor:
-    """Cross-entropy for classes, squared error (mean over the targets) for numbers, or `loss`; summed over the images.
+    """Sums over the images cross-entropy for classes, squared error (mean over the targets) for numbers, or `loss`.
 
     Shapes: outputs (N, K); targets of classes (N,), or (N, K) for a probability of each class; of numbers (N, K).
     """

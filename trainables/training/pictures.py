@@ -65,7 +65,7 @@ def pixels(name: str, image: Picture, data: Data) -> Tensor:
 
 
 def _floats(name: str, image: Tensor, size: tuple[int, int, int]) -> Tensor:
-    """Floats are not resized: nothing rounds them as the bytes of a file are rounded."""
+    """Returns floats as they are, never resized: nothing rounds them as the bytes of a file are rounded."""
     shape = tuple(image.shape)
     _require(shape == size, f"image {name}", f"of shape {size} where it has floats (bytes are resized)", shape)
     low, high = image.min().item(), image.max().item()
@@ -75,7 +75,7 @@ def _floats(name: str, image: Tensor, size: tuple[int, int, int]) -> Tensor:
 
 
 def _array(name: str, image: NDArray[Any], data: Data) -> NDArray[np.uint8]:
-    """Shapes: (H, W, C) to (R, S, C)."""
+    """Makes an array one of the data's images. Shapes: (H, W, C) to (R, S, C)."""
     _require(image.dtype == np.uint8, f"image {name}", "of bytes (uint8)", image.dtype)
     if not isinstance(data, ImagesSpec):
         return _made(name, image, data)
@@ -84,7 +84,7 @@ def _array(name: str, image: NDArray[Any], data: Data) -> NDArray[np.uint8]:
 
 
 def _picture(name: str, image: str | Path | Image.Image, data: Data) -> NDArray[np.uint8]:
-    """Shapes: (R, S, 3)."""
+    """Makes a picture one of the data's images. Shapes: (R, S, 3)."""
     channels, rows, _ = data.size
     must = f"an array or a tensor, because nothing says how a picture becomes one of {data.label}"
     _require(channels == 3 and white(data) == WHITE, f"image {name}", must, "a picture")

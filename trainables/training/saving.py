@@ -43,7 +43,7 @@ class Progress:
     seconds: float = 0.0
 
     def plain(self) -> dict[str, Any]:
-        """As plain values."""
+        """Returns plain values."""
         return {**vars(self), "curve": [measurement.plain() for measurement in self.curve]}
 
     @classmethod

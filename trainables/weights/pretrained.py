@@ -116,7 +116,7 @@ def _check(weights: Mapping[str, Tensor], init: FromTimm, sources: dict[str, Any
 
 
 def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dict[str, Tensor]:
-    """Weights in the names of our model: timm's table becomes that of a learnable encoding, or is left out.
+    """Renames weights as in our model: timm's table becomes that of a learnable encoding, or is left out.
 
     Meta's register tokens get timm's name. So a model without a table keeps the backbone that was trained with one.
     Source: Gabor paper 4 (DeiT's table removed). Differs: nothing.

@@ -215,7 +215,7 @@ def _own(row: TrialResult) -> int:
 
 
 def _values_image_sizes(row: TrialResult) -> Values:
-    """By side: the test score of each seed."""
+    """Returns the test score of each seed, by side."""
     scores = {_own(row): row.test, **row.test_sizes}
     return {side: list(at.values.values()) for side, at in sorted(scores.items()) if at.values}
 
@@ -238,7 +238,7 @@ def data_sizes(result: StudyResult) -> Plot | None:
 
 
 def law_line(curve: Curve) -> dict[float, float]:
-    """By the number of images, within those that were tried: the mean of the seeds' power laws; empty without laws."""
+    """Returns the mean of the seeds' power laws, by the number of images within those tried; empty without laws."""
     least, most = min(curve.scores), max(curve.scores)
     sizes = [least * (most / least) ** (step / STEPS) for step in range(STEPS + 1)] if curve.laws else []
     return {size: fmean(law.at(size) for law in curve.laws.values()) for size in sizes}

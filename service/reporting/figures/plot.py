@@ -153,7 +153,7 @@ def _look(place: int) -> Look:
 
 
 def _by_curve(result: StudyResult) -> dict[int, Look]:
-    """Returns a color a curve; arms of no curve have one each. Sixteen looks of a color differ."""
+    """Returns one color per curve; arms of no curve have one each. Sixteen looks of a color differ."""
     numbers = [[row.trial.number for row in rows] for rows in result.by_size]
     inside = {number for some in numbers for number in some}
     numbers += [[row.trial.number] for row in result.of("trial") if row.trial.number not in inside]
@@ -290,7 +290,7 @@ def to_pdf(fig: Figure) -> bytes:
 
 
 def inline(svg: str, label: str) -> str:
-    """An SVG for use inside a page: no prologue, our colors as CSS variables, a name for those who cannot see it."""
+    """Returns an SVG for a page: no prologue, our colors as CSS variables, a name for those who cannot see it."""
     text = svg[svg.index("<svg") :]
     text = COLORS.sub(lambda match: f"var(--{VARIABLES[match[0].lower()]})", text)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

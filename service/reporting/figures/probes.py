@@ -100,7 +100,7 @@ PLACES: tuple[tuple[When, str], ...] = (
 
 
 def similarity_maps(result: StudyResult) -> Plot | None:
-    """Returns a row a trial, of its first seed: the similarity of a few positions with all others.
+    """Draws one row per trial, of its first seed: the similarity of a few positions with all others.
 
     None without maps.
     """
@@ -150,7 +150,7 @@ def _draw_map(axes: Axes, maps: Any, place: str) -> None:
 
 
 def attention_distances(result: StudyResult) -> Plot | None:
-    """Returns a panel a trial: the attention distance of each head by block; None without any."""
+    """Draws one panel per trial: the attention distance of each head by block; None without any."""
     palette = Palette.of(result)
     rows = []
     for row, kept in kept_probes(result, "attention_distance"):
@@ -199,7 +199,7 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figur
 
 
 def attention_weights(result: StudyResult) -> Plot | None:
-    """Returns a row a trial, of its first seed: the weights between all patches, a square a block.
+    """Draws one row per trial, of its first seed: the weights between all patches, one square per block.
 
     None without maps.
     """
@@ -220,7 +220,7 @@ def attention_weights(result: StudyResult) -> Plot | None:
 
 
 def heat_maps(result: StudyResult) -> Plot | None:
-    """Returns a row a trial, of its first seed: what it looks at in a few images, which stand above.
+    """Draws one row per trial, of its first seed: what it looks at in a few images, which stand above.
 
     None without maps.
     """
@@ -247,7 +247,7 @@ PANEL_IN = 1.9
 
 
 def term_maps(result: StudyResult) -> Plot | None:
-    """Returns a row a trial, of its first seed after training: each term of the first block, patches by patches."""
+    """Draws one row per trial, of its first seed after training: each term of the first block, patches by patches."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "logit_terms", "mean"):
         prefix = row.recipe.shapes[0].prefix
@@ -264,7 +264,7 @@ def term_maps(result: StudyResult) -> Plot | None:
 
 
 def terms_by_block(result: StudyResult) -> Plot | None:
-    """Returns a panel a term: how much it varies over the keys, by block; a line a trial.
+    """Draws one panel per term: how much it varies over the keys, by block; one line per trial.
 
     None if one block has codes.
     """
@@ -306,7 +306,7 @@ PROJECTED = ("p", "q", "k", "v")
 
 
 def shapes(result: StudyResult) -> Plot | None:
-    """Returns a row a trial, of its first seed after training: the channel of each shape that varies most.
+    """Draws one row per trial, of its first seed after training: the channel of each shape that varies most.
 
     None without any.
     """
@@ -327,7 +327,7 @@ def shapes(result: StudyResult) -> Plot | None:
 
 
 def projected(result: StudyResult) -> Plot | None:
-    """Returns a row a trial, of its first seed after training: the channel of the values that has most of edges."""
+    """Draws one row per trial, of its first seed after training: the channel of the values that has most of edges."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "projections", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)
@@ -343,7 +343,7 @@ def projected(result: StudyResult) -> Plot | None:
 
 
 def by_block(result: StudyResult) -> Plot | None:
-    """Two rows a trial, of its first seed after training: a channel of position and one of content, block by block."""
+    """Draws two rows per trial, of its first seed after training: a channel of position, one of content, by block."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "block_channels", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)

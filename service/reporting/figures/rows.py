@@ -103,7 +103,7 @@ def _draw_row(axes: Axes, at: float, row: FigureRow) -> None:
 
 
 def draw_seeds(axes: Axes, place: int, values: Mapping[int, float], diverged: Set[int], color: str) -> None:
-    """A small dot a seed below the line, a cross where it diverged; equal seeds are stacked so that all are seen."""
+    """Draws a small dot per seed below the line, a cross where it diverged; stacks equal seeds so that all are seen."""
     low, high = axes.get_xlim()
     last, level = None, 0
     levels: dict[int, int] = {}

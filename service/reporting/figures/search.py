@@ -244,7 +244,7 @@ def surface(result: StudyResult, pair: Pair) -> Surface | None:
 
 
 def levels(result: StudyResult, pair: Pair) -> list[float]:
-    """Round scores between which the shades change; the first is below all points, the last above them."""
+    """Returns round scores between which the shades change; the first is below all points, the last above them."""
     means = [row.validation.mean or 0.0 for row in _whole(_rows(result, pair))]
     low, high = min(means), max(means)
     return [float(tick) for tick in MaxNLocator(nbins=LEVELS).tick_values(low, high if high > low else low + 1e-3)]
@@ -279,7 +279,7 @@ def _draw_contour(result: StudyResult, pair: Pair) -> Figure:
 
 
 def _draw_surface(axes: Axes, field: Surface, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
-    """Shades and contour lines, from triangles that are small enough to be straight on any scale."""
+    """Draws shades and contour lines, from triangles that are small enough to be straight on any scale."""
     fine, scores = UniformTriRefiner(field.triangles).refine_field(
         field.scores, LinearTriInterpolator(field.triangles, field.scores), SUBDIVISIONS
     )
@@ -372,7 +372,7 @@ def optimization_history(result: StudyResult) -> Plot | None:
 
 
 def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
-    """By a point's number: the highest mean of the points up to it that have all their seeds.
+    """Returns, by a point's number, the highest mean of the points up to it that have all their seeds.
 
     It begins with the first such point and ends with the last point that has a score.
     """
@@ -417,7 +417,7 @@ def _draw(result: StudyResult) -> Figure:
 
 
 def _line(axes: Axes, line: dict[int, float], color: str, dash: Any) -> None:
-    """A step at each point that is better than all before it; half a place longer, so that the last step is seen."""
+    """Draws a step at each point that is better than all before it, half a place longer to show the last one."""
     places, means = [*line, max(line) + 0.5], [*line.values(), [*line.values()][-1]]
     axes.plot(places, means, drawstyle="steps-post", color=color, linestyle=dash, linewidth=1.4, zorder=1.8)
 

@@ -33,7 +33,7 @@ UNIT = re.compile(r"\bin (patches|pixels)\b|\((pixels) a side\)")
 
 
 def axis_label(path: str, recipes: Iterable[Recipe]) -> str:
-    """`encoding.gamma (patches)`; the path alone if it has no unit, or where the trials' units differ."""
+    """Returns `encoding.gamma (patches)`; the path alone if it has no unit, or if the trials' units differ."""
     units = {unit(recipe, path) for recipe in recipes}
     (unit_name,) = units if len(units) == 1 else ("",)
     return f"{path} ({unit_name})" if unit_name else path
@@ -97,7 +97,7 @@ class Panel:
 
 
 def panels(space: Space) -> list[Panel]:
-    """Returns a panel a path; a path that is open for several values of another one has a panel for each."""
+    """Returns one panel per path; a path that is open for several values of another one has a panel for each."""
     return list(_panels(space))
 
 
@@ -161,7 +161,7 @@ def _words(axes: Axes, options: list[str]) -> None:
 
 
 def _log_ticks(axis: Axis, low: float, high: float, room: int) -> None:
-    """Round numbers within the domain, as many as there is room for; its ends where no round number lies in it."""
+    """Sets ticks at round numbers within the domain, as many as fit; at its ends if it has fewer than two of them."""
     decades = math.log10(high / low)
     steps = next((steps for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)) if decades * len(steps) <= room), (1.0,))
     ticks = LogLocator(subs=steps, numticks=max(room, 2)).tick_values(low, high)
@@ -199,7 +199,7 @@ def _by_path(result: StudyResult, importances: dict[str, float]) -> dict[Panel, 
 
 
 def _coordinate_names(result: StudyResult, path: str) -> set[str]:
-    """What the sampler calls a path: the path, or with the kind of its node in it (`encoding.fourier.gamma`)."""
+    """Returns the sampler's names for a path: the path, or the path with its node's kind (`encoding.fourier.gamma`)."""
     node, _, last = path.rpartition(".")
     kinds = {getattr(row.value(node), "kind", None) for row in result.of("trial")} if node else set()
     return {path} | {f"{node}.{kind}.{last}" for kind in kinds}
@@ -217,7 +217,7 @@ def scored(result: StudyResult) -> list[TrialResult]:
 
 
 def draw_points(axes: Axes, points: Sequence[tuple[float, list[float]]], status: str, color: str) -> None:
-    """Points of one status and color, each with its place and its seeds; together, which is faster than one by one."""
+    """Draws points of one status and color, each with its place and its seeds, all at once because that is faster."""
     several = [(place, seeds) for place, seeds in points if len(seeds) > 1]
     if several:
         x = [at for place, _ in several for at in (place, place, nan)]  # a gap after each line

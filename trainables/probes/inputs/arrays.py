@@ -26,7 +26,7 @@ def float64(value: Any) -> Array:
 
 
 def codes_on(codes: Any, grid: Grid) -> Array:
-    """Codes of patches in float64. Shapes: (P, D). Raises: ProbeError for another number of rows, NaN, infinity."""
+    """Returns codes of patches in float64. Shapes: (P, D). Raises: ProbeError for another row count, NaN, infinity."""
     numbers = float64(codes)
     if numbers.ndim != 2 or len(numbers) != grid.patches:
         must = f"(P, D) with a row for each of the {grid.patches} patches of the grid, without prefix tokens"

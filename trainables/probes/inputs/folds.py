@@ -55,7 +55,7 @@ def split(grid: Grid, kind: FoldKind, seed: int, keep: NDArray[np.bool_]) -> lis
 
 
 def _by_position(grid: Grid, rng: np.random.Generator, keep: NDArray[np.bool_]) -> list[Fold]:
-    """Yields folds of positions: a training pair has both ends outside the fold, a test pair inside."""
+    """Returns folds of positions: a training pair has both ends outside the fold, a test pair inside."""
     count = min(FOLDS, grid.patches // FEWEST_POSITIONS)
     folds = []
     for group in np.array_split(rng.permutation(grid.patches), max(count, 1)):

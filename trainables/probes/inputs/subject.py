@@ -65,7 +65,7 @@ def images_of(recipe: Recipe, seed: int, data: Path | None) -> Tensor:
 
 
 def no_code(subject: Subject) -> Findings:
-    """Nothing, because the encoding has no code of the tokens."""
+    """Finds nothing, because the encoding has no code of the tokens."""
     return Findings(
         note=f"not measured: {subject.recipe.encoding.label} adds nothing to the tokens before the first block"
     )

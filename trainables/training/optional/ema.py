@@ -10,7 +10,7 @@ from trainables.backbones.backbone_torch import Host
 
 
 def weight_average(model: Host, decay: float, warmup: bool = False) -> Any:
-    """Timm's average of a model's weights and statistics; `module` is the averaged model, in evaluation mode.
+    """Returns timm's average of a model's weights and statistics; its `module` is that model, in evaluation mode.
 
     After each step (`update`) it is decay * average + (1 - decay) * weights; it begins as the model is. Weights that do
     not learn stay as they are. `warmup`: after step s (from 1 on) the decay is 1 - s^(-2/3), at most `decay`.

@@ -14,7 +14,7 @@ from trainables.recipe.optimizer import LAMB, SGD, Muon, OptimizerSpec
 def timm_optimizer(
     spec: OptimizerSpec, groups: Mapping[tuple[bool, float], dict[str, Any]], lr: float
 ) -> torch.optim.Optimizer:
-    """Timm's optimizer of a kind. `groups`: of parameters, by whether they are exempt from decay and their factor."""
+    """Returns timm's optimizer of a kind. `groups`: of parameters, by whether they have no decay, and their factor."""
     own: dict[str, Any] = {}
     if isinstance(spec, LAMB):
         own = {"betas": spec.betas, "eps": spec.eps, "max_grad_norm": None}  # the loop bounds the norm
