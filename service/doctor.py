@@ -28,6 +28,7 @@ from service.execution.job_messages import Nodes
 from service.execution.submission import Submission, ask
 from service.planning.run_options import RunOptions
 from service.storage.home import Home, without_secrets
+from trainables.cgroup import cores
 from trainables.data.folder import FOLDER, mistakes, no_folder, sources, unread
 from trainables.data.folder_files import SPLITS, ImageFile, Layout, layout, shown
 from trainables.remote_files import RemoteFolder
@@ -298,7 +299,7 @@ def _flaws(images: list[ImageFile]) -> Iterator[str]:
             return str(error)
         return ""
 
-    pool = ThreadPoolExecutor(os.cpu_count())
+    pool = ThreadPoolExecutor(cores())
     try:
         for first in range(0, len(images), AHEAD):
             yield from pool.map(flaw, images[first : first + AHEAD])

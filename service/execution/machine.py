@@ -6,39 +6,14 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pynvml
 
 from service.planning.placement import FILLED, Machine, Node, Placement, place, runs_by_cores, runs_by_memory
 from service.planning.run_options import RunOptions
+from trainables.cgroup import cores, memory_limit
 from trainables.spec import SpecError
-
-ROOT = Path("/sys/fs/cgroup")
-UNLIMITED = 2**60
-"""Version 1 writes a number near 2^63 where there is no limit. Units: bytes."""
-
-
-def cpu_quota(root: Path = ROOT) -> float | None:
-    """Returns how many cores' time the processes here may use together; None without a limit."""
-    quota, _, period = _read(root / "cpu.max").partition(" ")
-    if not quota:
-        quota, period = _read(root / "cpu/cpu.cfs_quota_us"), _read(root / "cpu/cpu.cfs_period_us")
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
-
-
-def memory_limit(root: Path = ROOT) -> int | None:
-    """Returns how much memory the processes here may use together; None without a limit. Units: bytes."""
-    limit = _read(root / "memory.max") or _read(root / "memory/memory.limit_in_bytes")
-    return int(limit) if limit.isdigit() and int(limit) < UNLIMITED else None
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""
 
 
 def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
@@ -98,16 +73,6 @@ def _gpus_to_come(hardware: Machine, options: RunOptions) -> int:
         raise SpecError("max-concurrent must be a number where the nodes with GPUs have yet to join, got none")
     shared = options.runs_per_gpu if isinstance(options.runs_per_gpu, int) else 1
     return math.ceil(options.max_concurrent * max(options.workers, 1) / shared)
-
-
-def cores() -> int:
-    """Returns the cores that this process may use.
-
-    All of the machine where the system does not report them, as on macOS.
-    """
-    seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = cpu_quota()
-    return seen if quota is None else max(1, min(seen, int(quota)))
 
 
 def memory_gib() -> float:

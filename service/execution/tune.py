@@ -22,11 +22,12 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialSch
 from ray.tune.search import Searcher
 
 from service.execution.driver import Driver, Finished
-from service.execution.machine import cores, memory_gib
+from service.execution.machine import memory_gib
 from service.execution.ray_session import LocalRay, session
 from service.execution.signals import Apart
 from service.execution.watchdog import Attending, Nodes, Waiting, Watch, death_errors_as_actor_errors, job_of
 from service.planning.placement import Placement
+from trainables.cgroup import cores
 from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
 from trainables.launch.job import Job
 from trainables.launch.scratch import scratch
@@ -311,7 +312,8 @@ def _ray(address: str, placement: Placement, here: LocalRay | None, apart: Apart
     os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
-    env = {"OMP_NUM_THREADS": str(placement.threads), "TORCHINDUCTOR_COMPILE_THREADS": str(placement.threads)}
+    compiles = placement.threads + placement.loader_workers  # the loader workers wait while a model is compiled
+    env = {"OMP_NUM_THREADS": str(placement.threads), "TORCHINDUCTOR_COMPILE_THREADS": str(compiles)}
     if placement.workers:
         env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": str(POLL_S), "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
     local: dict[str, Any] = {}

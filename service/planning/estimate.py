@@ -157,6 +157,7 @@ class WorkEstimate:
     absent: tuple[str, ...] = ()
     images: str = ""
     pixels: str = ""
+    precision: str = ""
     run_size: str = ""
     sources: tuple[str, ...] = ()
     asked: int = 0
@@ -212,7 +213,9 @@ class WorkEstimate:
             files = f": {listed([*self.changed])} changed" if self.changed else ""
             yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files} (--adopt counts them)"
         yield from self.absent
-        yield from (words for words in (self.run_size, *self.sources, self.images, self.pixels) if words)
+        yield from (
+            words for words in (self.run_size, *self.sources, self.images, self.pixels, self.precision) if words
+        )
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
         most = "at most " if self.races and self.to_train else ""
@@ -333,6 +336,7 @@ def estimate_work(
         absent=tuple(sorted(absent)),
         images=_images(base, placement),
         pixels=_pixels(base),
+        precision=_precision(base, placement),
         run_size=run_size(recipes),
         sources=(*image_sources(recipes), *fitted(history.edition)),
         asked=history.trials_asked,
@@ -373,6 +377,16 @@ def _pixels(recipe: Recipe) -> str:
     if recipe.data.normalize.kind != "auto" or not isinstance(recipe.normalize, FromTimm):
         return ""
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
+
+
+def _precision(recipe: Recipe, placement: Placement) -> str:
+    """Returns what a GPU could do faster; nothing where the recipe asks for it, or on a CPU."""
+    if placement.device != "cuda" or recipe.optimizer.precision != "float32":
+        return ""
+    return (
+        "float32 in full is the slowest precision of a GPU: large models train faster with "
+        "--set optimizer.precision=bfloat16 (float16 on V100 and T4), as another edition"
+    )
 
 
 def run_memory(history: History, outcomes: Outcomes) -> float:

@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from trainables.cgroup import cores
 from trainables.spec import LocusError
 
 MOST_BYTES = 20 * 2**30
@@ -124,7 +125,7 @@ def _remove_unread(folder: Path) -> None:
 
 def _fill(images: NDArray[np.uint8], pixels: Callable[[int], NDArray[np.uint8]]) -> None:
     """Decodes in threads, because Pillow decodes without Python's lock; the first error ends it."""
-    pool = ThreadPoolExecutor(os.cpu_count())
+    pool = ThreadPoolExecutor(cores())
     try:
         for first in range(0, len(images), SUBMITTED):
             numbers = range(first, min(first + SUBMITTED, len(images)))

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from trainables.cgroup import cores
 from trainables.data.folder_files import ImageFile, Seen, seen
 from trainables.kept import keep, kept
 from trainables.source import fingerprint as code_fingerprint
@@ -65,7 +66,7 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
 
 def _all_read(files: list[ImageFile]) -> Iterator[Content]:
     """Yields what each file holds, read in threads. Who waits is told how many are read; Ctrl-C ends it at once."""
-    pool, look = ThreadPoolExecutor(os.cpu_count()), looking()
+    pool, look = ThreadPoolExecutor(cores()), looking()
     try:
         for number, content in enumerate(pool.map(_read, files), 1):
             look(number, len(files))

@@ -35,6 +35,8 @@ DEATHS = {
 
 TRANSIENT = ("cuda", "nccl", "gloo", "dataloader worker", "connection")
 """Words of a RuntimeError that another attempt may not meet: of a device, a network, a killed process."""
+LASTING = ("device-side assert", "no kernel image")
+"""Words of CUDA's errors that every attempt meets: a wrong index in code, or a card that torch was not built for."""
 
 
 class WorkError(LocusError):
@@ -48,7 +50,9 @@ class CodeError(WorkError):
 def failure(error: Exception) -> WorkError:
     """Returns an error as a sentence: a `CodeError`, unless memory, files, a device or a network may have caused it."""
     passing = isinstance(error, OSError | MemoryError)
-    passing |= isinstance(error, RuntimeError) and any(word in str(error).lower() for word in TRANSIENT)
+    text = str(error).lower()
+    lasts = any(word in text for word in LASTING)
+    passing |= isinstance(error, RuntimeError) and not lasts and any(word in text for word in TRANSIENT)
     return (WorkError if passing else CodeError)(sentence(error))
 
 

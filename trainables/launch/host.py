@@ -9,6 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from trainables.cgroup import cores
+
 CPU_INFO = Path("/proc/cpuinfo")
 FRAMEWORKS = ("ray", "optuna", "mlflow")
 
@@ -32,11 +34,6 @@ def cpu_model() -> str:
         if names:
             return names[0]
     return platform.processor()
-
-
-def cores() -> int:
-    """Returns how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
 
 
 def memory_gib() -> float:

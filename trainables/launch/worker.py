@@ -87,7 +87,8 @@ def member_of(job: Job, rank: int = 0, size: int = 1) -> DataParallel:
             return module
         from torch.nn.parallel import DistributedDataParallel
 
-        return DistributedDataParallel(module, broadcast_buffers=False)  # batch norms synchronize themselves
+        # batch norms synchronize themselves; gradients are views of what is sent, which takes no second copy of them
+        return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     return DataParallel(rank, size, wrap)
 

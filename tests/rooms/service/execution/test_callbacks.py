@@ -3,13 +3,13 @@
 import pytest
 
 from service.execution import watchdog
-from service.execution.machine import cores
 from service.execution.tune import run_on_tune
 from service.planning.placement import Placement
 from service.storage.facts import Ended, Started
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import driving
+from trainables.cgroup import cores
 
 
 @pytest.mark.slow

@@ -125,6 +125,13 @@ def test_the_plan_says_how_many_runs_a_gpu_would_hold(home: Home) -> None:
         assert lines == [f"a GPU of {gpu:.0f} GiB would hold {runs} by memory (--runs-per-gpu)" for runs in said]
 
 
+def test_the_plan_says_which_precision_is_faster_on_a_gpu(home: Home) -> None:
+    half = Study(name="half", question="?", base=BASE.put({"optimizer.precision": "bfloat16"}), plan=arms().study.plan)
+    for edition, device, count in ((arms(), "cuda", 1), (arms(), "cpu", 0), (half.at(), "cuda", 0)):
+        lines = planned(home, edition, device=device).lines("x")
+        assert sum("optimizer.precision=bfloat16" in line for line in lines) == count
+
+
 def test_the_memory_of_a_run_is_that_of_the_largest_arm(home: Home) -> None:
     history = History.open(home, arms(wide={"model.embed_dim": 512, "model.depth": 12}))
     alone = History.open(home, arms(name="narrow"))

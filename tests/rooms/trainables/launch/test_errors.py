@@ -112,6 +112,8 @@ def test_what_code_caused_is_not_tried_again(subtests):
         (OSError(28, "No space left on device"), True),
         (MemoryError(), True),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), True),
+        (RuntimeError("CUDA error: device-side assert triggered"), False),
+        (RuntimeError("CUDA error: no kernel image is available for execution on the device"), False),
         (RuntimeError("[../gloo/transport/tcp/pair.cc:534] Connection closed by peer"), True),
         (RuntimeError("DataLoader worker (pid 4) is killed by signal: Killed."), True),
     ]:

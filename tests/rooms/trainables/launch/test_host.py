@@ -1,7 +1,8 @@
 import os
 from importlib import metadata
 
-from trainables.launch.host import FRAMEWORKS, cores, host, memory_gib
+from trainables.cgroup import cores
+from trainables.launch.host import FRAMEWORKS, host, memory_gib
 
 
 def test_a_run_records_its_machine_and_the_frameworks():

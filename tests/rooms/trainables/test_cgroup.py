@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.execution import machine
+from service.execution.machine import memory_gib
+from trainables import cgroup
 
 
 @pytest.mark.parametrize(
@@ -36,16 +37,15 @@ def test_limits_of_both_versions(tmp_path, files, cores, memory) -> None:
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
-    assert machine.cpu_quota(tmp_path) == cores
-    assert machine.memory_limit(tmp_path) == memory
+    assert cgroup.cpu_quota(tmp_path) == cores
+    assert cgroup.memory_limit(tmp_path) == memory
 
 
 @pytest.mark.parametrize(("quota", "cores"), [(0.5, 1), (1.9, 1), (10_000.0, None), (None, None)])
 def test_cores_and_memory_of_a_container_are_those_of_its_limits(monkeypatch, quota, cores) -> None:
-    everything = machine.cores()
-    gib = machine.memory_gib()
-    monkeypatch.setattr("service.execution.machine.cpu_quota", lambda: quota)
+    everything, gib = cgroup.cores(), memory_gib()
+    monkeypatch.setattr("trainables.cgroup.cpu_quota", lambda: quota)
     monkeypatch.setattr("service.execution.machine.memory_limit", lambda: 2**30)
-    assert machine.cores() == (cores or everything)
-    assert machine.memory_gib() == pytest.approx(0.8)
+    assert cgroup.cores() == (cores or everything)
+    assert memory_gib() == pytest.approx(0.8)
     assert gib > 0.8
