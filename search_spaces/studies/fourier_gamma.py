@@ -53,6 +53,6 @@ study = Study(
     ),
     gaps=(
         OPEN_GAP,
-        "10 seeds there, 3 here unless --seeds says otherwise",
+        "10 seeds there, 5 here unless --seeds says otherwise",
     ),
 )

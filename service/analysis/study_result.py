@@ -124,7 +124,10 @@ class StudyResult:
         """
         if name is None:
             if self.best is None:
-                raise LocusError(f"{self.edition.id} must have a best trial, got none above chance; give --arm a trial")
+                open_trials = sum(self.history.answer(row.trial).status == "open" for row in self.rows)
+                unfinished = f", and {plural(open_trials, 'trial')} not finished" if open_trials else ""
+                got = f"none above chance over all its seeds{unfinished}"
+                raise LocusError(f"{self.edition.id} must have a best trial, got {got}; give --arm a trial")
             return self.best
         rows = {row.trial.label: row for row in self.rows} | self.named
         if name not in rows:

@@ -157,6 +157,8 @@ def export(
     """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
     from service.reporting.latex import as_csv
+    from service.storage.home import Home, tracking_uri, without_secrets
+    from service.terminal.output import console, sentence
     from service.terminal.summaries import exported
 
     if sum((csv, latex, model is not None, register is not None)) != 1:
@@ -175,7 +177,10 @@ def export(
     if model is not None:
         say(str(api.export_model(name, model, arm=arm, seed=seed, force=force, look=exported, **where)))
     elif register is not None:
-        say(api.register_model(name, register, arm=arm, seed=seed, look=exported, **where))
+        uri = api.register_model(name, register, arm=arm, seed=seed, look=exported, **where)
+        store = tracking_uri(tracking) or Home.find(home).tracking
+        sentence(console(stderr=True), f"MLflow loads it with MLFLOW_TRACKING_URI={without_secrets(store)}")
+        say(uri)
 
 
 def _names(columns: str | None) -> list[str]:

@@ -119,4 +119,3 @@ def test_values_read_the_same_everywhere():
     assert [value_words(one) for one in (None, True, 0.1 + 0.2, 2000, (), (1, 2), "a", Fourier(gamma=2.0))] == [
         "none", "true", "0.3", "2000", "none", "1, 2", "a", "fourier gamma=2",
     ]  # fmt: skip
-    assert Path("mine.py").exists() is False

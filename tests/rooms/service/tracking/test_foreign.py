@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
@@ -17,7 +19,9 @@ THEIRS = "My own sweeps of churn models. Do not add runs here."
 
 def foreign(client: MlflowClient, name: str) -> str:
     """An experiment with a run and a note, as a person makes them; its id."""
-    id = client.create_experiment(name, tags={NOTE: THEIRS, "team": "churn", "mlflow.experimentKind": "genai"})
+    folder = Path(client.tracking_uri.removeprefix("sqlite:///")).parent  # else its files would lie where tests are run
+    tags = {NOTE: THEIRS, "team": "churn", "mlflow.experimentKind": "genai"}
+    id = client.create_experiment(name, (folder / "theirs").as_uri(), tags=tags)
     run = client.create_run(id, run_name="mine")
     client.log_param(run.info.run_id, "depth", "7")
     client.log_metric(run.info.run_id, "auc", 0.75, timestamp=5, step=1)

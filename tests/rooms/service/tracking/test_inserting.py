@@ -69,7 +69,7 @@ def test_each_table_has_the_lines_of_mlflow_s_calls(home: Home, small: Facts) ->
 
 def test_what_mlflow_refuses_is_refused_and_none_of_the_transaction_is_there(home: Home, small: Facts) -> None:
     client = MlflowClient(home.tracking)
-    place = client.get_experiment(client.create_experiment("refused"))
+    place = client.get_experiment(client.create_experiment("refused", (home.artifacts / "x").as_uri()))
     history = History(small.edition, lambda recipe: small.code, small.facts)
     good, bad = [*rows(history, "FINISHED")][:2]
     bad = replace(bad, params=bad.params | {"no such\nname": "1"})
