@@ -192,9 +192,8 @@ def paper_table(result: StudyResult, table: Table, names: Sequence[str] = ()) ->
     if unknown := [name for name in names if name not in known]:
         raise SpecError(f"columns must be of {', '.join(known)}, or {ALL} alone, got {', '.join(map(repr, unknown))}")
     columns = [column for name in dict.fromkeys(names) for column in table.columns if column.name == name]
-    title = " ".join(
-        [f"{table.title}.", *_caption(result, columns), *["Bold: best by validation."] * bool(table.strong)]
-    )
+    by = "the validation scores of the search's own seeds" if result.ranking.confirmed else "validation"
+    title = " ".join([f"{table.title}.", *_caption(result, columns), *[f"Bold: best by {by}."] * bool(table.strong)])
     return replace(table, title=title, columns=_joined(table, columns), note="")
 
 

@@ -182,6 +182,8 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     images = images_words(draws, result.edition.study.base.data)
     kind = "Intervals are over seeds" if some else "Scores are"
     parts += [images if images != NOT_COVERED else f"{kind} for one fixed draw of images. {images}"]
+    if result.ranking.confirmed:
+        parts += ["The search's own seeds chose the best point (bold); the fresh seeds of this table chose nothing."]
     if any(1 < row.test.n < FEWEST for row in rows):
         parts += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
     if any(row.test.interval and not row.test.std and row.test.scale.step for row in rows):
