@@ -261,7 +261,7 @@ def advice(result: StudyResult) -> list[str]:
     rivals = {names[label]: gap for label, gap in result.level_with(best, result.of("trial")).items()}
     partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
     known = [
-        _take(best, rivals, len(plan.arms)),
+        _take(result, best, rivals),
         _cost(best, partner),
         *_sizes(best, partner),
         _out(result),
@@ -270,15 +270,20 @@ def advice(result: StudyResult) -> list[str]:
     return [sentence for sentence in known if sentence]
 
 
-def _take(best: TrialResult, rivals: dict[str, Difference], arms: int) -> str:
-    """Returns what to take. `arms`: of how many."""
+def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference]) -> str:
+    """Returns what to take; if no arm is told apart, what may tell them apart."""
     learn, seeds = counts(best.test)
     share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
     if not rivals:
         return f"Take {quoted(best.name)}{share}."
     names = [quoted(name) for name in rivals]
     others = listed([*names[:MOST_RIVALS], *([f"{len(names) - MOST_RIVALS} more"] if len(names) > MOST_RIVALS else [])])
+    arms = len(result.of("trial"))
     if len(rivals) == arms - 1 > 1:
+        if len(result.winners) == arms and best.validation.mean == 1:
+            return (
+                f"Nothing is decided: all {arms} arms reach the highest score there is. The task is too easy for them."
+            )
         return (
             f"Nothing is decided: {plural(seeds, 'seed')} tell no arm apart from {quoted(best.name)}, which has the "
             f"highest validation score{share}. A larger budget, or more images, may."
@@ -335,6 +340,7 @@ def _open(best: TrialResult, rivals: dict[str, Difference]) -> str:
         level = gap.adjusted.level if gap.adjusted else ALPHA
         spread, overlap = gap.estimate.spread or 0.0, gap.estimate.overlap
         needed = seeds_needed(gap.mean, std=spread, alpha=level, overlap=overlap) if gap.mean else None
-        seeds = "more than 1,000" if needed is None else f"{needed}"
+        seeds = "more than 1,000" if needed is None else f"about {needed}"
         words.append(f"{seeds}{'' if words else ' seeds would tell it apart'} from {quoted(name)}")
-    return f"About {listed(words)}, if the differences stay as they are." if words else ""
+    sentence = f"{listed(words)}, if the differences stay as they are."
+    return sentence[0].upper() + sentence[1:] if words else ""
