@@ -211,11 +211,12 @@ def test_a_budget_with_a_gap_is_recorded_without_verdicts(mine: Path) -> None:
 
 
 def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkeypatch) -> None:
+    """In a folder without the records that are kept, which change with what has been run."""
+    assert library.record_file("gap", "gap", "cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
+    monkeypatch.setattr(library, "folder", lambda name: mine / "studies")
     before = {row["name"]: row["found"] for row in catalog.rows()}
     assert before["fourier-gamma"]["cpu"] == "before these rules"
     assert before["atlas"]["images"] == before["gap"]["paper"] == "not run"
-    assert library.record_file("gap", "gap", "cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
-    monkeypatch.setattr(library, "folder", lambda name: mine / "studies")
     conduct(Home(mine / "home"), library.find("fourier-gamma").at("smoke"))
     path = service.record("fourier-gamma", home=str(mine / "home"))
     assert path == mine / "studies/records/fourier-gamma@smoke.json"
