@@ -138,3 +138,20 @@ SHARED_SPECS = {"backbones/one_grid.py", "backbones/staged.py", "backbones/timm_
 SHARED_SPECS |= {*(path(cls.__module__) for cls in KINDS.values())}
 SHARED_SPECS |= {"data/folder_contents.py", "data/folder_files.py"}
 """Specs without a torch half, and what they import: loaded with the lists of kinds, named by recipes that use them."""
+
+
+NOT_OF_A_RUN = {
+    "backbones/timm_names.py", "data/class_names_torch.py", "training/attach.py", "training/model_file.py",
+    "training/optional/compiled.py",
+    "training/optional/out_of_memory.py", "training/pictures.py", "training/trained.py",
+}  # fmt: skip
+"""They compute no number of a run: they name a model, use it after its run, or change how it is trained."""
+
+
+def test_every_file_of_a_room_that_computes_is_reached_by_some_recipe(loads) -> None:
+    """Else an option's own file, which is imported where it is used, could change numbers and no digest."""
+    sets = ("cifar10", "flowers102", "oxford_pets", "tiny_imagenet")
+    recipes = [*loads[0], loads[0][0].put({"test_sizes": [24]}), *(Recipe().put({"data.kind": kind}) for kind in sets)]
+    named = {file for recipe in recipes for file in CodeDigests().files(recipe)}
+    files = {str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.py")}
+    assert {file for file in files if computes(file)} - named == NOT_OF_A_RUN
