@@ -21,6 +21,8 @@ PATIENCE_S = 2.0
 """How long a driver waits while others look whether there is room; each takes some milliseconds."""
 ASKS_S = 30.0
 """How long the turn of a driver that waits is kept after it has asked last: one that was suspended holds nobody up."""
+TURN_S = 60.0
+"""How long a driver may go on once it has begun to train, although others wait: it starts Ray anew for each turn."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Neighbours:
         fits = placement.fits or placement.max_concurrent
         self._told = Presence(socket.gethostname(), placement.device, fits=fits)
         self._others: dict[str, Presence] = {}
+        self._turn_began: float | None = None
 
     def begin(self) -> None:
         """Tells the others that this driver is there."""
@@ -57,17 +60,22 @@ class Neighbours:
 
         Each driver gets an equal share of the runs that fit, one at least. It starts no run that the machine has no
         place for beside the runs of the others. Drivers that train nothing come first, in the order in which they began
-        to wait: a study whose run needs the whole machine would wait for ever else.
+        to wait: a study whose run needs the whole machine would wait for ever else. But the last place of a driver is
+        its own for `TURN_S`.
         """
         now = time.time()
         waits = self._told.waits or now
+        begins = self._turn_began is None or self._told.waits is not None
+        keeps = running == 0 and not begins and now - (self._turn_began or 0.0) < TURN_S
         try:
             with FileLock(self.home.root / "presence.lock", timeout=PATIENCE_S):
                 self._others = self._read()
                 taken = sum(other.running / max(other.fits, 1) for other in self._others.values())
                 fits = int(self._told.fits * (1 - taken) + 1e-9) if self._others else most
-                turn = not any(_waits_before(other, waits, now) for other in self._others.values())
+                turn = keeps or not any(_waits_before(other, waits, now) for other in self._others.values())
                 admitted = turn and running < min(self.share(most), fits)
+                if admitted and running == 0 and begins:
+                    self._turn_began = now
                 waiting = None if admitted or running else waits
                 self._tell(replace(self._told, running=running + admitted, waits=waiting, asked=now))
         except Timeout:  # whoever looks was suspended; it is asked again

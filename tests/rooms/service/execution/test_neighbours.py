@@ -3,13 +3,21 @@
 import json
 from contextlib import ExitStack
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.execution import other_drivers
 from service.execution.other_drivers import Neighbours, Presence
 from service.planning.placement import Placement
 from service.storage.home import Home
 from service.storage.journal import Journal
+
+
+@pytest.fixture(autouse=True)
+def _short_turns(monkeypatch) -> None:
+    """No clock runs in these tests, so a turn is over as soon as a run has ended."""
+    monkeypatch.setattr(other_drivers, "TURN_S", 0.0)
 
 
 class Driver:
@@ -90,6 +98,24 @@ def test_two_that_need_the_whole_machine_take_turns(tmp_path) -> None:
             for driver in drivers:
                 driver.end()
         assert [driver.trained for driver in drivers] == [3, 3]
+
+
+def test_a_turn_lasts_for_several_runs(tmp_path, monkeypatch) -> None:
+    """Else a driver of short runs would start Ray anew for each of them."""
+    monkeypatch.setattr(other_drivers, "TURN_S", 1000.0)
+    home = Home(tmp_path)
+    with ExitStack() as stack:
+        one, other = (begun(home, stack, f"{name}@base", 1, 1) for name in ("one", "other"))
+        for _ in range(3):
+            one.fill(), other.fill()
+            one.end(), other.end()
+        assert (one.trained, other.trained) == (3, 0)
+        monkeypatch.setattr(other_drivers, "TURN_S", 0.0)
+        one.fill(), other.fill()
+        assert (one.running, other.running) == (0, 1), "the turn is over, and the other one waited"
+        monkeypatch.setattr(other_drivers, "TURN_S", 1000.0)
+        other.end(), other.fill(), one.fill()
+        assert (one.running, other.running) == (0, 1), "it has a turn, too, although the first one waits again"
 
 
 def test_one_that_needs_the_whole_machine_comes_next_beside_small_ones(tmp_path) -> None:
