@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Dozens of processes import the same files: they are compiled once, also where the shell says that nothing is to be kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types fast gate slow studies faults browser e2e benchmark nightly steady processors mutants calibration install
+.PHONY: demo test lint types fast gate slow studies faults browser e2e gpu benchmark nightly steady processors mutants calibration install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
@@ -57,6 +57,10 @@ browser: install
 # (initdb and postgres on the PATH) and chromium.
 e2e: install
 	$(BIN)/python -m pytest -v -m e2e tests/e2e
+
+# On a machine with an NVIDIA GPU: that it computes what a CPU does, and its speed beside timm's. Elsewhere all is skipped.
+gpu: install
+	$(BIN)/python -m pytest -q -rP -m gpu tests/gpu
 
 # Speed; wants a quiet machine.
 benchmark: install

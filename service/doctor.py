@@ -55,7 +55,10 @@ LITTLE_GIB, TOO_LITTLE_GIB = 10.0, 1.0
 """Free disk that is worth a look, and that ends the first study."""
 CLOCK_S = 5.0
 """How far two clocks may be apart before times in journals and logs mislead."""
+OTHER_GPUS = Path("/dev/kfd")
+"""AMD's driver, whose GPUs a torch with ROCm sees."""
 OPEN = "can be written by everybody, who could change answers there"
+INSTALL = "in a checkout of locus: pip install -c constraints.txt '.[train]'"
 RUN_GIB = 0.8
 """The least memory of a run: a process with torch."""
 
@@ -74,12 +77,18 @@ def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
         yield storage(options.storage)
     yield gpus()
     yield memory(options)
+    if machine.gpus():
+        yield from speeds()
 
 
 def packages() -> Finding:
     """Checks whether the installed packages are those that locus asks for."""
     wrong, installed = [], []
-    for text in requires("locus") or ():
+    try:
+        asked_for = requires("locus") or ()
+    except PackageNotFoundError:
+        return Finding("packages", "look", "locus itself is not installed: its versions are unknown", INSTALL)
+    for text in asked_for:
         asked = Requirement(text)
         if asked.marker is not None and not asked.marker.evaluate({"extra": "train"}):
             continue
@@ -93,9 +102,7 @@ def packages() -> Finding:
         if not asked.specifier.contains(there, prereleases=True):
             wrong.append(f"{asked.name} {there}, asked for is {asked.specifier}")
     if wrong:
-        return Finding(
-            "packages", "wrong", "; ".join(wrong), "in a checkout of locus: pip install -c constraints.txt '.[train]'"
-        )
+        return Finding("packages", "wrong", "; ".join(wrong), INSTALL)
     return Finding("packages", "ok", ", ".join(installed))
 
 
@@ -202,15 +209,50 @@ def gpus() -> Finding:
     Cost: 2 s where it shows any, for torch.
     """
     there = machine.gpus()
-    if not there:
+    if not there and not OTHER_GPUS.exists():
         return gpus_of("this machine", 0, 0)
     import torch
 
     return gpus_of("this machine", there, torch.cuda.device_count())
 
 
+def speeds() -> Iterator[Finding]:
+    """Trains ViT-S/16 on the first GPU, and decodes photographs on the cores: what limits a training here.
+
+    Cost: about 20 s; nothing stays.
+    """
+    import torch
+
+    from trainables.launch.speed import BATCH, SIDE, decoding_speed, training_speed
+
+    try:
+        learned, gib = training_speed("cuda")
+    except (RuntimeError, OSError) as error:
+        yield Finding("speed", "wrong", f"a training on the GPU fails: {str(error).partition(chr(10))[0]}", "see GPUs")
+        return
+    total = torch.cuda.get_device_properties(0).total_memory / GIB
+    what = f"ViT-S/16 at {SIDE} px learns from {learned:,.0f} images/s in bfloat16, {BATCH} a step"
+    yield Finding("speed", "ok", f"{what}, in {gib:.1f} of {total:.0f} GiB")
+    yield feeding(learned, decoding_speed(workers := max(1, cores() - 1)), workers)
+
+
+def feeding(learned: float, decoded: float, workers: int) -> Finding:
+    """Returns a finding on how many images a second the cores decode beside those that a GPU learns from."""
+    decode = "decodes" if workers == 1 else "decode"
+    what = f"{plural(workers, 'loader worker')} {decode} {decoded:,.0f} photographs/s with DeiT's augmentation"
+    if decoded >= learned:
+        return Finding("images", "ok", f"{what}: more than the GPU learns from")
+    do = (
+        "nothing for sets that fit into memory, which are decoded once; else a larger model, or more cores for each GPU"
+    )
+    return Finding("images", "look", f"{what}, {decoded / learned:.0%} of what the GPU learns from: they limit it", do)
+
+
 def gpus_of(whose: str, there: int, seen: int) -> Finding:
-    """Returns a finding on the GPUs of a node: those of the driver, and those that torch sees."""
+    """Returns a finding on the GPUs of a node: those of NVIDIA's driver, and those that torch sees."""
+    if seen > there:
+        what = f"torch sees {plural(seen, 'GPU')} of {whose}, NVIDIA's driver {there}: studies train on the CPU"
+        return Finding("GPUs", "look", what, "locus trains on NVIDIA's GPUs alone; is one hidden by a container?")
     if there > seen:
         do = "install a torch with CUDA that fits the driver"
         return Finding("GPUs", "wrong", f"torch sees {seen} of {plural(there, 'GPU')} of {whose}", do)

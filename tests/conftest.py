@@ -42,7 +42,7 @@ BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("gate", BUSY, derandomize=True, database=None)
 settings.register_profile("nightly", BUSY, derandomize=False, print_blob=True)
 settings.load_profile("gate")
-ROOMS_OF_OTHERS = ("benchmarks", "browser", "e2e", "faults")
+ROOMS_OF_OTHERS = ("benchmarks", "browser", "e2e", "faults", "gpu")
 """Folders without a fast test. What they import is not imported for nothing: a tenth of all that collecting costs."""
 RERUNS = ("slow", "fault")
 """Tests that start real clusters and kill processes run once more if they fail; the summary lists them."""

@@ -86,7 +86,7 @@ class Placement(Spec):
 
     def of_a_job(self) -> dict[str, Any]:
         """Returns what each process of a run is told of this, by the names of `Job`."""
-        given = ("device", "threads", "workers", "loader_workers", "compile")
+        given = ("device", "threads", "workers", "loader_workers", "compile", "runs_per_gpu")
         return {name: getattr(self, name) for name in given} | {"worker_bytes": self.run_bytes}
 
     def __str__(self) -> str:

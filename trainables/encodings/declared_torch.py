@@ -78,7 +78,10 @@ class Positions:
         return taken.reshape(*values.shape[:-1], self.grid.patches, self.grid.patches)
 
     def tensor(self, numbers: list[Any]) -> Tensor:
-        """Returns numbers as a tensor of the same type and device as `xy`."""
+        """Returns numbers as a tensor of the same type and device as `xy`.
+
+        A GPU's host waits for it. So it is for what is computed once, and not for terms of parameters that learn.
+        """
         return self.xy.new_tensor(numbers)
 
     def cat(self, *tensors: Tensor) -> Tensor:

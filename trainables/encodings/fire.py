@@ -52,7 +52,7 @@ class FIRE(HeadsSpec):
 
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
         """Returns the biases of all pairs. Shapes: (1, depth or 1, H, N, N)."""
-        longest, c = at.tensor([at.grid.rows - 1, at.grid.columns - 1]), p("c").abs()
+        longest, c = at.offsets.amax(0), p("c").abs()
         sides = (self.threshold * p("multiplier").abs()).maximum(longest)
         offsets = at.offsets.sign() * (c * at.offsets.abs() + 1).log() / ((c * sides + 1).log() + 1e-6)
         hidden = (offsets @ p("mlp.0.weight").mT + p("mlp.0.bias")).relu()

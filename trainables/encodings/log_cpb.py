@@ -54,7 +54,8 @@ class LogCPB(HeadsSpec):
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
         """Returns the biases of all pairs. Shapes: (1, depth or 1, H, N, N)."""
         rows, columns = self.pretrained_window_size or (at.grid.rows, at.grid.columns)
-        scaled = 8 * at.offsets / at.tensor([max(rows - 1, 1), max(columns - 1, 1)])
+        down, across = at.offsets.unbind(-1)
+        scaled = 8 * at.stack(down / max(rows - 1, 1), across / max(columns - 1, 1))
         logs = scaled.sign() * (1 + scaled.abs()).log2() / 3
         hidden = (logs @ p("mlp.0.weight").mT + p("mlp.0.bias")).relu()
         return (at.between_patches(at.of_offsets(16 * (hidden @ p("mlp.2.weight").mT).sigmoid().mT - 8)),)

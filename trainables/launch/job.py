@@ -33,6 +33,8 @@ class Job(Spec):
     workers: int = 0
     loader_workers: int = 0
     compile: bool = False
+    runs_per_gpu: int = 1
+    """How many runs share its GPU: each may fill its part of the memory, and no part of another's."""
     worker_bytes: int | None = None
     """The memory that each worker of a group asks for on its node."""
     more_parts: int = 1

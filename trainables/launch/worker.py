@@ -48,6 +48,9 @@ def work(job: Job, report: Report) -> None:
         TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=0)).fit()
 
 
+SHARED = 0.95
+"""The part of a GPU's memory that the tensors of runs fill that share it; CUDA itself takes the rest."""
+
 LAUNCHER = (
     "RANK",
     "LOCAL_RANK",
@@ -116,7 +119,7 @@ def train_job(job: Job, device: str, team: DataParallel, say: Say) -> None:
 
 def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
     """Trains a job; False if the memory of the GPU ran out. The loop is always closed: it writes its checkpoint."""
-    from torch import OutOfMemoryError
+    import torch
 
     from trainables.training.loop import train
     from trainables.training.runtime import runtime
@@ -131,12 +134,14 @@ def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
         data=None if job.data is None else Path(job.data),
         loader_workers=job.loader_workers,
     )
+    if job.runs_per_gpu > 1 and device.startswith("cuda"):
+        torch.cuda.set_per_process_memory_fraction(SHARED / job.runs_per_gpu)
     try:
         with runtime(job.threads, job.run.recipe.optimizer.precision), closing(epochs):
             for epoch in epochs:
                 if not say(epoch, job):
                     return True
-    except OutOfMemoryError:
+    except torch.OutOfMemoryError:
         return False
     return True
 

@@ -16,6 +16,10 @@ from trainables.recipe.losses import DRLoc
 from trainables.recipe.recipe import Recipe
 from trainables.spec import SpecError
 
+HALF_BYTES = 2.5
+"""The bytes of a number that training keeps for the gradient, where autocast computes in 2 bytes.
+
+Norms and the residual stream keep 4. Measured for ViT-S/16 at 224 pixels on an H100: 2.1 to 2.3."""
 PROCESS_BYTES = 800 * 2**20
 """What a worker holds before it trains: Python, torch, timm (measured on a CPU: 0.7 GiB after the imports)."""
 
@@ -54,7 +58,8 @@ def estimate_cost(recipe: Recipe) -> Cost:
     model = recipe.model
     if isinstance(model, ViT) and isinstance(recipe.auxiliary, DRLoc):  # it reads all tokens, as an average does
         model = model.model_copy(update={"pool": "avg"})
-    kept = number * together * model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
+    each = HALF_BYTES if recipe.optimizer.precision in ("bfloat16", "float16") else number
+    kept = int(each * together * model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs))
     evaluated = max(_evaluation_bytes(recipe, side) for side in (None, *recipe.test_sizes))
     return Cost(parameters, learnt, PROCESS_BYTES + images + copies * number * parameters + max(kept, evaluated))
 

@@ -1,12 +1,13 @@
 """Room: what is found on a machine, and what to do about it."""
 
 import shutil
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from service import doctor
-from service.doctor import clocks_apart, examine, folders, gpus_of, memory_of, mlflow, packages, storage, token
+from service.doctor import clocks_apart, examine, feeding, folders, gpus_of, memory_of, mlflow, packages, storage, token
 from service.planning.run_options import RunOptions
 from service.storage.home import Home
 
@@ -106,6 +107,14 @@ def test_packages_are_compared_with_what_is_asked_for(monkeypatch):
     assert "torch" not in found.detail
 
 
+def test_a_checkout_that_is_not_installed_is_worth_a_look(monkeypatch):
+    def not_there(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "requires", not_there)
+    assert packages().state == "look"
+
+
 def test_a_storage_that_cannot_be_written_is_wrong(tmp_path):
     (tmp_path / "file").touch()
     assert storage(f"file://{tmp_path}/file/there").state == "wrong"
@@ -121,3 +130,13 @@ def test_memory_and_gpus_of_a_node():
     assert "only 20 of the smallest runs fit" in few.detail
     assert gpus_of("a", 2, 2).state == gpus_of("a", 0, 0).state == "ok"
     assert gpus_of("a", 2, 0).state == "wrong"
+    others = gpus_of("a", 0, 1)
+    assert (others.state, "train on the CPU" in others.detail) == ("look", True), "AMD's, which NVIDIA's driver lacks"
+
+
+def test_what_limits_a_gpu_is_told():
+    enough, few = feeding(5000, 6000, 15), feeding(5000, 1250, 1)
+    assert (enough.state, few.state) == ("ok", "look")
+    assert "15 loader workers decode 6,000 photographs/s" in enough.detail
+    assert "1 loader worker decodes 1,250" in few.detail
+    assert "25% of what the GPU learns from" in few.detail

@@ -1,0 +1,69 @@
+"""The memory of a GPU: what is predicted of a run, and what happens where it is too small."""
+
+import pytest
+import torch
+
+from trainables.backbones import ViT
+from trainables.data import RedGreen
+from trainables.data.splits_torch import Reading
+from trainables.encodings import IRPE, Learnable, RelativeBias
+from trainables.launch.job import Job
+from trainables.launch.worker import SHARED, work
+from trainables.recipe import AdamW, Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.cost import PROCESS_BYTES, estimate_cost
+from trainables.training.distributed import SINGLE
+from trainables.training.loop import Training
+from trainables.training.optional.out_of_memory import free_memory
+
+SMALL = ViT(embed_dim=384, depth=12, num_heads=6, patch_size=16)
+
+
+def of(encoding, precision, batch=128):
+    return Run(
+        recipe=Recipe(
+            data=RedGreen(image_size=224, square=32, train_size=2 * batch, val_size=batch, test_size=16),
+            model=SMALL, encoding=encoding, optimizer=AdamW(epochs=1, batch_size=batch, precision=precision),
+        ),
+        seed=0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("encoding", [Learnable(), RelativeBias(), IRPE()], ids=["learnable", "relative_bias", "irpe"])
+def test_memory_is_predicted(encoding, precision):
+    """Of ViT-S/16 at 224 pixels, within a factor of 1.6."""
+    free_memory()
+    run = of(encoding, precision)
+    torch.cuda.reset_peak_memory_stats()
+    training = Training(run, "cuda", {}, SINGLE, Reading())
+    training.evaluate(1, training.learn(1))
+    used = torch.cuda.max_memory_allocated()
+    predicted = estimate_cost(run.recipe).memory_bytes - PROCESS_BYTES
+    free, total = torch.cuda.mem_get_info()
+    print(f"\n{encoding.kind} {precision}: {used / 2**30:.2f} GiB used, {predicted / 2**30:.2f} predicted, "
+          f"ratio {predicted / used:.2f}; of the process beside tensors "
+          f"{(total - free - torch.cuda.memory_reserved()) / 2**30:.2f} GiB")  # fmt: skip
+    assert used / 1.6 <= predicted <= used * 1.6
+
+
+def test_a_batch_that_does_not_fit_is_computed_in_parts(tmp_path):
+    """So many runs share the GPU that a batch fits into the part of each in halves alone."""
+    free_memory()
+    run = of(Learnable(), "float32", batch=64)
+    training = Training(run, "cuda", {}, SINGLE, Reading())
+    torch.cuda.reset_peak_memory_stats()
+    training.learn(1)
+    whole = torch.cuda.max_memory_allocated()
+    del training
+    free_memory()
+    part = SHARED * torch.cuda.get_device_properties(0).total_memory / (0.75 * whole)
+    notes = []
+    job = Job(run=run, code=CodeDigests()(run.recipe), label="0", attempt=1, folder=str(tmp_path), device="cuda")
+    try:
+        work(
+            job.model_copy(update={"runs_per_gpu": round(part)}), lambda message: notes.append(message["note"]) or True
+        )
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert "2 times as many parts" in notes[-1]
