@@ -237,6 +237,10 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
     threads = int(environment.get("threads", 1))
     compiled = ", compiled" if environment.get("compile") else ""
     report(f"trained again on {environment.get('device', 'cpu')} with threads {threads}{compiled}")
+    if (fused := environment.get("fused", 1)) > 1:
+        report(f"it was trained as one model with {plural(fused - 1, 'other run')}: by itself its last digits differ")
+    if device != "cpu":
+        report("a GPU adds numbers in no fixed order where an encoding looks up a table: last digits may differ")
     now: list[Measurement] = []
     ending = "completed"
     settings, team = runtime(threads, run.recipe.optimizer.precision), _team(environment, run.recipe)

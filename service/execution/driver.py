@@ -223,11 +223,16 @@ class Driver:
             return False
         return True
 
-    def on_failure(self, job: Job, reason: str, *, lost: bool = False, final: bool = False) -> None:
-        """Records a failure. `lost`: with its node, which is no attempt; `final`: a second attempt cannot help."""
-        if self.in_flight.end(job.run.key):
+    def on_failure(self, *jobs: Job, reason: str, lost: bool = False, final: bool = False) -> None:
+        """Records the failure of a job, or of a pack. `lost`: with its node, which is no attempt.
+
+        `final`: a second attempt cannot help.
+        """
+        ended = [job for job in jobs if self.in_flight.end(job.run.key)]
+        for job in ended:
             failed = FailedWith(run=job.run.key, code=job.code.digest, reason=reason, counts=not lost, final=final)
             self._write(failed)
+        if ended:
             self.repeated.failed(reason, lost=lost)
 
     def release(self, job: Job) -> None:
@@ -326,10 +331,10 @@ class Driver:
         weights = self.work.weights(job.folder, job.run.key, job.code.digest, job.attempt) if needed else None
         before = self.outcomes.get(job.run.key, job.code.digest)
         if message["code"] != job.code.digest:
-            self.on_failure(job, f"its code {CHANGED}", final=True)
+            self.on_failure(job, reason=f"its code {CHANGED}", final=True)
         elif needed and weights is None:
             shared = "" if self.copies else ": all nodes must share the folder of --home, or --storage must be given"
-            self.on_failure(job, f"its weights are not in {job.folder}{shared}")
+            self.on_failure(job, reason=f"its weights are not in {job.folder}{shared}")
         else:
             if before is not None and not answered.repeats(before):
                 self.outcomes.set_aside(job.run.key, answered.name, answer=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pynvml
 
-from service.planning.placement import FILLED, Machine, Node, Placement, place, runs_by_cores, runs_by_memory
+from service.planning.placement import FILLED, Machine, Node, Placement, fused_gib, place, runs_by_cores, runs_by_memory
 from service.planning.run_options import RunOptions
 from trainables.cgroup import cores, memory_limit
 from trainables.spec import SpecError
@@ -33,6 +33,7 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
         workers=options.workers,
         loader_workers=options.loader_workers,
         runs_per_gpu=runs_per_gpu(options, hardware, run_gib),
+        fuse=options.fuse,
     ).model_copy(update={"compile": options.compile})
 
 
@@ -48,7 +49,9 @@ def runs_per_gpu(options: RunOptions, hardware: Machine, run_gib: Callable[[], f
     if hardware.gpu_gib is None:
         must = "a number where the memory of the GPUs is unknown, as on a cluster"
         raise SpecError(f"runs-per-gpu must be {must}, got 'auto'")
-    return min(runs_by_cores(hardware, options.threads), runs_by_memory(hardware.gpu_gib, run_gib()))
+    return min(
+        runs_by_cores(hardware, options.threads), runs_by_memory(hardware.gpu_gib, fused_gib(run_gib(), options.fuse))
+    )
 
 
 def machine(options: RunOptions) -> Machine:

@@ -8,6 +8,8 @@ from the journal. Tune serves as a pool of processes that it places on the clust
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -25,12 +27,13 @@ from service.execution.driver import Driver, Finished
 from service.execution.machine import memory_gib
 from service.execution.ray_session import LocalRay, session
 from service.execution.signals import Apart
-from service.execution.watchdog import Attending, Nodes, Waiting, Watch, death_errors_as_actor_errors, job_of
+from service.execution.watchdog import Attending, Nodes, Waiting, Watch, death_errors_as_actor_errors, job_of, jobs_of
 from service.planning.placement import Placement
 from trainables.cgroup import cores
 from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
 from trainables.launch.job import Job
 from trainables.launch.scratch import scratch
+from trainables.recipe.fusing import fuse
 
 if TYPE_CHECKING:
     from trainables.launch.alone import Alone
@@ -62,13 +65,13 @@ class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
     """What Tune calls: a step is an epoch. Trains in Tune's process, or in a worker group that it waits for."""
 
     @abstractmethod
-    def begin(self, job: Job) -> Alone | Group:
+    def begin(self, *jobs: Job) -> Alone | Group:
         """Starts the training in the background."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Starts the training of the config's job."""
+        """Starts the training of the config's jobs."""
         self.epoch = 0
-        self.training = self.begin(Job.received(config["job"]))
+        self.training = self.begin(*map(Job.received, [config["job"], *config["others"]]))
 
     def step(self) -> dict[str, Any]:
         """Returns the next epoch's message; after the last one, that the run is done.
@@ -87,14 +90,14 @@ class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
 class AloneTrial(JobTrial):
     """Trains in its own process, which then takes the next job."""
 
-    def begin(self, job: Job) -> Alone:
+    def begin(self, *jobs: Job) -> Alone:
         """Starts a thread."""
         from trainables.launch.imported import imported_code
 
         imported_code()  # first: the import of torch takes seconds, in which a file could be edited
         from trainables.launch.alone import Alone
 
-        return Alone(job)
+        return Alone(*jobs)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Ends the job before, and starts the next one."""
@@ -106,10 +109,11 @@ class AloneTrial(JobTrial):
 class GroupTrial(JobTrial):
     """Waits for a worker group, and ends when all its workers have ended."""
 
-    def begin(self, job: Job) -> Group:
+    def begin(self, *jobs: Job) -> Group:
         """Starts the workers."""
         from trainables.launch.group import Group
 
+        (job,) = jobs
         return Group(job)
 
 
@@ -120,6 +124,7 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
         super().__init__(metric="epoch", mode="max")
         self.driver = driver
         self.held: Job | None = first
+        self.packs: set[str] = set()
 
     def suggest(self, trial_id: str) -> Any:
         """Returns a task's config.
@@ -128,15 +133,31 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
 
         If no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
         """
+        placement = self.driver.placement
+        if placement.fuse > 1 and len(self.packs) >= math.ceil(placement.max_concurrent / placement.fuse):
+            return None  # a pack whose first runs have ended keeps its place until the last one has
         job, self.held = self.held or self.driver.next(), None
         if job is None and self.driver.in_flight.jobs:
             return None
         if job is None or isinstance(job, Finished):
             return Searcher.FINISHED
-        return {"job": job.plain()}
+        self.packs.add(trial_id)
+        return {"job": job.plain(), "others": [other.plain() for other in self._others(job)]}
+
+    def _others(self, first: Job) -> Iterator[Job]:
+        """Yields the jobs that train with the first as one; the next one that cannot is held back."""
+        for _ in range(self.driver.placement.fuse - 1):
+            job = self.driver.next()
+            if not isinstance(job, Job):
+                return
+            if first.attempt > 1 or job.attempt > 1 or not fuse(first.run, job.run):  # a pack reads no checkpoint
+                self.held = job
+                return
+            yield job
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Does nothing: the scheduler gets every result first, and the journal is the only memory."""
+        """Forgets a pack. The scheduler gets every result first, and the journal is the only memory."""
+        self.packs.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
         """Does nothing: the state of Tune is never read again."""
@@ -158,30 +179,41 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
         """Continues or stops the run."""
-        if "result" not in result:
+        if "result" not in result and "runs" not in result:
             return str(TrialScheduler.CONTINUE)
-        job, note = job_of(trial), result.get("note", "")
+        jobs = {job.run.key: job for job in jobs_of(trial)}
+        messages = json.loads(result["runs"]) if "runs" in result else [{"run": job_of(trial).run.key, **result}]
+        self.watch.dog.report(trial.trial_id)
+        on = [self._told(jobs[message["run"]], message) for message in messages]
+        waiting = [job for key, job in jobs.items() if key in self.driver.in_flight]
+        if waiting and (overdue := self.watch.dog.overdue(trial.trial_id)):
+            self.driver.on_failure(*waiting, reason=overdue, final=True)
+            return str(TrialScheduler.STOP)
+        if self.driver.stop:
+            for job in waiting:
+                self.driver.release(job)
+        return str(TrialScheduler.CONTINUE if any(on) or (waiting and not self.driver.stop) else TrialScheduler.STOP)
+
+    def _told(self, job: Job, message: dict[str, Any]) -> bool:
+        """Reports an epoch of a run to the driver; False if the run must end now. One that has ended is not asked."""
+        if job.run.key not in self.driver.in_flight:
+            return False
+        note = message.get("note", "")
         line = f"run {job.run.key}, attempt {job.attempt}: {note}"
         if note and line not in self.noted:  # every epoch repeats it
             self.noted.add(line)
             self.note(line)
             self.driver.folder.add_to_log(f"{line}\n")
-        self.watch.dog.report(trial.trial_id)
-        on = self.driver.on_result(job, result)
-        if on and job.run.key in self.driver.in_flight and (overdue := self.watch.dog.overdue(trial.trial_id)):
-            self.driver.on_failure(job, overdue, final=True)
-            on = False
-        return str(TrialScheduler.CONTINUE if on else TrialScheduler.STOP)
+        return self.driver.on_result(job, message)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
-        """Fails a run that ended by itself without an answer."""
-        job = job_of(trial)
-        if job.run.key in self.driver.in_flight:
-            self.driver.on_failure(job, "its process ended without an answer")
+        """Fails runs that ended by themselves without an answer."""
+        self.driver.on_failure(*jobs_of(trial), reason="its process ended without an answer")
 
     def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
-        """Releases the run of a trial that Tune removed while it was still pending; the run stays to be done."""
-        self.driver.release(job_of(trial))
+        """Releases the runs of a trial that Tune removed while it was still pending; they stay to be done."""
+        for job in jobs_of(trial):
+            self.driver.release(job)
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
         """Records a failure with its reason. Of a killed process only Tune knows the reason."""
@@ -190,7 +222,9 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         why, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
         if why.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):
             why = why.replace(UNREACHABLE, LOST)
-        self.driver.on_failure(job_of(trial), why, lost=lost(why), final=final or changed(why))
+        jobs = jobs_of(trial)
+        alone = len(jobs) == 1  # the runs of a pack are trained again one by one: only one of them may be at fault
+        self.driver.on_failure(*jobs, reason=why, lost=lost(why), final=alone and (final or changed(why)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

@@ -299,5 +299,10 @@ class Watch(tune.Callback):  # type: ignore[misc]
 
 
 def job_of(trial: TuneTrial) -> Job:
-    """Returns the job that a trial of Tune trains."""
+    """Returns the job that a trial of Tune trains; of a pack the first."""
     return Job.read(trial.config["job"])
+
+
+def jobs_of(trial: TuneTrial) -> list[Job]:
+    """Returns all jobs that a trial of Tune trains."""
+    return [job_of(trial), *map(Job.read, trial.config["others"])]

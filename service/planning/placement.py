@@ -6,10 +6,12 @@ thread a run, because two processes of one thread train faster than one process 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 from search_spaces.words import plural
+from trainables.recipe.cost import PROCESS_BYTES
 from trainables.spec import Spec, SpecError
 
 FILLED = 0.8
@@ -52,9 +54,10 @@ class Placement(Spec):
 
     `workers` 0: a run trains in Tune's own process; n: in a group of n workers. `loader_workers`: processes of a run
     that decode images which are streamed. `compile`: a training step is compiled by torch. `runs_per_gpu`: how many
-    runs share a GPU. `gpu_gib`: the memory of a GPU, where it is known. `run_gib`: the memory that each worker of a
-    run asks for on its node; None asks for none. `by_memory`: memory, not cores, decides how many runs train together.
-    `fits`: how many find a place on the machine, or on a cluster before more machines join it.
+    processes share a GPU. `fuse`: how many runs of one shape a process trains as one model. `gpu_gib`: the memory of a
+    GPU, where it is known. `run_gib`: the memory that each worker of a run asks for on its node; None asks for none.
+    `by_memory`: memory, not cores, decides how many runs train together. `fits`: how many find a place on the machine,
+    or on a cluster before more machines join it.
     """
 
     max_concurrent: int
@@ -64,6 +67,7 @@ class Placement(Spec):
     loader_workers: int = 0
     compile: bool = False
     runs_per_gpu: int = 1
+    fuse: int = 1
     gpu_gib: float | None = None
     run_gib: float | None = None
     by_memory: bool = False
@@ -93,7 +97,7 @@ class Placement(Spec):
         group = f", {self.workers} workers a run" if self.workers else ""
         runs, threads = plural(self.max_concurrent, "concurrent run"), plural(self.threads, "thread")
         shared = f" ({self.runs_per_gpu} runs a GPU)" if self.runs_per_gpu > 1 else ""
-        compiled = ", compiled" if self.compile else ""
+        compiled = ", compiled" if self.compile else f", {self.fuse} as one model" if self.fuse > 1 else ""
         waits = self.fits is not None and self.max_concurrent > self.fits
         memory = " (by memory)" if self.by_memory else f" ({self.fits} fit now)" if waits else ""
         each = plural(self.loader_workers, "loader worker")
@@ -113,6 +117,7 @@ def place(
     loader_workers: int | None = None,
     runs_per_gpu: int = 1,
     run_gib: float | None = None,
+    fuse: int = 1,
 ) -> Placement:
     """Returns the placement of a study on a machine. Concurrent runs x threads x workers never exceed the cores.
 
@@ -121,10 +126,12 @@ def place(
 
     By default a run on GPUs has as many loader workers as cores and memory are left for it, a run on CPUs none: it
     would share its cores with them. Those that are asked for count with the memory that a run takes.
+    `fuse` runs are one process, with the memory of all.
     Raises: SpecError for what does not fit.
     """
     counts = (("max-concurrent", max_concurrent, 1), ("threads", threads, 1), ("workers", workers, 0))
-    for name, value, least in (*counts, ("loader-workers", loader_workers, 0), ("runs-per-gpu", runs_per_gpu, 1)):
+    more = (("loader-workers", loader_workers, 0), ("runs-per-gpu", runs_per_gpu, 1), ("fuse", fuse, 1))
+    for name, value, least in (*counts, *more):
         if value is not None and value < least:
             raise SpecError(f"{name} must be {least} or more, got {value}")
     group = max(workers, 1)
@@ -137,15 +144,18 @@ def place(
     if runs_per_gpu > 1 and (workers or not machine.gpus):
         where = "with workers" if workers else "where there is no GPU"
         raise SpecError(f"runs-per-gpu must be 1 {where}, got {runs_per_gpu}")
+    if fuse > 1 and workers:
+        raise SpecError(f"fuse must be 1 with workers, got {fuse}")
     if run_gib is not None:
-        run_gib += loader_gib(loader_workers or 0)
+        run_gib = fused_gib(run_gib, fuse) + loader_gib(loader_workers or 0)
     room = _room(machine, threads, group, runs_per_gpu, run_gib)
+    room = replace(room, most=room.most * fuse)
     if max_concurrent is not None and max_concurrent > room.most and not waits:
         bound = f"at most {room.most} with {room.has} and {room.asks} a run"
         raise SpecError(f"max-concurrent must be {bound}, got {max_concurrent}")
     runs = max_concurrent or room.most
     if loader_workers is None:
-        loader_workers = _loaders(machine, runs * group, threads) if machine.gpus else 0
+        loader_workers = _loaders(machine, math.ceil(runs / fuse) * group, threads) if machine.gpus else 0
     return Placement(
         max_concurrent=runs,
         threads=threads,
@@ -153,6 +163,7 @@ def place(
         device="cuda" if machine.gpus else "cpu",
         loader_workers=loader_workers,
         runs_per_gpu=runs_per_gpu,
+        fuse=fuse,
         gpu_gib=machine.gpu_gib,
         run_gib=_asked(machine.nodes, threads, run_gib),
         by_memory=max_concurrent is None and room.by_memory,
@@ -179,6 +190,11 @@ def _room(machine: Machine, threads: int, group: int, runs_per_gpu: int, run_gib
             gib = sum(node.gib for node in machine.nodes)
             return _Room(held, True, f"{gib:.1f} GiB of memory", f"{run_gib:.1f} GiB")
     return _Room(most, False, plural(machine.cores, "core"), str(each))
+
+
+def fused_gib(run_gib: float, fuse: int) -> float:
+    """Returns the memory of a process that trains so many runs as one: all but the process itself, so many times."""
+    return run_gib + (fuse - 1) * max(0.0, run_gib - PROCESS_BYTES / 2**30)
 
 
 def loader_gib(workers: int) -> float:

@@ -20,7 +20,8 @@ class RunOptions(Spec):
     machine's disk, where copies go; a path becomes one. `address`: "local" (or None) starts a Ray for this
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
     are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
-    `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow.
+    `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow. `fuse`: so many runs that differ in
+    seeds, or numbers of their encoding, are trained as one model.
     Units: `hours` of wall-clock, for the command; `run_hours`, for each run.
     """
 
@@ -73,6 +74,7 @@ class RunOptions(Spec):
     loader_workers: int | None = Field(default=None, ge=0, description="a number of loader workers a run, or null")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto, cpu or cuda")
     runs_per_gpu: int | Literal["auto"] = 1
+    fuse: int = Field(default=1, gt=0, description="a positive number of runs that are trained as one model")
     compile: bool = False
     adopt: bool = False
     download: bool = False

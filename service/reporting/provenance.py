@@ -26,6 +26,7 @@ SHOWN = {
     "threads": "threads a run",
     "workers": "workers a run",
     "compile": "compiled",
+    "fused": "runs trained as one",
     "graphs": "compiled graphs",
     "accumulate": "parts of a batch",
     "matmul_fp32_precision": "matrix products in float32",

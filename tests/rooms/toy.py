@@ -130,7 +130,7 @@ class Toy:
         try:
             said = next(epochs, None)
         except RuntimeError as error:
-            self.driver.on_failure(job, str(error))
+            self.driver.on_failure(job, reason=str(error))
             said = None
         if said is not None and self.driver.on_result(job, message(said, job)):
             self._tick()

@@ -1,4 +1,4 @@
-"""A job that is trained in this process, epoch by epoch: the training runs in a thread, and waits after each message.
+"""Jobs that are trained in this process, epoch by epoch: the training runs in a thread, and waits after each message.
 
 Ray Tune's own functions do not wait for their training when they are stopped: its process could end before the
 training had written its checkpoint.
@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from trainables.launch.job import Job
+from trainables.launch.pack import work_together
 from trainables.launch.worker import work
 
 ENDS_S = 60.0
@@ -21,14 +22,17 @@ A training that waits between two epochs ends at once. Units: seconds.
 
 
 class Alone:
-    """The training of one job. Call `next` until it returns None, and `close` at any time, as with `worker.Group`."""
+    """The training of one job, or of a pack. Call `next` until it returns None, and `close` at any time.
 
-    def __init__(self, job: Job) -> None:
+    `worker.Group` has the same methods.
+    """
+
+    def __init__(self, *jobs: Job) -> None:
         self._messages: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
         self._answers: SimpleQueue[bool] = SimpleQueue()
         self._error: Exception | None = None
         self._answered, self._ended = True, False
-        self._training = threading.Thread(target=self._train, args=(job,), name="training", daemon=True)
+        self._training = threading.Thread(target=self._train, args=(jobs,), name="training", daemon=True)
         self._training.start()
 
     def next(self) -> dict[str, Any] | None:
@@ -49,9 +53,12 @@ class Alone:
         self._answers.put(False)
         self._training.join(ENDS_S)
 
-    def _train(self, job: Job) -> None:
+    def _train(self, jobs: tuple[Job, ...]) -> None:
         try:
-            work(job, self._report)
+            if len(jobs) == 1:
+                work(jobs[0], self._report)
+            else:
+                work_together(jobs, self._report)
         except Exception as error:  # `next` raises it in the other thread
             self._error = error
         finally:  # also where code of a user's own ends its thread by SystemExit: `next` would wait without end

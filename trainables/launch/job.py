@@ -35,6 +35,8 @@ class Job(Spec):
     compile: bool = False
     runs_per_gpu: int = 1
     """How many runs share its GPU: each may fill its part of the memory, and no part of another's."""
+    fused: int = 1
+    """How many runs are trained as one model with it, itself counted."""
     worker_bytes: int | None = None
     """The memory that each worker of a group asks for on its node."""
     more_parts: int = 1

@@ -44,6 +44,11 @@ def work(job: Job, report: Report) -> None:
     def loop() -> None:
         train_job(job, job.device, member_of(job), say)
 
+    in_ray_train(loop)
+
+
+def in_ray_train(loop: Callable[[], None]) -> None:
+    """Calls a function in this process as Ray Train's local mode does."""
     with without_launcher():
         TorchTrainer(loop, scaling_config=ray.train.ScalingConfig(num_workers=0)).fit()
 

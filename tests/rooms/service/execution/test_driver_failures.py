@@ -36,7 +36,7 @@ def test_a_lost_node_is_no_attempt(home: Home) -> None:
         for attempt in range(1, 6):
             job = driver.next()
             assert (job.run, job.attempt) == (edition.arms()[0].runs(1)[0], attempt)
-            driver.on_failure(job, "the node is gone", lost=True)
+            driver.on_failure(job, reason="the node is gone", lost=True)
 
 
 def test_the_confirmation_is_done_without_a_trial_that_failed(home: Home) -> None:

@@ -54,7 +54,7 @@ def test_no_fact_and_no_answer_after_it(home: Home) -> None:
             before = driver.folder.journal.read_bytes()
             for record in (
                 lambda: driver.on_result(job, last),
-                lambda: driver.on_failure(job, "the worker died"),
+                lambda: driver.on_failure(job, reason="the worker died"),
                 lambda: driver.next(),
             ):
                 with pytest.raises(
@@ -94,7 +94,7 @@ def test_the_other_one_goes_on_where_it_was(home: Home) -> None:
             known = [fact for fact in journal.facts if isinstance(fact, Measured)]
             assert [fact.run for fact in known] == [job.run.key] * (job.run.recipe.optimizer.epochs - 1)
             with pytest.raises(TakenOverError):
-                driver.on_failure(job, "the worker died")
+                driver.on_failure(job, reason="the worker died")
     conduct(home, arms())
     assert {fact.run for fact in facts(home, arms(), Ended)} == {fact.run for fact in facts(calm, arms(), Ended)}
     for one in facts(calm, arms(), Ended):

@@ -75,7 +75,7 @@ def test_what_fails_elsewhere_is_trained_here(tmp_path) -> None:
         attention.look()
         attention.look()
         assert notes == ["another study of this home trains 1 run of this one; its answers are used here"]
-        first.on_failure(job, "the worker died", final=True)
+        first.on_failure(job, reason="the worker died", final=True)
         assert second.next().run.key == job.run.key
 
 

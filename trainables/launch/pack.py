@@ -1,0 +1,116 @@
+"""Trains several jobs in this process as one model: a pack. Where that cannot be, one job after another.
+
+`report` gets one message an epoch for all that were measured, with what a worker reports of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from trainables.launch.errors import failure
+from trainables.launch.imported import imported_code
+from trainables.launch.job import Job
+from trainables.launch.message import is_last, message
+from trainables.launch.work_files import Sender, local_files
+from trainables.launch.worker import Report, in_ray_train, member_of, train_job
+from trainables.recipe.outcome import Diverged, Measurement
+
+
+def work_together(jobs: Sequence[Job], report: Report) -> None:
+    """Trains jobs in this process, reporting epoch by epoch, as long as `report` returns True. Raises: WorkError."""
+    in_ray_train(lambda: _Pack(report).train(jobs))
+
+
+class _Pack:
+    """The training of jobs, as one where that can be. `report` as for `work`; `going`: nobody has ended it."""
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.going = report, True
+
+    def train(self, jobs: Sequence[Job]) -> None:
+        """Trains jobs as one; those of one recipe where all cannot be; and one after another where they cannot either.
+
+        Where the memory of a GPU does not hold them, the halves are trained one after another.
+        """
+        from torch import OutOfMemoryError
+
+        from trainables.training.optional.fused import NotFusedError
+        from trainables.training.optional.out_of_memory import free_memory
+        from trainables.training.runtime import release_memory
+
+        wanted = [job for job in jobs if self._is_wanted(job)]
+        if not self.going or not wanted:
+            return
+        if len(wanted) == 1:
+            train_job(wanted[0], wanted[0].device, member_of(wanted[0]), self._say)
+            return
+        try:
+            self._train([job.model_copy(update={"fused": len(wanted)}) for job in wanted])
+            return
+        except NotFusedError:
+            parts = _by_recipe(wanted)
+        except OutOfMemoryError:
+            parts = [wanted[: len(wanted) // 2], wanted[len(wanted) // 2 :]]
+        except Exception as error:
+            raise failure(error) from error
+        finally:
+            release_memory()
+        free_memory()
+        for part in parts:
+            self.train(part)
+
+    def _train(self, jobs: Sequence[Job]) -> None:
+        from trainables.training.optional.fused import train_together
+        from trainables.training.runtime import runtime
+
+        first = jobs[0]
+        for job in jobs:
+            imported_code().load(job.code)
+        with ExitStack() as files:
+            local = [files.enter_context(local_files(job)) for job in jobs]
+            folders = [Path(job.folder) for job, _ in local]
+            data = None if first.data is None else Path(first.data)
+            training = train_together([job.run for job in jobs], folders, first.device, data)
+            with runtime(first.threads, first.run.recipe.optimizer.precision), closing(training):
+                for told in training:
+                    if not self._tell([(*local[place], outcome) for place, outcome in told.items()]):
+                        return
+
+    def _tell(self, told: Sequence[tuple[Job, Sender | None, Measurement | Diverged]]) -> bool:
+        """Reports what was measured; the weights are where they belong before a run's last message."""
+        messages = []
+        for job, sender, outcome in told:
+            if sender is not None and is_last(outcome, job):
+                sender.last()
+            messages.append({"run": job.run.key, **message(job.run, outcome, job)})
+        return self._send(messages)
+
+    def _say(self, outcome: Measurement | Diverged, job: Job) -> bool:
+        """Reports what a job measured that is trained by itself."""
+        return self._is_wanted(job) and self._send([{"run": job.run.key, **message(job.run, outcome, job)}])
+
+    def _send(self, messages: list[dict[str, Any]]) -> bool:
+        epoch = max((told["epoch"] for told in messages), default=0)
+        self.going = self.going and self.report({"epoch": epoch, "runs": json.dumps(messages)})
+        return self.going
+
+    @staticmethod
+    def _is_wanted(job: Job) -> bool:
+        """Returns whether somebody waits for a run: the driver removes the folder of one that it stops."""
+        return "://" in job.folder or Path(job.folder).is_dir()
+
+
+def _by_recipe(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Returns jobs by recipe; one by one where they have a recipe in common."""
+    parts: list[list[Job]] = []
+    for job in jobs:
+        same = next((part for part in parts if part[0].run.recipe == job.run.recipe), None)
+        if same is None:
+            parts.append([job])
+        else:
+            same.append(job)
+    return parts if len(parts) > 1 else [[job] for job in jobs]

@@ -1,0 +1,37 @@
+"""Which runs may be trained as one model (`trainables.training.optional.fused`)."""
+
+from __future__ import annotations
+
+from trainables.data import ImagesSpec
+from trainables.data.augment import NoAugment
+from trainables.encodings import OwnEncoding, parts_of
+from trainables.recipe.init_from import FromTrial
+from trainables.recipe.losses import NoTeacher
+from trainables.recipe.optimizer import AdamW
+from trainables.recipe.recipe import Recipe, Run
+
+
+def fuse(first: Run, other: Run) -> bool:
+    """Returns whether two runs may be trained as one: they differ in seeds, and in numbers of one kind of encoding.
+
+    Whether their models have one shape is seen when they are built.
+    """
+    recipe, encoding = first.recipe, other.recipe.encoding
+    if recipe.encoding.kind != encoding.kind or not _is_plain(recipe):
+        return False
+    return recipe.model_copy(update={"encoding": encoding}) == other.recipe
+
+
+def _is_plain(recipe: Recipe) -> bool:
+    """Returns whether a run does nothing that is not computed together."""
+    spec, data = recipe.optimizer, recipe.data
+    return (
+        isinstance(spec, AdamW)
+        and spec.precision != "float16"
+        and spec.ema_decay is None
+        and not isinstance(recipe.init, FromTrial)
+        and isinstance(recipe.teacher, NoTeacher)
+        and isinstance(recipe.augment, NoAugment)
+        and not (isinstance(data, ImagesSpec) and data.streamed)
+        and not any(isinstance(part, OwnEncoding) for part in parts_of(recipe.encoding))
+    )
