@@ -83,8 +83,7 @@ def run(
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
     chosen = RunOptions.among(locals())
-    own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
-    own |= {"data": data, "arms": arms}
+    own: dict[str, Any] = dict(budget=budget, set=set, preset=preset, edition=edition, data=data, arms=arms)
     if not chosen.elsewhere:
         resolved = resolve(study, home=home, seeds=seeds, trials=trials, storage=chosen.storage, **own)
         return here(resolved, chosen, fresh=fresh, progress=progress, callbacks=callbacks)

@@ -20,7 +20,7 @@ from search_spaces.study import Edition, Trial
 from search_spaces.words import plural
 from service.execution.decisions import Decisions, EarlyStops
 from service.execution.failures import RepeatedFailure
-from service.execution.folders import WorkFolders
+from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
 from service.planning.forecast import lost_answers
@@ -234,6 +234,10 @@ class Driver:
             self._write(failed)
         if ended:
             self.repeated.failed(reason, lost=lost)
+
+    def is_fresh(self, job: Job) -> bool:
+        """Returns whether a run begins at its start, and has never failed: so it may be of a pack."""
+        return not self.history.state(job.run).failures and (job.attempt == 1 or written(job.folder) is None)
 
     def release(self, job: Job) -> None:
         """Forgets a run that was stopped, or never started, without an answer; its checkpoint stays."""

@@ -23,7 +23,7 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from service.execution.driver import Driver, Finished
+from service.execution.driver import FINISHED, Driver, Finished
 from service.execution.machine import memory_gib
 from service.execution.ray_session import LocalRay, session
 from service.execution.signals import Apart
@@ -71,7 +71,7 @@ class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
     def setup(self, config: dict[str, Any]) -> None:
         """Starts the training of the config's jobs."""
         self.epoch = 0
-        self.training = self.begin(*map(Job.received, [config["job"], *config["others"]]))
+        self.training = self.begin(*map(Job.received, [config["job"], *config.get("others", [])]))
 
     def step(self) -> dict[str, Any]:
         """Returns the next epoch's message; after the last one, that the run is done.
@@ -118,12 +118,16 @@ class GroupTrial(JobTrial):
 
 
 class DriverSearcher(Searcher):  # type: ignore[misc]
-    """Tune's searcher: the driver's next job."""
+    """Tune's searcher: the driver's next job, or its next pack: jobs that are trained as one model.
 
-    def __init__(self, driver: Driver, first: Job) -> None:
+    `waiting`: the jobs that the driver has given and that no trial of Tune has yet. Seeds of an arm are far apart in
+    the driver's order, so as many as may be in flight are looked at for a pack. `packs`: the trials that train one.
+    """
+
+    def __init__(self, driver: Driver, *first: Job) -> None:
         super().__init__(metric="epoch", mode="max")
         self.driver = driver
-        self.held: Job | None = first
+        self.waiting = [*first]
         self.packs: set[str] = set()
 
     def suggest(self, trial_id: str) -> Any:
@@ -136,24 +140,31 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
         placement = self.driver.placement
         if placement.fuse > 1 and len(self.packs) >= math.ceil(placement.max_concurrent / placement.fuse):
             return None  # a pack whose first runs have ended keeps its place until the last one has
-        job, self.held = self.held or self.driver.next(), None
-        if job is None and self.driver.in_flight.jobs:
-            return None
-        if job is None or isinstance(job, Finished):
-            return Searcher.FINISHED
+        given: Job | Finished | None = None
+        while placement.fuse > 1 or not self.waiting:
+            given = self.driver.next()
+            if not isinstance(given, Job):
+                break
+            self.waiting.append(given)
+        if self.driver.stop:
+            given = FINISHED
+            while self.waiting:
+                self.driver.release(self.waiting.pop())
+        if not self.waiting:
+            return None if given is None and self.driver.in_flight.jobs else Searcher.FINISHED
+        first, *others = self._pack()
         self.packs.add(trial_id)
-        return {"job": job.plain(), "others": [other.plain() for other in self._others(job)]}
+        return {"job": first.plain(), **({"others": [other.plain() for other in others]} if others else {})}
 
-    def _others(self, first: Job) -> Iterator[Job]:
-        """Yields the jobs that train with the first as one; the next one that cannot is held back."""
-        for _ in range(self.driver.placement.fuse - 1):
-            job = self.driver.next()
-            if not isinstance(job, Job):
-                return
-            if first.attempt > 1 or job.attempt > 1 or not fuse(first.run, job.run):  # a pack reads no checkpoint
-                self.held = job
-                return
-            yield job
+    def _pack(self) -> list[Job]:
+        """Takes the first job that waits, and those that may be trained as one model with it."""
+        first, *others = self.waiting
+        pack = [first]
+        if self.driver.is_fresh(first):
+            fresh = [job for job in others if fuse(first.run, job.run) and self.driver.is_fresh(job)]
+            pack += fresh[: self.driver.placement.fuse - 1]
+        self.waiting = [job for job in self.waiting if job not in pack]
+        return pack
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Forgets a pack. The scheduler gets every result first, and the journal is the only memory."""

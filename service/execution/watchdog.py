@@ -305,4 +305,4 @@ def job_of(trial: TuneTrial) -> Job:
 
 def jobs_of(trial: TuneTrial) -> list[Job]:
     """Returns all jobs that a trial of Tune trains."""
-    return [job_of(trial), *map(Job.read, trial.config["others"])]
+    return [job_of(trial), *map(Job.read, trial.config.get("others", []))]

@@ -30,7 +30,7 @@ from service.planning.forecast import (
     unlisted_arms,
     unproposed,
 )
-from service.planning.placement import Placement, runs_by_memory
+from service.planning.placement import Placement, fused_gib, gpu_advice, runs_by_memory
 from service.planning.schedule import unplanned
 from service.planning.stopping import saved_images
 from service.storage.history import History, ancestors
@@ -157,7 +157,7 @@ class WorkEstimate:
     absent: tuple[str, ...] = ()
     images: str = ""
     pixels: str = ""
-    precision: str = ""
+    gpu: tuple[str, ...] = ()
     run_size: str = ""
     sources: tuple[str, ...] = ()
     asked: int = 0
@@ -213,9 +213,7 @@ class WorkEstimate:
             files = f": {listed([*self.changed])} changed" if self.changed else ""
             yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files} (--adopt counts them)"
         yield from self.absent
-        yield from (
-            words for words in (self.run_size, *self.sources, self.images, self.pixels, self.precision) if words
-        )
+        yield from (words for words in (self.run_size, *self.sources, self.images, self.pixels, *self.gpu) if words)
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
         most = "at most " if self.races and self.to_train else ""
@@ -224,7 +222,8 @@ class WorkEstimate:
             yield shared
         if self.saved:
             yield self.saved
-        memory = self.run_gib * self.placement.max_concurrent
+        together = self.placement.fuse
+        memory = fused_gib(self.run_gib, together) * math.ceil(self.placement.max_concurrent / together)
         some = self.weight.learnt < self.weight.parameters
         learnt = f", {self.weight.learnt:,} of them learn" if some else ""
         yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
@@ -249,10 +248,11 @@ class WorkEstimate:
         gpu = self.placement.gpu_gib
         if gpu is None or self.placement.workers:
             return ""
-        fit = runs_by_memory(gpu, self.run_gib)
+        fit = runs_by_memory(gpu, fused_gib(self.run_gib, self.placement.fuse))
         if fit == self.placement.runs_per_gpu:
             return ""
-        return f"a GPU of {gpu:.0f} GiB would hold {plural(fit, 'run')} by memory (--runs-per-gpu)"
+        what = f"model of {self.placement.fuse} runs" if self.placement.fuse > 1 else "run"
+        return f"a GPU of {gpu:.0f} GiB would hold {plural(fit, what)} by memory (--runs-per-gpu)"
 
 
 def _steps(recipe: Recipe) -> int:
@@ -336,7 +336,7 @@ def estimate_work(
         absent=tuple(sorted(absent)),
         images=_images(base, placement),
         pixels=_pixels(base),
-        precision=_precision(base, placement),
+        gpu=gpu_advice(base, placement),
         run_size=run_size(recipes),
         sources=(*image_sources(recipes), *fitted(history.edition)),
         asked=history.trials_asked,
@@ -377,16 +377,6 @@ def _pixels(recipe: Recipe) -> str:
     if recipe.data.normalize.kind != "auto" or not isinstance(recipe.normalize, FromTimm):
         return ""
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
-
-
-def _precision(recipe: Recipe, placement: Placement) -> str:
-    """Returns what a GPU could do faster; nothing where the recipe asks for it, or on a CPU."""
-    if placement.device != "cuda" or recipe.optimizer.precision != "float32":
-        return ""
-    return (
-        "float32 in full is the slowest precision of a GPU: large models train faster with "
-        "--set optimizer.precision=bfloat16 (float16 on V100 and T4), as another edition"
-    )
 
 
 def run_memory(history: History, outcomes: Outcomes) -> float:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from search_spaces.words import plural
-from trainables.recipe.cost import PROCESS_BYTES
+from trainables.recipe import Recipe
+from trainables.recipe.cost import PROCESS_BYTES, estimate_cost
+from trainables.recipe.fusing import fuses
 from trainables.spec import Spec, SpecError
 
 FILLED = 0.8
@@ -25,6 +27,8 @@ LOADER_GIB, SHARED_GIB = 0.5, 0.25
 Measured: Python, torch and timm take 0.42 GiB of its own where a process is spawned, and next to nothing if it is
 forked. The second is `trainables.data.streamed_torch.SHARED_BYTES`.
 """
+SMALL_PARAMETERS = 2_000_000
+"""A model of fewer is worth a word on `fuse`: a GPU computes its step in less time than Python asks for it."""
 HOST_GIB = 3.0
 """What a process that trains on a GPU holds of the host's memory: Python, torch, the libraries of CUDA."""
 
@@ -233,3 +237,19 @@ def runs_by_memory(gpu_gib: float, run_gib: float) -> int:
 def runs_by_cores(machine: Machine, threads: int) -> int:
     """Returns how many runs of so many threads the cores have room for, a GPU."""
     return max(1, machine.cores // threads // machine.gpus)
+
+
+def gpu_advice(recipe: Recipe, placement: Placement) -> tuple[str, ...]:
+    """Returns what would make a study faster on a GPU: a precision, and runs that are trained as one model."""
+    advice: list[str] = []
+    if placement.device != "cuda":
+        return ()
+    if recipe.optimizer.precision == "float32":
+        advice.append(
+            "float32 in full is the slowest precision of a GPU: large models train faster with "
+            "--set optimizer.precision=bfloat16 (float16 on V100 and T4), as another edition"
+        )
+    small = estimate_cost(recipe).parameters <= SMALL_PARAMETERS
+    if small and placement.fuse == 1 and not placement.workers and fuses(recipe):
+        advice.append("so small a model leaves a GPU idle: --fuse 50 trains 50 runs of one shape as one, far faster")
+    return tuple(advice)

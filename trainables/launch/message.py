@@ -54,7 +54,7 @@ def environment(job: Job) -> dict[str, Any]:
         **environment_of(job.device),
         **host(),
         "workers": job.workers,
-        **({"fused": job.fused} if job.fused > 1 else {}),
+        "fused": job.fused,
         "accumulate": job.run.recipe.optimizer.accumulate * job.more_parts,
         **compilation(job),
         "commit": os.environ.get("LOCUS_COMMIT", ""),

@@ -16,7 +16,7 @@ from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.launch.message import is_last, message
 from trainables.launch.work_files import Sender, local_files
-from trainables.launch.worker import Report, in_ray_train, member_of, train_job
+from trainables.launch.worker import Report, bound_memory, in_ray_train, member_of, train_job
 from trainables.recipe.outcome import Diverged, Measurement
 
 
@@ -74,6 +74,7 @@ class _Pack:
             local = [files.enter_context(local_files(job)) for job in jobs]
             folders = [Path(job.folder) for job, _ in local]
             data = None if first.data is None else Path(first.data)
+            bound_memory(first, first.device)
             training = train_together([job.run for job in jobs], folders, first.device, data)
             with runtime(first.threads, first.run.recipe.optimizer.precision), closing(training):
                 for told in training:

@@ -139,8 +139,7 @@ def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
         data=None if job.data is None else Path(job.data),
         loader_workers=job.loader_workers,
     )
-    if job.runs_per_gpu > 1 and device.startswith("cuda"):
-        torch.cuda.set_per_process_memory_fraction(SHARED / job.runs_per_gpu)
+    bound_memory(job, device)
     try:
         with runtime(job.threads, job.run.recipe.optimizer.precision), closing(epochs):
             for epoch in epochs:
@@ -149,6 +148,14 @@ def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
     except torch.OutOfMemoryError:
         return False
     return True
+
+
+def bound_memory(job: Job, device: str) -> None:
+    """Lets the tensors of a run fill no more than its part of a GPU that it shares."""
+    import torch
+
+    if job.runs_per_gpu > 1 and device.startswith("cuda"):
+        torch.cuda.set_per_process_memory_fraction(SHARED / job.runs_per_gpu)
 
 
 def _train_in_more_parts(job: Job, device: str, team: DataParallel, say: Say) -> None:

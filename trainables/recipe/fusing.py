@@ -17,13 +17,13 @@ def fuse(first: Run, other: Run) -> bool:
     Whether their models have one shape is seen when they are built.
     """
     recipe, encoding = first.recipe, other.recipe.encoding
-    if recipe.encoding.kind != encoding.kind or not _is_plain(recipe):
+    if recipe.encoding.kind != encoding.kind or not fuses(recipe):
         return False
     return recipe.model_copy(update={"encoding": encoding}) == other.recipe
 
 
-def _is_plain(recipe: Recipe) -> bool:
-    """Returns whether a run does nothing that is not computed together."""
+def fuses(recipe: Recipe) -> bool:
+    """Returns whether all that a recipe's runs do can be computed together."""
     spec, data = recipe.optimizer, recipe.data
     return (
         isinstance(spec, AdamW)

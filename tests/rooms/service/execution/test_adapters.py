@@ -1,13 +1,19 @@
-"""Room: what Tune's scheduler passes on to the driver."""
+"""Room: what Tune's scheduler passes on to the driver, and its searcher asks for."""
 
+import json
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
-from service.execution.tune import JournalScheduler
-from service.execution.watchdog import Nodes, Watch
-from service.storage.facts import FailedWith
+from service.execution.failures import SAME
+from service.execution.tune import DriverSearcher, JournalScheduler
+from service.execution.watchdog import Nodes, Watch, jobs_of
+from service.planning.placement import Placement
+from service.storage.facts import Ended, FailedWith
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms, facts
-from tests.rooms.toy import driving, measure, message
+from tests.rooms.toy import driving, measure, message, write_weights
+from trainables.recipe.outcome import Diverged
 
 
 def reported(home: Home, epochs: list[dict], watch: Watch) -> tuple[list[str], list[str]]:
@@ -47,3 +53,104 @@ class Late(Watch):
     def on_trial_start(self, iteration, trials, trial, **info) -> None:
         super().on_trial_start(iteration, trials, trial)
         self.dog._awake += 7200.0
+
+
+@contextmanager
+def packed(home: Home, fuse: int):
+    """A driver whose searcher makes packs, of three arms with two seeds: one has no encoding, two have one."""
+    with driving(home, arms()) as driver:
+        driver.placement = Placement(max_concurrent=6, fuse=fuse)
+        yield driver
+
+
+def suggested(searcher: DriverSearcher, name: str) -> SimpleNamespace | None:
+    config = searcher.suggest(name)
+    return None if config is None else SimpleNamespace(config=config, trial_id=name, error_file="")
+
+
+def test_a_pack_holds_runs_that_differ_in_seeds_and_numbers(home: Home) -> None:
+    with packed(home, fuse=3) as driver:
+        searcher = DriverSearcher(driver, driver.next())
+        packs = [suggested(searcher, name) for name in ("a", "b")]
+        assert suggested(searcher, "c") is None, "six runs in packs of three are two places"
+        searcher.on_trial_complete("a")
+        packs.append(suggested(searcher, "c"))
+        named = [[(job.run.recipe.encoding.kind, job.run.seed) for job in jobs_of(pack)] for pack in packs]
+        assert named == [[("none", 0), ("none", 1)], [("fourier", 0), ("fourier", 0), ("fourier", 1)], [("fourier", 1)]]
+
+
+def test_runs_of_a_pack_end_one_by_one_and_those_that_have_are_not_asked(home: Home) -> None:
+    with packed(home, fuse=2) as driver:
+        searcher = DriverSearcher(driver, driver.next())
+        suggested(searcher, "none")
+        pack = suggested(searcher, "pack")
+        jobs = jobs_of(pack)
+        watch = Watch(None)
+        watch.on_trial_start(0, [], pack)
+        scheduler = JournalScheduler(driver, lambda line: None, watch, Nodes())
+        write_weights(Path(jobs[1].folder) / "weights.pt", jobs[1].run.key)
+        diverged = Diverged(epoch=1, reason="train/loss not finite")
+        epochs = [(diverged, measure(jobs[1].run, 1))]
+        epochs += [(None, measure(jobs[1].run, epoch)) for epoch in range(2, 7)]
+        for number, outcomes in enumerate(epochs, 1):
+            told = [{"run": job.run.key, **message(of, job)} for job, of in zip(jobs, outcomes, strict=True) if of]
+            answer = scheduler.on_trial_result(None, pack, {"epoch": number, "runs": json.dumps(told)})
+            assert answer == "CONTINUE", "the last message of a pack says that it is done"
+            assert jobs[0].run.key not in driver.in_flight
+        ended = {fact.run: fact.outcome for fact in facts(home, arms(), Ended)}
+        assert ended == {jobs[0].run.key: "diverged", jobs[1].run.key: "completed"}
+
+
+def test_a_run_that_stops_early_leaves_its_pack(home: Home, monkeypatch) -> None:
+    """Its folder goes, which says so to the process that trains the others."""
+    with packed(home, fuse=2) as driver:
+        searcher = DriverSearcher(driver, driver.next())
+        suggested(searcher, "none")
+        pack = suggested(searcher, "pack")
+        first, other = jobs_of(pack)
+        monkeypatch.setattr(driver, "_stop_early", lambda key, code, measured: key == first.run.key)
+        told = [{"run": job.run.key, **message(measure(job.run, 1), job)} for job in (first, other)]
+        scheduler = JournalScheduler(driver, lambda line: None, Watch(None), Nodes())
+        assert scheduler.on_trial_result(None, pack, {"epoch": 1, "runs": json.dumps(told)}) == "CONTINUE"
+        assert [Path(job.folder).exists() for job in (first, other)] == [False, True]
+        assert [job.run.key in driver.in_flight for job in (first, other)] == [False, True]
+
+
+def test_a_pack_that_fails_is_one_failure_and_its_runs_train_again_one_by_one(home: Home) -> None:
+    with packed(home, fuse=2) as driver:
+        searcher = DriverSearcher(driver, driver.next())
+        suggested(searcher, "none")
+        pack = suggested(searcher, "pack")
+        keys = [job.run.key for job in jobs_of(pack)]
+        for _ in range(SAME - 1):
+            driver.repeated.failed("ValueError: odd", lost=False)
+        driver.repeated.answered()
+        watch = Watch(None)
+        watch.killed["pack"] = ("ValueError: odd", True)
+        JournalScheduler(driver, lambda line: None, watch, Nodes()).on_trial_error(None, pack)
+        searcher.on_trial_complete("none")
+        searcher.on_trial_complete("pack", error=True)
+        failed = facts(home, arms(), FailedWith)
+        assert [(fact.run, fact.final) for fact in failed] == [(key, False) for key in keys]
+        assert driver.repeated._count == 1, "not as many as it had runs, of which ten would end the study"
+        suggested(searcher, "the other seeds")
+        again = [jobs_of(suggested(searcher, name)) for name in ("b", "c")]
+        assert [[(job.run.key, job.attempt) for job in jobs] for jobs in again] == [[(key, 2)] for key in keys]
+
+
+def test_a_stop_releases_all_runs_of_a_pack(home: Home) -> None:
+    with packed(home, fuse=2) as driver:
+        searcher = DriverSearcher(driver, driver.next())
+        suggested(searcher, "none")
+        pack = suggested(searcher, "pack")
+        first, other = jobs_of(pack)
+        scheduler = JournalScheduler(driver, lambda line: None, Watch(None), Nodes())
+        driver.stop.asked = True
+        told = [{"run": first.run.key, **message(measure(first.run, 1), first)}]
+        assert scheduler.on_trial_result(None, pack, {"epoch": 1, "runs": json.dumps(told)}) == "STOP"
+        assert not {first.run.key, other.run.key} & driver.in_flight.keys
+        assert searcher.waiting, "other seeds"
+        held = {job.run.key for job in searcher.waiting}
+        searcher.on_trial_complete("pack")
+        assert searcher.suggest("next") == "FINISHED"
+        assert not held & driver.in_flight.keys

@@ -96,7 +96,7 @@ def test_a_study_with_nothing_to_train_waits_for_nobody(tmp_path) -> None:
         with driving(home, more, neighbours=Neighbours(home, more.id, one_place)) as third:
             third.placement = one_place
             assert third.next() is None
-            assert DriverSearcher(third, None).suggest("1") == "FINISHED", "Tune would wait for minutes"
+            assert DriverSearcher(third).suggest("1") == "FINISHED", "Tune would wait for minutes"
             notes: list[str] = []
             DriverPolls(third, notes.append).look()
             assert notes == ["this machine is shared with neighbour@base: at most 1 concurrent run here"]

@@ -2,8 +2,21 @@
 
 import pytest
 
-from service.planning.placement import SHARED_GIB, Machine, Node, loader_gib, place, runs_by_cores, runs_by_memory
+from service.planning.placement import (
+    SHARED_GIB,
+    Machine,
+    Node,
+    Placement,
+    fused_gib,
+    gpu_advice,
+    loader_gib,
+    place,
+    runs_by_cores,
+    runs_by_memory,
+)
 from trainables.data.streamed_torch import SHARED_BYTES
+from trainables.recipe import Recipe
+from trainables.recipe.cost import PROCESS_BYTES
 from trainables.spec import SpecError
 
 
@@ -135,3 +148,36 @@ def test_a_placement_reads_as_words() -> None:
     assert str(place(Machine(cores=8), threads=2, workers=2, max_concurrent=1)) == (
         "1 concurrent run, 2 threads each, 2 workers a run, cpu"
     )
+
+
+def test_runs_that_are_trained_as_one_share_a_process_and_have_the_memory_of_all():
+    gpu = Machine(cores=16, gpus=1, gpu_gib=80.0)
+    assert place(gpu, fuse=50).max_concurrent == 50
+    assert place(gpu, fuse=50, runs_per_gpu=3).max_concurrent == 150
+    assert place(gpu, fuse=50, max_concurrent=20).max_concurrent == 20
+    assert "50 as one model" in str(place(gpu, fuse=50))
+    process = PROCESS_BYTES / 2**30
+    assert fused_gib(process + 0.5, 1) == process + 0.5
+    assert fused_gib(process + 0.5, 4) == pytest.approx(process + 2.0)
+    here = Machine(cores=2, nodes=(Node(cores=2, gib=8.0),))
+    assert place(here, fuse=4, run_gib=1.0).run_gib == pytest.approx(fused_gib(1.0, 4))
+    for wrong, must in (({"fuse": 0}, "1 or more"), ({"fuse": 2, "workers": 1}, "1 with workers")):
+        with pytest.raises(SpecError, match=f"^fuse must be {must}"):
+            place(gpu, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("placement", "values", "said"),
+    [
+        ({"device": "cuda"}, {}, True),
+        ({"device": "cuda", "fuse": 50}, {}, False),
+        ({"device": "cuda", "workers": 1}, {}, False),
+        ({"device": "cpu"}, {}, False),
+        ({"device": "cuda"}, {"model.embed_dim": 768, "model.depth": 12}, False),
+        ({"device": "cuda"}, {"optimizer.ema_decay": 0.9}, False),
+    ],
+    ids=["small", "asked for", "groups", "cpu", "large", "not computed together"],
+)
+def test_the_plan_says_where_fusing_pays(placement, values, said):
+    advice = gpu_advice(Recipe().put(values), Placement(max_concurrent=1, **placement))
+    assert any("--fuse 50" in line for line in advice) == said
