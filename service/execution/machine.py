@@ -23,6 +23,8 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
 
     Raises: SpecError for what does not fit.
     """
+    if options.compile and options.fuse > 1:
+        raise SpecError(f"fuse must be 1 with --compile, got {options.fuse}")
     hardware = machine(options)
     asks = run_gib() if hardware.nodes and not hardware.gpus else None
     return place(
@@ -75,7 +77,7 @@ def _gpus_to_come(hardware: Machine, options: RunOptions) -> int:
     if options.max_concurrent is None:
         raise SpecError("max-concurrent must be a number where the nodes with GPUs have yet to join, got none")
     shared = options.runs_per_gpu if isinstance(options.runs_per_gpu, int) else 1
-    return math.ceil(options.max_concurrent * max(options.workers, 1) / shared)
+    return math.ceil(options.max_concurrent * max(options.workers, 1) / (shared * options.fuse))
 
 
 def memory_gib() -> float:

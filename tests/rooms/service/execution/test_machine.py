@@ -61,6 +61,7 @@ def test_gpus_of_a_cluster_may_have_yet_to_join(monkeypatch):
 
     assert asked(max_concurrent=6) == asked(max_concurrent=6, runs_per_gpu=2) == ("cuda", 6, 0)
     assert asked(max_concurrent=3, workers=4) == ("cuda", 3, 0)
+    assert asked(max_concurrent=80, fuse=40) == ("cuda", 80, 0)
     with pytest.raises(SpecError, match=r"^max-concurrent must be a number where the nodes with GPUs have yet to join"):
         asked()
 
@@ -107,3 +108,8 @@ def test_a_number_is_positive():
     for wrong in (0, -1, "3", "many"):
         with pytest.raises(SpecError, match="runs_per_gpu"):
             RunOptions(runs_per_gpu=wrong)
+
+
+def test_what_is_trained_as_one_is_not_compiled():
+    with pytest.raises(SpecError, match=r"^fuse must be 1 with --compile, got 4$"):
+        placement(RunOptions(fuse=4, compile=True), lambda: 1.0)
