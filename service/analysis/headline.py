@@ -97,7 +97,16 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
     compared = result.confirmed if result.ranking.confirmed else result.of("trial")
     rows = [row for row in compared if row.validation.any_above_chance]
     parts = listed([f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in rows[:3]])
-    return f"No {noun} is above chance ({chance}) over its seeds: {parts}.{_but_tests(result)}"
+    return f"No {noun} is above chance ({chance}{_guessed(rows)}) over its seeds: {parts}.{_but_tests(result)}"
+
+
+def _guessed(rows: list[TrialResult]) -> str:
+    """Returns what guessing reaches, where an interval over seeds lies above chance and yet says nothing."""
+    for row in rows:
+        scores = row.validation
+        if scores.interval and scores.interval[0] > scores.scale.chance:
+            return f"; a model that guesses reaches {fixed(scores.scale.chance + scores.scale.luck)} on so many images"
+    return ""
 
 
 def _but_tests(result: StudyResult) -> str:
@@ -236,7 +245,7 @@ def _missing(result: StudyResult) -> str:
     wanted += len([*unplanned(result.history)])
     parts = [
         f"{plural(wanted, 'trial')} not begun" if wanted else "",
-        f"{plural(len(opened), 'trial')} under way" if opened else "",
+        f"{plural(len(opened), 'trial')} begun" if opened else "",
         f"{plural(len(broken), 'trial')} with failed runs" if broken else "",
         f"{plural(result.stale, 'answer')} of other code that do not count" if rows and result.stale and opened else "",
     ]

@@ -207,7 +207,7 @@ def _coordinate_names(result: StudyResult, path: str) -> set[str]:
 
 SHAPES = {"completed": "o", "stopped": "v", "diverged": "x", "incomplete": "o", "open": "o"}
 HOLLOW = ("stopped", "incomplete", "open")
-WORDS = {"completed": "all seeds", "stopped": "stopped early", "incomplete": "a seed failed", "open": "under way"}
+WORDS = {"completed": "all seeds", "stopped": "stopped early", "incomplete": "a seed failed", "open": "not finished"}
 """How a point's status looks, and what the key calls it."""
 
 

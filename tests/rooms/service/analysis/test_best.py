@@ -133,6 +133,15 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
         assert result.claims[0].word == "REFUTED", "claims are judged all the same"
 
 
+def test_an_interval_above_chance_that_guessing_reaches_is_explained(tmp_path: Path) -> None:
+    """Seeds that agree on 0.52 of so many images: an interval over seeds leaves chance out, and still nothing is learnt."""
+    result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (0.518, 0.519, 0.53)})
+    assert result.headline.startswith(
+        "No arm is above chance (0.50; a model that guesses reaches 0.5260 on so many images) over its seeds: "
+        "“b” has validation accuracy 0.5223 (95 % interval 0.5058 to 0.5389, 3 seeds)."
+    )
+
+
 def test_where_validation_finds_nothing_the_headline_names_what_more_test_images_say(tmp_path: Path) -> None:
     few = base().put({"data.val_size": 24, "data.test_size": 60})
     values = {name: {"encoding.gamma": 1.0 + place} for place, name in enumerate("ab")}

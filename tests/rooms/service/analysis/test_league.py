@@ -227,7 +227,7 @@ def test_a_page_is_written_again_where_one_answer_is_of_other_code(result, tmp_p
 def test_no_arm_is_called_best_while_runs_are_missing(tmp_path) -> None:
     found = headline(played(tmp_path, without=("C4.5+m", "wine")))
     assert found.startswith("Over 13 tasks")
-    assert "Not finished: 1 trial under way" in found
+    assert "Not finished: 1 trial begun" in found
 
 
 def test_tasks_are_the_other_of_two_axes() -> None:
