@@ -51,12 +51,12 @@ class Fit(Spec):
     grid: int = Field(default=8, gt=0, description="a positive number of patches")
     most: int = Field(default=2_000, gt=0, description="a positive number of images")
 
-    def values(self, data: Data) -> dict[str, Any]:
+    def values(self, data: Data, patched: bool = True) -> dict[str, Any]:
         """Returns the values of a recipe for these images, by path.
 
         The side is that of the images, but at most `side`, in `grid` patches; of images whose side is given, in as many
-        patches, near `grid`, as divide it. Epochs: as many as `images` allow, from 5 to 60; of larger sets a part is
-        used.
+        patches, near `grid`, as divide it. `patched`: the size of the model's patches may be chosen. Epochs: as many as
+        `images` allow, from 5 to 60; of larger sets a part is used.
         """
         values: dict[str, Any] = {}
         side = data.size[1]
@@ -80,7 +80,8 @@ class Fit(Spec):
         if isinstance(data, ImagesSpec) and epochs >= AUGMENTED:
             values["augment.kind"] = "standard"
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
-        return values | {"model.patch_size": patch, "optimizer.epochs": epochs, "optimizer.batch_size": batch}
+        patches = {"model.patch_size": patch} if patched else {}
+        return values | patches | {"optimizer.epochs": epochs, "optimizer.batch_size": batch}
 
 
 def fit_words(recipe: Recipe) -> str:

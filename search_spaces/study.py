@@ -26,6 +26,7 @@ from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS, Role
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
 from search_spaces.words import placeless, rough_time, short, shortened, without_sources
+from trainables.backbones import MODELS
 from trainables.own import Values, carry
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
@@ -288,11 +289,15 @@ class Study(Spec):
         return Study(**{**dict(self), "plan": plan, "claims": tuple(claims)})
 
     def _with(self, size: Budget, own: dict[str, Any]) -> Study:
-        base, any_side = self.base, {"model.patch_size": 1} if size.fit else {}  # a patch that fits the user's images
+        patched = "patch_size" in MODELS.get(own.get("model.kind", ""), type(self.base.model)).model_fields
+        any_side = {"model.patch_size": 1} if size.fit and patched else {}  # a patch that fits the user's images
+        base = self.base
         for values in filter(None, (size.values, any_side | own)):
             base = base.variant(values)
         if size.fit:
-            base = base.variant({path: value for path, value in size.fit.values(base.data).items() if path not in own})
+            base = base.variant(
+                {path: value for path, value in size.fit.values(base.data, patched).items() if path not in own}
+            )
         plan = self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan

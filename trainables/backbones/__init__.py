@@ -6,7 +6,7 @@ a place for an encoding, made as `Class(spec, size, outputs, encoding)`.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field
 
@@ -24,4 +24,21 @@ from trainables.backbones.volo import VOLO
 Model = Annotated[ViT | CaiT | ConViT | VOLO | TNT | PVTv2 | Swin | Twins | TimmViT, Field(discriminator="kind")]
 """Any backbone, told apart by its kind. A recipe holds a `TimmViT` as the `ViT` that it names."""
 
-__all__ = ["TNT", "VOLO", "CaiT", "ConViT", "Model", "ModelSpec", "PVTv2", "Size", "Swin", "TimmViT", "Twins", "ViT"]
+MODELS = {spec.model_fields["kind"].default: spec for spec in get_args(get_args(Model)[0])}
+"""The backbones by their kind."""
+
+__all__ = [
+    "MODELS",
+    "TNT",
+    "VOLO",
+    "CaiT",
+    "ConViT",
+    "Model",
+    "ModelSpec",
+    "PVTv2",
+    "Size",
+    "Swin",
+    "TimmViT",
+    "Twins",
+    "ViT",
+]

@@ -54,6 +54,14 @@ def test_the_values_of_a_person_come_before_those_that_follow(tmp_path) -> None:
     assert api.resolve("encodings", data=str(folder)).id == other.id
 
 
+def test_a_model_whose_patches_have_one_size_keeps_it() -> None:
+    own = {"model.kind": "timm", "model.name": "vit_tiny_patch16_224"}
+    base = api.resolve("encodings", data="cifar10", set=own, arms=["rotary"]).study.base
+    assert (base.data.image_size, base.model.patch_size, base.model.embed_dim) == (32, 16, 192)
+    other = api.resolve("encodings", data="cifar10", set={"model.kind": "cait"}, arms=["sinusoidal"]).study.base
+    assert (other.data.image_size, other.model.kind, other.model.patch_size) == (32, "cait", 4)
+
+
 def test_what_data_stands_for() -> None:
     assert data_values("cifar10") == {"data.kind": "cifar10"}
     assert data_values("mine.py:Tiles") == {"data.kind": "mine.py:Tiles"}

@@ -134,7 +134,7 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
 
 
 def test_an_interval_above_chance_that_guessing_reaches_is_explained(tmp_path: Path) -> None:
-    """Seeds that agree on 0.52 of so many images: an interval over seeds leaves chance out, and still nothing is learnt."""
+    """Seeds agree on 0.52: their interval leaves chance out, and so many images do not tell it from guessing."""
     result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (0.518, 0.519, 0.53)})
     assert result.headline.startswith(
         "No arm is above chance (0.50; a model that guesses reaches 0.5260 on so many images) over its seeds: "
