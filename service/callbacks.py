@@ -86,7 +86,10 @@ class Callbacks:
                 self._call(TrialEnd(self._driver.edition.id, trial.label, trial.name, answer.status, answer.mean))
 
     def _trials(self, run: str) -> list[tuple[Trial, int]]:
-        """Returns the trials that a run belongs to, with its seed; made anew where trials or seeds were added."""
+        """Returns the trials that a run belongs to, and its seed in each.
+
+        All runs are listed once, and again after trials or seeds were added.
+        """
         history = self._driver.history
         if self._known != (now := (len(history.trials), history.seeds)):
             self._known, self._of_run = now, {}

@@ -118,7 +118,7 @@ class StudyResult:
     def trial(self, name: str | None = None) -> TrialResult:
         """Returns the trial of a name (an arm, or `best`, `first`, `random` of a search) or of a row.
 
-        Without a name the best.
+        Returns the best trial if no name is given.
 
         Raises: LocusError if no trial is best, and for an unknown name.
         """
@@ -295,9 +295,9 @@ class StudyResult:
         return self._against[asked]
 
     def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
-        """Returns the trials with all seeds, some of which learn, that are not told apart from the best one.
+        """Returns, by label, the trials that are not told apart from the best one.
 
-        By label.
+        Only trials with all their seeds count, of which some learn.
         """
         sound = [row for row in rows if row is not best and row.test.complete and row.test.learnt]
         return {label: gap for label, gap in self.against_best(best, sound).items() if not gap.significant}

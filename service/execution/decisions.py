@@ -50,7 +50,10 @@ class EarlyStops:
         return None if cutoff is None or self._seeds_split(trial.role) else cutoff
 
     def _seeds_split(self, role: Role) -> bool:
-        """Returns whether the seeds of a point that has ended lie in two groups. Each point is looked at once."""
+        """Returns whether the seeds of some point that has ended lie in two groups.
+
+        The seeds of each point are examined once, after it has ended.
+        """
         for trial in [] if role in self._split else self.history.of(role):
             answer = self.history.answer(trial)
             if trial.label not in self._looked_at and answer.status in SETTLED:

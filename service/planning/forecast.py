@@ -192,7 +192,7 @@ class RunTime:
 
 
 class Works:
-    """The work of a recipe, which runs of one time share; each recipe is looked at once, for a study asks often."""
+    """The work of each recipe: runs that share it take one time. It is kept, because a study asks for it often."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Recipe, str]] = {}

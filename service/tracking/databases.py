@@ -1,6 +1,7 @@
-"""MLflow's database in a file: it is examined without a change to it, and many runs are written or read at once.
+"""Reads and writes MLflow's database where it is a file: many runs in one transaction.
 
-MLflow's own functions need eight transactions to write a run, and one to read a curve.
+MLflow's own functions need eight transactions to write a run, and one to read a curve. A database is examined before
+it is used, and the examination changes nothing in it.
 """
 
 from __future__ import annotations

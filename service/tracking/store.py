@@ -245,7 +245,7 @@ class Store:
     def _is_changed(self, row: Row, shown: TrackedRun) -> bool:
         """Returns whether a run in a database has other numbers or params than those that were sent.
 
-        Each is looked at once.
+        The second time that a run is asked about, the answer is no: its numbers were compared the first time.
         """
         there = self._there.pop(shown.id, None)
         if there is None:

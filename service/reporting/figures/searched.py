@@ -217,7 +217,10 @@ def scored(result: StudyResult) -> list[TrialResult]:
 
 
 def draw_points(axes: Axes, points: Sequence[tuple[float, list[float]]], status: str, color: str) -> None:
-    """Draws points of one status and color, each with its place and its seeds, all at once because that is faster."""
+    """Draws points of one status and color: for each point its place and the scores of its seeds.
+
+    One call draws all points, because a call for each point is slower.
+    """
     several = [(place, seeds) for place, seeds in points if len(seeds) > 1]
     if several:
         x = [at for place, _ in several for at in (place, place, nan)]  # a gap after each line
