@@ -29,6 +29,7 @@ from trainables.training.checkpoint import CHECKPOINT
 from trainables.training.distributed import SINGLE
 from trainables.training.loop import Training
 from trainables.training.optimizer import rate, set_rate
+from trainables.training.parameters import train_mode
 from trainables.training.saving import CHECKPOINT_S, SHARE, Progress, Saver
 
 TINY = 1e-6
@@ -165,7 +166,7 @@ class Fused:
     def learn(self, number: int) -> list[float]:
         """Learns from every training image once; returns the loss of each training, finite or not."""
         for training in self.trainings:
-            training.module.train()
+            train_mode(training.module)
         count = len(self.first.splits.train)
         streams = [torch_stream(training.run.seed, "order", number) for training in self.trainings]
         orders = torch.stack([torch.randperm(count, generator=stream) for stream in streams]).to(self.first.device)
@@ -230,7 +231,12 @@ def _shapes(training: Training) -> Any:
     groups = [
         (group["weight_decay"], group["lr_scale"], len(group["params"])) for group in training.optimizer.param_groups
     ]
-    return training.spec, groups, [(name, value.shape, value.dtype, value.requires_grad) for name, value in tensors]
+    return (
+        training.spec,
+        len(training.splits.train),
+        groups,
+        [(name, value.shape, value.dtype, value.requires_grad) for name, value in tensors],
+    )
 
 
 def _named(module: nn.Module, name: str) -> Tensor:

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from tests.laws.conftest import EXAMPLES
+from tests.rooms.trainables.backbones.test_specs import BACKBONES, OTHERS
+from tests.rooms.trainables.data.pictures import image_folder
 from tests.rooms.trainables.training.small_runs import LOCALISED, numbers, small
-from trainables.encodings import FIRE, IRPE, PEG, ALiBi, Fourier, Learnable, LogCPB, Rotary
+from trainables.encodings import FIRE, IRPE, PEG, ALiBi, Fourier, Learnable, LogCPB, NoEncoding, Rotary
 from trainables.encodings.irpe import Piecewise
 from trainables.recipe.outcome import Diverged
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
@@ -17,6 +19,8 @@ from trainables.training.loop import train
 from trainables.training.optional.fused import NotFusedError, train_together
 
 EXACT = {"optimizer__precision": "float64"}
+VOLO = {"model": {"kind": "volo", **OTHERS["volo"]}, "data__image_size": 32}
+"""Its stem has batch norms."""
 
 
 def folders(path, count):
@@ -66,11 +70,43 @@ def test_every_encoding_computes_together_what_it_computes_alone(subtests, tmp_p
         {**LOCALISED, "model__depth": 3, "model__drop_path": 0.5, "optimizer__accumulate": 3},
         {"optimizer__layer_decay": 0.9, "optimizer__clip_grad": 0.01},
         {"model__pool": "avg", "test_sizes": (24,), "trainable": "position+head"},
+        {"encoding": Rotary(normalize_coords="max", jitter_coords=2.0), "model__depth": 2},
+        {**VOLO, "trainable": "position+head", "encoding": Learnable()},
     ],
-    ids=["drloc, drop path, parts", "layer decay, clip", "average, sizes, frozen"],
+    ids=[
+        "drloc, drop path, parts",
+        "layer decay, clip",
+        "average, sizes, frozen",
+        "drawn at each step",
+        "frozen norms",
+    ],
 )
 def test_whatever_a_recipe_says(values, tmp_path):
     assert_as_alone([small(seed, **values, **EXACT) for seed in range(2)], tmp_path)
+
+
+def test_every_backbone_computes_together_what_it_computes_alone(subtests, tmp_path):
+    for kind in BACKBONES:
+        with subtests.test(kind):
+            model = {"kind": kind, **OTHERS.get(kind, {})}
+            shape = {"model": model, "encoding": NoEncoding(), "data__image_size": 32, "optimizer__epochs": 2}
+            assert_as_alone([small(seed, **shape, **EXACT) for seed in range(2)], tmp_path / kind)
+
+
+def test_half_precision_learns_as_alone(tmp_path):
+    runs = [small(seed, model__depth=2, optimizer__precision="bfloat16", optimizer__epochs=1) for seed in range(2)]
+    found = curves(train_together(runs, folders(tmp_path / "together", 2), "cpu"), 2)
+    for run, curve, own in zip(runs, found, folders(tmp_path / "alone", 2), strict=True):
+        (alone,) = train(run, own)
+        assert curve[0].values["train/loss"] == pytest.approx(alone.values["train/loss"], rel=0.01)
+
+
+def test_folds_of_other_sizes_are_refused(tmp_path):
+    """Seeds are folds there, and 51 images in four folds leave 38 or 39 to learn from."""
+    data = {"kind": "folder", "path": str(image_folder(tmp_path / "set", {"train": 17})), "folds": 4, "image_size": 16}
+    runs = [small(seed, data=data, **EXACT) for seed in range(4)]
+    with pytest.raises(NotFusedError, match="other shapes"):
+        next(train_together(runs, folders(tmp_path, 4), "cpu"))
 
 
 @pytest.mark.parametrize(
