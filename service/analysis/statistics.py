@@ -267,27 +267,29 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
     `sides`: for each draw of images a score a seed; of a sum of means over unlike seeds, such scores for each of them.
     The variance that another draw brings is that of the draws' means, less what seeds bring to it: their residuals. The
     mean stays that of the first draw, which is the study's own.
+    Of accuracies all this is asked of their logits, too: near a perfect score the two differ most.
     Source: two-way random effects (Searle, Casella and McCulloch 1992, 4.5); degrees of freedom: Satterthwaite 1946.
     Differs: these are rounded down, and take the variance of the means as it is; a sum has the residuals of its sides.
     """
-    count = len(sides[0])
-    if not count or over_seeds.error is None or any(len(side) != count for side in sides):
+    if not sides[0] or over_seeds.error is None or any(len(side) != len(sides[0]) for side in sides):
         return over_seeds
-    means = [math.fsum(map(fmean, draws)) for draws in zip(*sides, strict=True)]
-    spread = stdev(means) ** 2
-    images = max(0.0, spread - math.fsum(map(_residual, sides)))
-
-    def wider(narrow: Estimate, scale: float) -> Estimate:
-        assert narrow.error is not None
-        error, extra, all_of_it = narrow.error**2, images * scale**2, spread * scale**2
-        parts = error**2 / narrow.freedom + all_of_it**2 / (count - 1) if images else error**2 / narrow.freedom
-        df = max(1, math.floor((error + extra) ** 2 / parts * (1 + 1e-12))) if parts else narrow.freedom
-        return replace(narrow, error=math.sqrt(error + extra), df=df, draws=count)
-
     twin = over_seeds.twin
     if twin is not None:
-        twin = wider(twin, 1 / twin.logits.slope(twin.mean) if twin.logits else 1.0)
-    return replace(wider(over_seeds, 1.0), twin=twin)
+        of = twin.logits.of if twin.logits else float
+        twin = _wider(twin, [[[of(score) for score in draw] for draw in side] for side in sides])
+    return replace(_wider(over_seeds, sides), twin=twin)
+
+
+def _wider(narrow: Estimate, sides: Sequence[Sequence[Sequence[float]]]) -> Estimate:
+    """Returns an estimate whose error also holds for other draws, of scores or of their logits."""
+    assert narrow.error is not None
+    count = len(sides[0])
+    means = [math.fsum(map(fmean, draws)) for draws in zip(*sides, strict=True)]
+    spread = stdev(means) ** 2
+    error, images = narrow.error**2, max(0.0, spread - math.fsum(map(_residual, sides)))
+    parts = error**2 / narrow.freedom + (spread**2 / (count - 1) if images else 0.0)
+    df = max(1, math.floor((error + images) ** 2 / parts * (1 + 1e-12))) if parts else narrow.freedom
+    return replace(narrow, error=math.sqrt(error + images), df=df, draws=count)
 
 
 def _residual(draws: Sequence[Sequence[float]]) -> float:

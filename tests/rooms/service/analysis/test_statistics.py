@@ -360,8 +360,25 @@ def test_further_test_images_widen_an_interval_by_the_variance_that_they_bring()
 
     lacking = on_draws(scores)
     assert replace(lacking, further=dict([*lacking.further.items()][1:])).estimate == alone
-    on_logits = replace(lacking, scale=Scale(0.5, 0.0, 1.0, 0.001)).estimate
-    assert on_logits.twin.draws == 5
+    assert replace(lacking, scale=Scale(0.5, 0.0, 1.0, 0.001)).estimate.twin.draws == 5
+
+
+def test_the_images_of_logits_are_those_of_logits():
+    """Near a perfect score a step of one image is a large step of a logit: what draws bring is measured there, too."""
+    right = np.array([[1000, 999, 1000, 998, 1000], [999, 1000, 997, 999, 1000], [1000, 998, 999, 1000, 999]])
+    right = np.concatenate([right, right[:, ::-1]])
+
+    def twin(draws):
+        further = {seed: (*map(float, row[1:draws] / 1000),) for seed, row in enumerate(right) if draws > 1}
+        scale = Scale(0.5, 0.0, 1.0, 0.001)
+        return Scores(dict(enumerate(map(float, right[:, 0] / 1000))), len(right), scale, further=further).estimate
+
+    on = np.log((right + 0.5) / (1000 - right + 0.5))
+    rest = on - on.mean(0) - on.mean(1, keepdims=True) + on.mean()
+    images = max(0.0, on.mean(0).var(ddof=1) - (rest**2).sum() / (5 * 4) / 6)
+    assert images > 0
+    assert twin(5).twin.error ** 2 == pytest.approx(twin(1).twin.error ** 2 + images)
+    assert twin(5).interval()[0] > 0.99
 
 
 def test_unpaired_means_hold_for_other_images_too():
