@@ -22,7 +22,7 @@ PATIENCE_S = 2.0
 ASKS_S = 30.0
 """How long the turn of a driver that waits is kept after it has asked last: one that was suspended holds nobody up."""
 TURN_S = 60.0
-"""How long a driver may go on once it has begun to train, although others wait: it starts Ray anew for each turn."""
+"""How long a driver keeps its last place although others wait. Ray starts anew with each change of drivers."""
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import torch
 from timm.optim import create_optimizer_v2
 from torch.nn.functional import cross_entropy
 
-from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.data.splits_torch import Reading
 from trainables.encodings import IRPE, PEG, Fourier, Learnable, RelativeBias, Rotary
 from trainables.launch.job import Job
+from trainables.launch.speed import VIT_S
 from trainables.launch.worker import member_of
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
@@ -26,10 +26,9 @@ from trainables.training.runtime import runtime
 
 BATCH, STEPS, EPOCHS = 256, 8, 3
 DATA = RedGreen(image_size=224, square=32, train_size=BATCH * STEPS, val_size=8, test_size=8)
-SMALL = ViT(embed_dim=384, depth=12, num_heads=6, patch_size=16)
 
 
-def ours(encoding, precision, compiled, model=SMALL):
+def ours(encoding, precision, compiled, model=VIT_S):
     """Images a second of our training, and the memory of its tensors: the fastest of some epochs after the first."""
     free_memory()
     torch.cuda.reset_peak_memory_stats()

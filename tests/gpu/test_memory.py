@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.data.splits_torch import Reading
 from trainables.encodings import IRPE, Learnable, RelativeBias
 from trainables.launch.job import Job
+from trainables.launch.speed import VIT_S
 from trainables.launch.worker import SHARED, work
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
@@ -16,14 +16,12 @@ from trainables.training.distributed import SINGLE
 from trainables.training.loop import Training
 from trainables.training.optional.out_of_memory import free_memory
 
-SMALL = ViT(embed_dim=384, depth=12, num_heads=6, patch_size=16)
-
 
 def of(encoding, precision, batch=128):
     return Run(
         recipe=Recipe(
             data=RedGreen(image_size=224, square=32, train_size=2 * batch, val_size=batch, test_size=16),
-            model=SMALL, encoding=encoding, optimizer=AdamW(epochs=1, batch_size=batch, precision=precision),
+            model=VIT_S, encoding=encoding, optimizer=AdamW(epochs=1, batch_size=batch, precision=precision),
         ),
         seed=0,
     )  # fmt: skip

@@ -7,18 +7,9 @@ import pytest
 import service
 from service.storage.facts import Ended, FailedWith, Measured, Started, StoppedAt
 from service.storage.journal import read
+from tests.journeys.test_python import SMALL
 
-SMALL = {
-    "data.image_size": 16,
-    "data.train_size": 120,
-    "data.val_size": 40,
-    "data.test_size": 60,
-    "model.embed_dim": 16,
-    "model.num_heads": 2,
-    "optimizer.epochs": 3,
-    "optimizer.batch_size": 40,
-    "optimizer.precision": "float64",
-}
+EXACT = {**SMALL, "optimizer.epochs": 3, "optimizer.precision": "float64"}
 ARMS = {"none": {}, "near": {"encoding.kind": "fourier"}, "far": {"encoding.kind": "fourier", "encoding.gamma": 8.0}}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -39,7 +30,7 @@ def fusions(home):
 
 
 def ablated(home, **more):
-    return service.ablate(ARMS, baseline="none", base=SMALL, home=str(home), **{"seeds": 3, **more})
+    return service.ablate(ARMS, baseline="none", base=EXACT, home=str(home), **{"seeds": 3, **more})
 
 
 def test_a_study_has_the_numbers_that_it_has_without(tmp_path):
@@ -56,7 +47,7 @@ def test_a_study_has_the_numbers_that_it_has_without(tmp_path):
 
 def test_a_search_ends_all_runs_that_it_begins(tmp_path):
     gamma = {"encoding.gamma": service.Real(low=0.1, high=30.0, log=True)}
-    base = {**SMALL, "encoding.kind": "fourier", "optimizer.epochs": 6}
+    base = {**EXACT, "encoding.kind": "fourier", "optimizer.epochs": 6}
     options = {"trials": 8, "seeds": 2, "fuse": 8, "max_concurrent": 8}
     service.sweep(base, gamma, home=str(tmp_path), **options)
     begun, stopped, ended = ({fact.run for fact in of(tmp_path, kind)} for kind in (Started, StoppedAt, Ended))

@@ -82,14 +82,8 @@ class Fused:
         assert isinstance(self.spec, AdamW)
         return torch.optim.AdamW(groups, betas=self.spec.betas, eps=self.spec.eps, fused=True)
 
-    def _loss(
-        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], images: Tensor, targets: Tensor, rows: Any
-    ) -> Tensor:
-        for parameter in parameters.values():
-            parameter._is_param = True  # so that a module's `get_parameter` finds it
-        with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no gradient of a mask under vmap
-            loss: Tensor = functional_call(self.first.objective, {**parameters, **buffers}, (images, targets), rows)
-        return loss
+    def _loss(self, parameters: Values, buffers: Values, images: Tensor, targets: Tensor, rows: Values) -> Tensor:
+        return _loss_of(self.first.objective, parameters, buffers, images, targets, rows)
 
     def _try(self) -> None:
         """Compares losses with those of each training by itself, in float64, with parameters drawn at random.
@@ -101,32 +95,17 @@ class Fused:
         chosen = torch.arange(TRIED, device=self.first.device).expand(len(self.trainings), -1)
         images, targets = (tensor.double() if tensor.is_floating_point() else tensor for tensor in self._batch(chosen))
         inputs = self._inputs(chosen, 0)
-        drawn: dict[str, list[Tensor]] = {}
-        alone = []
-        for place, training in enumerate(self.trainings):
-            values = {}
-            for name, value in [*training.objective.named_parameters(), *training.objective.named_buffers()]:
-                fresh = value.detach().clone()
-                if isinstance(value, nn.Parameter):
-                    stream = torch_stream(place, "fused", name)
-                    noise = torch.randn(value.shape, generator=stream, dtype=torch.float64)
-                    fresh = fresh.double() + 0.1 * noise.to(value.device)
-                values[name] = fresh.double() if fresh.is_floating_point() else fresh
-                drawn.setdefault(name, []).append(values[name].clone())
-            rows = {name: of_all[place] for name, of_all in inputs.items()}
-            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
-                for name, value in values.items():
-                    value._is_param = name in dict(training.objective.named_parameters())
-                given = (images[place], targets[place])
-                alone.append(functional_call(training.objective, values, given, rows))
-        names = [name for name, _ in self.first.objective.named_parameters()]
-        stacked = {name: torch.stack(values) for name, values in drawn.items()}
-        parameters = {name: stacked.pop(name) for name in names}
-        try:
-            with torch.no_grad():
-                together = self.compute(parameters, stacked, images, targets, inputs)
-        except (RuntimeError, NotImplementedError, ValueError) as error:
-            raise NotFusedError(str(error).partition("\n")[0]) from error
+        values = [_drawn(training.objective, place) for place, training in enumerate(self.trainings)]
+        parameters, buffers = (_stacked(of_each) for of_each in zip(*values, strict=True))
+        with torch.no_grad():
+            alone = []
+            for place, (training, own) in enumerate(zip(self.trainings, values, strict=True)):
+                rows = {name: of_all[place] for name, of_all in inputs.items()}
+                alone.append(_loss_of(training.objective, *own, images[place], targets[place], rows))
+            try:
+                together = self.compute(parameters, buffers, images, targets, inputs)
+            except (RuntimeError, NotImplementedError, ValueError) as error:
+                raise NotFusedError(str(error).partition("\n")[0]) from error
         expected = torch.stack(alone)
         if not bool(((together - expected).abs() <= NEAR * expected.abs()).all()):
             raise NotFusedError("they compute something else together than each by itself")
@@ -226,6 +205,37 @@ class Fused:
             gradient.mul_(factor.view(-1, *[1] * (gradient.ndim - 1)))
 
 
+Values = dict[str, Tensor]
+"""Parameters, or buffers, by name."""
+
+
+def _loss_of(
+    objective: nn.Module, parameters: Values, buffers: Values, images: Tensor, targets: Tensor, rows: Values
+) -> Tensor:
+    """Returns the summed loss of an objective with these values in place of its own."""
+    for parameter in parameters.values():
+        parameter._is_param = True  # so that a module's `get_parameter` finds it
+    with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no gradient of a mask under vmap
+        loss: Tensor = functional_call(objective, {**parameters, **buffers}, (images, targets), rows)
+    return loss
+
+
+def _drawn(objective: nn.Module, place: int) -> tuple[Values, Values]:
+    """Returns the parameters of an objective with noise, and its buffers, in float64."""
+    parameters = {}
+    for name, value in objective.named_parameters():
+        stream = torch_stream(place, "fused", name)
+        noise = torch.randn(value.shape, generator=stream, dtype=torch.float64)
+        parameters[name] = value.detach().double() + 0.1 * noise.to(value.device)
+    copies = {name: value.detach().clone() for name, value in objective.named_buffers()}
+    return parameters, {name: value.double() if value.is_floating_point() else value for name, value in copies.items()}
+
+
+def _stacked(of_each: Sequence[Values]) -> Values:
+    """Returns the values of several objectives, stacked by name."""
+    return {name: torch.stack([own[name] for own in of_each]) for name in of_each[0]}
+
+
 def _shapes(training: Training) -> Any:
     tensors = [*training.objective.named_parameters(), *training.objective.named_buffers()]
     groups = [
@@ -270,6 +280,15 @@ class Member:
             bad = training.first_nonfinite(values)
         return values if bad is None else Diverged(epoch=epoch, curve=tuple(self.curve), reason=f"{bad} not finite")
 
+    def measured(
+        self, epoch: int, outcome: dict[str, float] | Diverged, wall: dict[str, float]
+    ) -> Measurement | Diverged:
+        """Returns the measurement of an epoch, with the time that all runs took together, and adds it to the curve."""
+        if isinstance(outcome, Diverged):
+            return outcome
+        self.curve.append(Measurement(epoch=epoch, values={**outcome, **wall}))
+        return self.curve[-1]
+
     def write(self) -> None:
         """Writes the checkpoint, and the weights after the last epoch; nothing where nobody wants them any more."""
         progress = Progress(self.curve)
@@ -288,8 +307,9 @@ def train_together(
 ) -> Generator[dict[int, Measurement | Diverged]]:
     """Trains runs as one: what each measured, epoch by epoch, by its place in `runs`. Their folders must be empty.
 
-    A run that diverges, or whose folder somebody has removed, is left out from then on. Checkpoints are written as one
-    run writes its own, all at once, and when the iterator is closed; from them each goes on by itself (`loop.train`).
+    A run that diverges, or whose folder somebody has removed, is left out from then on. The checkpoints of all runs are
+    written together: as often as one run writes its own, and when the iterator is closed. From its checkpoint each run
+    goes on by itself (`loop.train`).
     `time/epoch_s` is the time of all of them together.
     Raises: NotFusedError before the first step; what `loop.train` raises.
     """
@@ -309,14 +329,8 @@ def train_together(
                 for (place, member), loss in zip(members.items(), losses, strict=True)
                 if member.wanted
             }
-            told: dict[int, Measurement | Diverged] = {}
-            for place, outcome in outcomes.items():
-                if isinstance(outcome, Diverged):
-                    told[place] = outcome
-                else:
-                    took_all = {"time/epoch_s": time.monotonic() - begun}
-                    told[place] = measured = Measurement(epoch=epoch, values={**outcome, **took_all})
-                    members[place].curve.append(measured)
+            wall = {"time/epoch_s": time.monotonic() - begun}
+            told = {place: members[place].measured(epoch, outcome, wall) for place, outcome in outcomes.items()}
             going = [place for place, outcome in told.items() if isinstance(outcome, Measurement)]
             if 0 < len(going) < len(members):
                 fused.keep([[*members].index(place) for place in going])
