@@ -29,7 +29,7 @@ from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import DRAWN_AGAIN, Probed
-from trainables.recipe.outcome import Completed, Diverged, at_image_size
+from trainables.recipe.outcome import TOGETHER, Completed, Diverged, at_image_size
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ class RunResult:
 
     @property
     def seconds(self) -> float:
-        """The time its epochs took."""
-        return sum(values.get("time/epoch_s", 0.0) for values in self.curve.values())
+        """The time its epochs took; of runs that trained as one, its part of that."""
+        return sum(values.get("time/epoch_s", 0.0) / values.get(TOGETHER, 1.0) for values in self.curve.values())
 
     @property
     def device_s(self) -> float:
@@ -193,9 +193,17 @@ class RunResult:
 
     @property
     def images_per_s(self) -> float | None:
-        """Training images a second, over all its epochs; None if an epoch lacks it."""
-        rates = [values.get("train/images_per_s", 0.0) for values in self.curve.values()]
+        """Training images a second, over all its epochs; None if an epoch lacks it.
+
+        Of runs that trained as one, the images of all of them count.
+        """
+        rates = [values.get("train/images_per_s", 0.0) * values.get(TOGETHER, 1.0) for values in self.curve.values()]
         return harmonic_mean(rates) if rates and all(rates) else None
+
+    @property
+    def together(self) -> bool:
+        """True if it trained as one with other runs."""
+        return any(TOGETHER in values for values in self.curve.values())
 
     def _environment(self, name: str) -> int:
         """Returns a number of the environment of its answer; 0 if there is none."""

@@ -137,9 +137,13 @@ def wall_s(result: StudyResult) -> float:
 
 GROUP = "cost"
 UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
-AFFECT_TIME = ("device", "host_cpu", "machine", "threads", "workers", "matmul_fp32_precision", "conv_fp32_precision")
+AFFECT_TIME = (
+    *("device", "host_cpu", "machine", "threads", "workers", "fused"),
+    *("matmul_fp32_precision", "conv_fp32_precision"),
+)
 """What of an environment makes the same training faster or slower."""
 WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."
+FUSED = "Of runs that trained as one, each has its part of their time."
 MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."
 
 
@@ -223,6 +227,7 @@ def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
     if any(training_s(row) is not None for row in rows):
         notes += ["The time is that of all epochs of a run; costs are medians over the completed runs."]
         notes += [WITHOUT_PARENTS] if result.of("parent") else []
+        notes += [FUSED] if any(run.together for row in rows for run in row.runs.values()) else []
         notes += [MIXED] if mixed_machines(result) else []
     counts = {parameters(row) for row in rows}
     if len(counts) == 1:

@@ -9,6 +9,9 @@ from pydantic import Field, field_validator
 
 from trainables.spec import Spec, require
 
+TOGETHER = "time/runs"
+"""How many runs trained as one in an epoch, whose times are those of all of them; a run by itself lacks it."""
+
 
 class Measurement(Spec):
     """The measurements of one epoch: named finite floats. Epochs count from 1.

@@ -23,7 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainables.data.splits_torch import SPLITS, Reading, Split
 from trainables.recipe import AdamW, Run
-from trainables.recipe.outcome import Diverged, Measurement
+from trainables.recipe.outcome import TOGETHER, Diverged, Measurement
 from trainables.rng_torch import torch_stream
 from trainables.training.checkpoint import CHECKPOINT
 from trainables.training.distributed import SINGLE
@@ -310,7 +310,7 @@ def train_together(
     A run that diverges, or whose folder somebody has removed, is left out from then on. The checkpoints of all runs are
     written together: as often as one run writes its own, and when the iterator is closed. From its checkpoint each run
     goes on by itself (`loop.train`).
-    `time/epoch_s` is the time of all of them together.
+    `time/epoch_s` is the time of all of them together, and `time/runs` how many they were.
     Raises: NotFusedError before the first step; what `loop.train` raises.
     """
     with ExitStack() as savers:
@@ -329,7 +329,7 @@ def train_together(
                 for (place, member), loss in zip(members.items(), losses, strict=True)
                 if member.wanted
             }
-            wall = {"time/epoch_s": time.monotonic() - begun}
+            wall = {"time/epoch_s": time.monotonic() - begun, TOGETHER: float(len(members))}
             told = {place: members[place].measured(epoch, outcome, wall) for place, outcome in outcomes.items()}
             going = [place for place, outcome in told.items() if isinstance(outcome, Measurement)]
             if 0 < len(going) < len(members):

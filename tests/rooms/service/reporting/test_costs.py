@@ -4,7 +4,7 @@ import pytest
 
 from search_spaces.study import Ablation, Study
 from service.reporting.page import page
-from service.reporting.provenance import MIXED
+from service.reporting.provenance import FUSED, MIXED
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
@@ -54,3 +54,39 @@ def test_every_worker_is_a_device(tmp_path):
     assert result.trials().device_s.tolist() == [72.0, 72.0]
     assert result.trials().time_s.tolist() == [24.0, 24.0]
     assert "4 runs trained here, 48 s of training, summed over runs, 2 min 24 s of devices" in page(result, {}).effort
+
+
+class Together(Measured):
+    """Runs that trained as one: four of them, and two from the fifth epoch on."""
+
+    def curve(self, trial, seed, final, epochs=EPOCHS):
+        alone = super().curve(trial, seed, final, epochs)
+        return [
+            Measurement(epoch=one.epoch, values=one.values | {"time/runs": 4 - 2 * (one.epoch > 4)}) for one in alone
+        ]
+
+
+def test_a_run_of_a_pack_costs_its_part(tmp_path):
+    edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
+    hand = Together(tmp_path, edition)
+    with hand.journal:
+        first, *others = hand.runs(ARMS, 2)
+        hand.stop(*first, 0.9, 6, 0.95)
+        for trial, seed in others:
+            hand.complete(trial, seed, 0.9, 0.9, fused=4)
+    result = Result.open(Home(tmp_path), edition.id)
+    stopped, done = result.of("trial")[0].runs.values()
+    assert stopped.seconds == pytest.approx(4 * 1.5 / 4 + 2 * 1.5 / 2), "also one that has no answer"
+    assert done.seconds == done.device_s == pytest.approx(4 * 1.5 / 4 + 4 * 1.5 / 2)
+    assert done.images_per_s == pytest.approx(8 / (4 / 400 + 4 / 200)), "the images of all of them"
+    assert FUSED in measured(result).note
+    assert result.trials().device_s.sum() == pytest.approx(3 * done.seconds + stopped.seconds)
+
+
+def test_a_run_by_itself_beside_those_of_a_pack_is_said(tmp_path):
+    edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
+    hand = Together(tmp_path, edition)
+    with hand.journal:
+        for place, (trial, seed) in enumerate(hand.runs(ARMS, 2)):
+            hand.complete(trial, seed, 0.9, 0.9, fused=1 + place)
+    assert MIXED in measured(Result.open(Home(tmp_path), edition.id)).note

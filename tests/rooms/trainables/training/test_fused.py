@@ -162,6 +162,7 @@ def test_a_run_whose_folder_is_removed_is_left_out(tmp_path):
     made[0].rmdir()
     found = curves([first, *told], 3)
     assert [len(curve) for curve in found] == [1, 4, 4]
+    assert [told.values["time/runs"] for told in found[1]] == [3, 3, 2, 2], "it took part in the second epoch"
     assert not made[0].exists()
 
 
