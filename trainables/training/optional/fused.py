@@ -14,28 +14,36 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from trainables.data.dataset import SplitName
 from trainables.data.splits_torch import SPLITS, Reading, Split
 from trainables.recipe import AdamW, Run
-from trainables.recipe.outcome import TOGETHER, Diverged, Measurement
+from trainables.recipe.evaluation import eval_batch
+from trainables.recipe.outcome import TOGETHER, Diverged, Measurement, at_image_size
 from trainables.rng_torch import torch_stream
 from trainables.training.checkpoint import CHECKPOINT
 from trainables.training.distributed import SINGLE
 from trainables.training.loop import Training
+from trainables.training.metrics import compute_metric, metric_sums
 from trainables.training.optimizer import rate, set_rate
 from trainables.training.parameters import train_mode
+from trainables.training.runtime import peak_gib
 from trainables.training.saving import CHECKPOINT_S, SHARE, Progress, Saver
 
 TINY = 1e-6
 """What torch's clip_grad_norm_ adds to the norm."""
 NEAR = 1e-9
-"""How far the losses of a run, by itself and together, may lie apart in float64: as a share of the loss."""
+"""How far numbers of a run, by itself and together, may lie apart in float64: as a share of the largest."""
+MODEL = "model."
+"""What the names of an objective's model begin with."""
+SPLIT_OF: dict[SplitName, Literal["validation", "test"]] = {"val": "validation", "test": "test"}
+"""The split of images of a score's name."""
 TRIED = 4
 """Images on which they are compared."""
 
@@ -57,7 +65,8 @@ class Fused:
         if any(other != first for other in others):
             raise NotFusedError("their models have other shapes")
         objective = self.first.objective
-        self.compute: Any = vmap(self._loss, randomness="error")
+        self.losses: Any = vmap(self._loss, randomness="error")
+        self.outputs: Any = vmap(self._output, randomness="error")
         self.shared = all(training.splits is self.first.splits for training in trainings)
         self._try()
         self.parameters = {name: self._stacked(name) for name, _ in objective.named_parameters()}
@@ -83,10 +92,13 @@ class Fused:
         return torch.optim.AdamW(groups, betas=self.spec.betas, eps=self.spec.eps, fused=True)
 
     def _loss(self, parameters: Values, buffers: Values, images: Tensor, targets: Tensor, rows: Values) -> Tensor:
-        return _loss_of(self.first.objective, parameters, buffers, images, targets, rows)
+        return _called(self.first.objective, parameters | buffers, images, targets, **rows)
+
+    def _output(self, values: Values, images: Tensor) -> Tensor:
+        return _called(self.first.model, values, images)
 
     def _try(self) -> None:
-        """Compares losses with those of each training by itself, in float64, with parameters drawn at random.
+        """Compares losses and outputs with those of each by itself, in float64, with parameters drawn at random.
 
         What is no tensor, such as a number in a module, is the first training's for all of them when they are computed
         together. Values as they begin would not show it: many tables begin at zero.
@@ -97,18 +109,21 @@ class Fused:
         inputs = self._inputs(chosen, 0)
         values = [_drawn(training.objective, place) for place, training in enumerate(self.trainings)]
         parameters, buffers = (_stacked(of_each) for of_each in zip(*values, strict=True))
+        losses, outputs = [], []
         with torch.no_grad():
-            alone = []
             for place, (training, own) in enumerate(zip(self.trainings, values, strict=True)):
                 rows = {name: of_all[place] for name, of_all in inputs.items()}
-                alone.append(_loss_of(training.objective, *own, images[place], targets[place], rows))
+                both = own[0] | own[1]
+                train_mode(training.module)
+                losses.append(_called(training.objective, both, images[place], targets[place], **rows))
+                outputs.append(_called(training.model.eval(), _of_model(both), images[place]))
             try:
-                together = self.compute(parameters, buffers, images, targets, inputs)
+                train_mode(self.first.module)
+                _require_near(self.losses(parameters, buffers, images, targets, inputs), losses)
+                self.first.model.eval()
+                _require_near(self.outputs(_of_model(parameters | buffers), images), outputs)
             except (RuntimeError, NotImplementedError, ValueError) as error:
                 raise NotFusedError(str(error).partition("\n")[0]) from error
-        expected = torch.stack(alone)
-        if not bool(((together - expected).abs() <= NEAR * expected.abs()).all()):
-            raise NotFusedError("they compute something else together than each by itself")
 
     def keep(self, places: Sequence[int]) -> None:
         """Leaves out all trainings but those at these places, which go on as they are."""
@@ -169,7 +184,7 @@ class Fused:
         for part in SINGLE.parts(None, chosen.shape[1], self.spec.accumulate):
             rows = {name: of_all[:, part] for name, of_all in inputs.items()}
             with self.first.autocast:
-                loss = self.compute(self.parameters, self.buffers, images[:, part], targets[:, part], rows)
+                loss = self.losses(self.parameters, self.buffers, images[:, part], targets[:, part], rows)
             torch.autograd.backward((loss / chosen.shape[1]).sum())
             losses.append(loss.detach())
         if self.spec.clip_grad is not None:
@@ -177,23 +192,55 @@ class Fused:
         self.optimizer.step()
         return torch.stack(losses).sum(0)
 
+    @torch.no_grad()
+    def evaluate(self, number: int) -> list[dict[str, float]]:
+        """Returns the scores of each training after an epoch, as `Training.evaluate` does."""
+        first, last = self.first, number == self.spec.epochs
+        test = f"test/{first.reported}"
+        by_metric = {f"val/{first.reported}": self._scores("val")} | ({test: self._scores("test")} if last else {})
+        scores = [dict(zip(by_metric, own, strict=True)) for own in zip(*by_metric.values(), strict=True)]
+        for training, own in zip(self.trainings, scores, strict=True):
+            for side in first.run.recipe.test_sizes if last else ():
+                own[at_image_size(test, side)] = training.evaluation(training.model, "test", training.splits.test, side)
+            own["memory/peak_gib"] = peak_gib(training.device)
+        return scores
+
+    def _scores(self, name: SplitName) -> list[float]:
+        """Returns the score of each training on a split."""
+        recipe, split = self.first.run.recipe, SPLIT_OF[name]
+        targets = [getattr(training.splits, split).targets for training in self.trainings]
+        total = torch.zeros(len(targets), recipe.data.outputs, dtype=torch.float64, device=self.first.device)
+        values = _of_model(self.parameters | self.buffers)
+        self.first.model.eval()
+        together = max(self.spec.batch_size, eval_batch(recipe) // len(targets))
+        for part in torch.split(torch.arange(len(targets[0]), device=self.first.device), together):
+            images, of_images = self._batch(part.expand(len(targets), -1), split)
+            with self.first.autocast:
+                outputs = self.outputs(values, images)
+            total += torch.stack(
+                [metric_sums(recipe.data.metric, *own) for own in zip(outputs, of_images, strict=True)]
+            )
+        metrics = [compute_metric(recipe.data.metric, *own) for own in zip(total, targets, strict=True)]
+        return [recipe.data.score(metric, name) for metric in metrics]
+
     def _inputs(self, chosen: Tensor, step: int) -> dict[str, Tensor]:
         """Returns what the objectives need beside images and targets, stacked."""
         given = [t.objective.loss_inputs(own, step) for t, own in zip(self.trainings, chosen, strict=True)]
         return {name: torch.stack([of[name] for of in given]) for name in given[0]}
 
-    def _batch(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    def _batch(self, chosen: Tensor, split: str = "train") -> tuple[Tensor, Tensor]:
         """Returns the normalized images of each training, with their targets. Shapes: (R, N) to (R, N, C, S, S)."""
         if self.shared:
-            images, targets = self._images(self.first, chosen.flatten())
+            images, targets = self._images(self.first, chosen.flatten(), split)
             return images.view(*chosen.shape, *images.shape[1:]), targets.view(*chosen.shape, *targets.shape[1:])
-        pairs = [self._images(training, own) for training, own in zip(self.trainings, chosen, strict=True)]
+        pairs = [self._images(training, own, split) for training, own in zip(self.trainings, chosen, strict=True)]
         return torch.stack([images for images, _ in pairs]), torch.stack([targets for _, targets in pairs])
 
     @staticmethod
-    def _images(training: Training, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        assert isinstance(training.splits.train, Split)
-        images, targets = training.splits.train.batch(chosen, training.dtype)
+    def _images(training: Training, chosen: Tensor, split: str) -> tuple[Tensor, Tensor]:
+        kept = getattr(training.splits, split)
+        assert isinstance(kept, Split)
+        images, targets = kept.batch(chosen, training.dtype)
         return training.normalize(images), targets
 
     def _clip(self, most: float) -> None:
@@ -209,15 +256,25 @@ Values = dict[str, Tensor]
 """Parameters, or buffers, by name."""
 
 
-def _loss_of(
-    objective: nn.Module, parameters: Values, buffers: Values, images: Tensor, targets: Tensor, rows: Values
-) -> Tensor:
-    """Returns the summed loss of an objective with these values in place of its own."""
-    for parameter in parameters.values():
-        parameter._is_param = True  # so that a module's `get_parameter` finds it
+def _called(module: nn.Module, values: Values, *inputs: Tensor, **more: Tensor) -> Tensor:
+    """Returns what a module computes with these values in place of its own."""
+    for name, _ in module.named_parameters():
+        values[name]._is_param = True  # so that a module's `get_parameter` finds it
     with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no gradient of a mask under vmap
-        loss: Tensor = functional_call(objective, {**parameters, **buffers}, (images, targets), rows)
-    return loss
+        computed: Tensor = functional_call(module, values, inputs, more)
+    return computed
+
+
+def _of_model(values: Values) -> Values:
+    """Returns the values of an objective's model, by their names there."""
+    return {name.removeprefix(MODEL): value for name, value in values.items() if name.startswith(MODEL)}
+
+
+def _require_near(together: Tensor, alone: Sequence[Tensor]) -> None:
+    """Raises NotFusedError if what was computed together is not what each computed by itself."""
+    expected = torch.stack([*alone])
+    if not bool(((together - expected).abs() <= NEAR * expected.abs().max()).all()):
+        raise NotFusedError("they compute something else together than each by itself")
 
 
 def _drawn(objective: nn.Module, place: int) -> tuple[Values, Values]:
@@ -243,7 +300,7 @@ def _shapes(training: Training) -> Any:
     ]
     return (
         training.spec,
-        len(training.splits.train),
+        [len(getattr(training.splits, name)) for name in SPLITS],
         groups,
         [(name, value.shape, value.dtype, value.requires_grad) for name, value in tensors],
     )
@@ -269,24 +326,12 @@ class Member:
         """Whether somebody still waits for the run: whoever does not removes its folder."""
         return self.folder.is_dir()
 
-    def scores(self, epoch: int, loss: float, seconds: float) -> dict[str, float] | Diverged:
-        """Returns what was measured of an epoch: the loss, and the scores where all is finite."""
-        training = self.training
-        images = len(training.splits.train)
-        values = {"train/loss": loss, "train/images_per_s": images / seconds, "time/epoch_s": seconds}
-        bad = training.first_nonfinite(values)
-        if bad is None:
-            values = training.evaluate(epoch, values)
-            bad = training.first_nonfinite(values)
-        return values if bad is None else Diverged(epoch=epoch, curve=tuple(self.curve), reason=f"{bad} not finite")
-
-    def measured(
-        self, epoch: int, outcome: dict[str, float] | Diverged, wall: dict[str, float]
-    ) -> Measurement | Diverged:
-        """Returns the measurement of an epoch, with the time that all runs took together, and adds it to the curve."""
-        if isinstance(outcome, Diverged):
-            return outcome
-        self.curve.append(Measurement(epoch=epoch, values={**outcome, **wall}))
+    def measured(self, epoch: int, values: dict[str, float]) -> Measurement | Diverged:
+        """Returns the measurement of an epoch, and adds it to the curve."""
+        bad = self.training.first_nonfinite(values)
+        if bad is not None:
+            return Diverged(epoch=epoch, curve=tuple(self.curve), reason=f"{bad} not finite")
+        self.curve.append(Measurement(epoch=epoch, values=values))
         return self.curve[-1]
 
     def write(self) -> None:
@@ -323,14 +368,18 @@ def train_together(
         for epoch in range(1, last + 1):
             begun = time.monotonic()
             losses = fused.learn(epoch)
-            learned = time.monotonic() - begun
-            outcomes = {
-                place: member.scores(epoch, loss, learned)
-                for (place, member), loss in zip(members.items(), losses, strict=True)
+            speed = len(fused.first.splits.train) / (time.monotonic() - begun)
+            scores = fused.evaluate(epoch)
+            of_all = {
+                "train/images_per_s": speed,
+                "time/epoch_s": time.monotonic() - begun,
+                TOGETHER: float(len(members)),
+            }
+            told = {
+                place: member.measured(epoch, {"train/loss": loss, **of_all, **own})
+                for (place, member), loss, own in zip(members.items(), losses, scores, strict=True)
                 if member.wanted
             }
-            wall = {"time/epoch_s": time.monotonic() - begun, TOGETHER: float(len(members))}
-            told = {place: members[place].measured(epoch, outcome, wall) for place, outcome in outcomes.items()}
             going = [place for place, outcome in told.items() if isinstance(outcome, Measurement)]
             if 0 < len(going) < len(members):
                 fused.keep([[*members].index(place) for place in going])
