@@ -55,6 +55,7 @@ def sweep(
     runs_per_gpu: int | Literal["auto"] = 1,
     fuse: int = 1,
     compile: bool = False,
+    deterministic: bool = False,
     adopt: bool = False,
     download: bool = False,
 ) -> Result:
@@ -104,6 +105,7 @@ def ablate(
     runs_per_gpu: int | Literal["auto"] = 1,
     fuse: int = 1,
     compile: bool = False,
+    deterministic: bool = False,
     adopt: bool = False,
     download: bool = False,
 ) -> Result:

@@ -69,6 +69,7 @@ def run(
     runs_per_gpu: int | Literal["auto"] = 1,
     fuse: int = 1,
     compile: bool = False,
+    deterministic: bool = False,
     adopt: bool = False,
     download: bool = False,
 ) -> Result:
@@ -244,6 +245,7 @@ def submit(
     runs_per_gpu: int | Literal["auto"] = 1,
     fuse: int = 1,
     compile: bool = False,
+    deterministic: bool = False,
     adopt: bool = False,
     download: bool = False,
 ) -> SubmittedStudy:
@@ -482,10 +484,7 @@ def repair(name: str, *, home: str | None = None) -> list[str]:
 
 
 def forgettable(name: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:
-    """Returns what forgetting a study would remove; its `remove` does it.
-
-    `name`: an id, or a name that has one edition.
-    """
+    """Returns what forgetting a study, an id or a name with one edition, would remove; its `remove` does it."""
     from service.removal import forgettable as forgettable_study
 
     home_folder = Home.find(home)

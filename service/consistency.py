@@ -239,11 +239,14 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
     report(f"trained again on {environment.get('device', 'cpu')} with threads {threads}{compiled}")
     if (fused := environment.get("fused", 1)) > 1:
         report(f"it was trained as one model with {plural(fused - 1, 'other run')}: by itself its last digits differ")
-    if device != "cpu":
+    if device != "cpu" and not environment.get("deterministic"):
         report("a GPU adds numbers in no fixed order where an encoding looks up a table: last digits may differ")
+        report("(those of a run of --deterministic do not)")
     now: list[Measurement] = []
     ending = "completed"
-    settings, team = runtime(threads, run.recipe.optimizer.precision), _team(environment, run.recipe)
+    deterministic = bool(environment.get("deterministic"))
+    settings = runtime(threads, run.recipe.optimizer.precision, deterministic)
+    team = _team(environment, run.recipe)
     with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder, settings:
         for line in _environment_differences(environment, device):
             report(line)

@@ -404,6 +404,15 @@ class StudyOptions:
             rich_help_panel=SPEED,
         ),
     ] = False
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="let a GPU add up in one order, so that a run repeats bit for bit: slower",
+            metavar=FLAG,
+            rich_help_panel=SPEED,
+        ),
+    ] = False
     hours: Annotated[
         float | None,
         typer.Option(

@@ -36,7 +36,7 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
         loader_workers=options.loader_workers,
         runs_per_gpu=runs_per_gpu(options, hardware, run_gib),
         fuse=options.fuse,
-    ).model_copy(update={"compile": options.compile})
+    ).model_copy(update={"compile": options.compile, "deterministic": options.deterministic})
 
 
 def runs_per_gpu(options: RunOptions, hardware: Machine, run_gib: Callable[[], float]) -> int:

@@ -28,6 +28,7 @@ SHOWN = {
     "compile": "compiled",
     "fused": "runs trained as one",
     "graphs": "compiled graphs",
+    "deterministic": "deterministic",
     "accumulate": "parts of a batch",
     "matmul_fp32_precision": "matrix products in float32",
     "conv_fp32_precision": "convolutions in float32",
@@ -139,7 +140,7 @@ GROUP = "cost"
 UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 AFFECT_TIME = (
     *("device", "host_cpu", "machine", "threads", "workers", "fused"),
-    *("matmul_fp32_precision", "conv_fp32_precision"),
+    *("matmul_fp32_precision", "conv_fp32_precision", "deterministic"),
 )
 """What of an environment makes the same training faster or slower."""
 WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."

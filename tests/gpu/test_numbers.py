@@ -15,6 +15,8 @@ from trainables.data.augment import DeiT, Standard
 from trainables.data.splits_torch import Reading
 from trainables.training.distributed import SINGLE
 from trainables.training.loop import Training, train
+from trainables.training.optional.fused import train_together
+from trainables.training.runtime import runtime
 
 OTHER = {
     "drloc, drop path, parts": {**LOCALISED, "model__depth": 3, "model__drop_path": 0.5, "optimizer__accumulate": 3},
@@ -99,6 +101,26 @@ def test_a_run_that_goes_on_equals_the_undisturbed_one(tmp_path):
     went_on = [epoch.values for epoch in train(run, folder, "cuda")]
     for mine, other in zip(went_on, undisturbed, strict=True):
         assert mine["train/loss"] == pytest.approx(other["train/loss"], rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["irpe", "relative_bias", "clipped", "learnable", "peg", "log_cpb"])
+def test_a_deterministic_run_repeats_bit_for_bit(kind, tmp_path):
+    run = small(encoding={"kind": kind}, model__depth=2, model__embed_dim=64, optimizer__epochs=3)
+    with runtime(1, "float32", deterministic=True):
+        assert curves(run, tmp_path, "cuda") == curves(run, tmp_path, "cuda")
+
+
+@pytest.mark.parametrize("precision", ["float64", "bfloat16"])
+def test_runs_that_train_as_one(precision, tmp_path):
+    runs = [small(seed, model__depth=2, optimizer__precision=precision, optimizer__epochs=3) for seed in range(3)]
+    folders = [Path(tempfile.mkdtemp(dir=tmp_path)) for _ in (*runs, *runs)]
+    told = list(train_together(runs, folders[:3], "cuda"))
+    for place, run in enumerate(runs):
+        for mine, own in zip(told, train(run, folders[3 + place], "cuda"), strict=True):
+            near = {"rel": 1e-6} if precision == "float64" else {"rel": 0.02}
+            assert mine[place].values["train/loss"] == pytest.approx(own.values["train/loss"], **near)
+            if precision == "float64":
+                assert mine[place].values["val/accuracy"] == own.values["val/accuracy"]
 
 
 def test_no_step_waits_for_the_gpu(subtests):

@@ -76,7 +76,7 @@ class _Pack:
             data = None if first.data is None else Path(first.data)
             bound_memory(first, first.device)
             training = train_together([job.run for job in jobs], folders, first.device, data)
-            with runtime(first.threads, first.run.recipe.optimizer.precision), closing(training):
+            with runtime(first.threads, first.run.recipe.optimizer.precision, first.deterministic), closing(training):
                 for told in training:
                     if not self._tell([(*local[place], outcome) for place, outcome in told.items()]):
                         return

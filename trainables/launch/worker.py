@@ -141,7 +141,7 @@ def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
     )
     bound_memory(job, device)
     try:
-        with runtime(job.threads, job.run.recipe.optimizer.precision), closing(epochs):
+        with runtime(job.threads, job.run.recipe.optimizer.precision, job.deterministic), closing(epochs):
             for epoch in epochs:
                 if not say(epoch, job):
                     return True

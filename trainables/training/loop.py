@@ -35,7 +35,7 @@ from trainables.training.loss import Objective
 from trainables.training.normalize import normalizer
 from trainables.training.optimizer import build_optimizer, rate, set_rate
 from trainables.training.parameters import no_decay, set_trainable, train_mode
-from trainables.training.runtime import HALVES, peak_gib, reset_peak
+from trainables.training.runtime import autocast, peak_gib, reset_peak
 from trainables.training.saving import Progress, Saver
 from trainables.weights.load import HEADS, load_weights
 
@@ -137,9 +137,8 @@ class Training:
         self.run, self.spec, self.team, self.device = run, recipe.optimizer, team, torch.device(device)
         self.reported = recipe.data.reported
         self.dtype = torch.float64 if self.spec.precision == "float64" else torch.float32
-        half = HALVES.get(self.spec.precision)
-        self.autocast = torch.autocast(self.device.type, dtype=half or torch.bfloat16, enabled=half is not None)
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=half == torch.float16)
+        self.autocast = autocast(self.device.type, self.spec.precision)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.spec.precision == "float16")
         self.augmentation = augmentation_of(run)
         change = self.augmentation.change if self.augmentation is not None and self.augmentation.by_image else None
         self.splits = load(recipe.data, replace(reading, change=change, seed=run.seed)).to(self.device)

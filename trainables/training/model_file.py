@@ -20,6 +20,7 @@ from torch import Tensor
 
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import packed, read, write_whole
+from trainables.training.runtime import HALVES
 from trainables.training.trained import Facts, TrainedModel, texts
 from trainables.trusted import UntrustedError, guarded
 
@@ -111,7 +112,7 @@ def _outputs(model: TrainedModel) -> list[list[float]]:
 
 def _compare(path: Path, model: TrainedModel, known: list[list[float]]) -> None:
     """Refuses a model that computes other outputs than the one that was written."""
-    close = CLOSE_IN_HALF if model.computed_in else CLOSE
+    close = CLOSE_IN_HALF if model.precision in HALVES else CLOSE
     pairs = [pair for rows in zip(known, _outputs(model), strict=True) for pair in zip(*rows, strict=True)]
     largest = max(abs(output) for output, _ in pairs)
     if not all(math.isclose(output, other, rel_tol=0, abs_tol=close * max(largest, 1)) for output, other in pairs):

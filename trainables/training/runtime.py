@@ -1,8 +1,9 @@
-"""Settings of the process that a run's numbers depend on: threads, and how a GPU computes in float32."""
+"""Settings of the process that a run's numbers depend on: threads, precision, the order of sums on a GPU."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import resource
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from typing import Any
 import timm
 import torch
 
-CONV: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]
+CUDNN: Any = torch.backends.cudnn
+MATMUL = torch.backends.cuda.matmul
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 PRECISIONS = {"tf32": "tf32"}
 """The flag of a recipe's precision, where it is not `ieee`, which is float32 in full."""
@@ -22,32 +24,46 @@ HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @contextmanager
-def runtime(threads: int, precision: str) -> Iterator[None]:
+def runtime(threads: int, precision: str, deterministic: bool = False) -> Iterator[None]:
     """Sets a run's threads and precision flags, and restores what was there.
 
     torch's own defaults mix two precisions on a GPU: TF32 in convolutions, float32 in matrix products.
+    `deterministic`: a GPU adds up in one order, so that a run repeats bit for bit; some operations are slower.
+    Raises: RuntimeError, while a run computes, where torch has no such version of an operation.
     """
     before = settings()
     flag = PRECISIONS.get(precision, "ieee")
-    _set(threads, flag, flag)
+    _set(threads, flag, flag, deterministic)
     try:
         yield
     finally:
         _set(*before.values())
 
 
-def _set(threads: int, matmul: str, conv: str) -> None:
+def _set(threads: int, matmul: str, conv: str, deterministic: bool) -> None:
     torch.set_num_threads(threads)
-    torch.backends.cuda.matmul.fp32_precision = matmul
-    CONV.fp32_precision = conv
+    # torch's older flags come first: where they say something else than the newer ones, to read them is an error
+    MATMUL.allow_tf32, CUDNN.allow_tf32 = matmul == "tf32", conv == "tf32"
+    MATMUL.fp32_precision = matmul
+    CUDNN.conv.fp32_precision = CUDNN.rnn.fp32_precision = conv
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it at a process's first product
+    torch.use_deterministic_algorithms(deterministic)
+
+
+def autocast(device: str, precision: str) -> torch.autocast:
+    """Returns what a model computes under, on a type of device: it does nothing where a precision is no half."""
+    half = HALVES.get(precision)
+    return torch.autocast(device, dtype=half or torch.bfloat16, enabled=half is not None)
 
 
 def settings() -> dict[str, Any]:
     """Returns the settings as they are now."""
     return {
         "threads": torch.get_num_threads(),
-        "matmul_fp32_precision": torch.backends.cuda.matmul.fp32_precision,
-        "conv_fp32_precision": CONV.fp32_precision,
+        "matmul_fp32_precision": MATMUL.fp32_precision,
+        "conv_fp32_precision": CUDNN.conv.fp32_precision,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
 
 

@@ -21,7 +21,7 @@ from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, Spec, SpecError
 from trainables.training.normalize import normalizer
 from trainables.training.pictures import Pictures, listed, pixels
-from trainables.training.runtime import HALVES
+from trainables.training.runtime import autocast
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -118,9 +118,8 @@ class TrainedModel(nn.Module):
 
     def __init__(self, facts: Facts, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
-        precision = facts.recipe.optimizer.precision
-        self.facts, self.computed_in = facts, HALVES.get(precision)
-        self.dtype = torch.float64 if precision == "float64" else torch.float32
+        self.facts, self.precision = facts, facts.recipe.optimizer.precision
+        self.dtype = torch.float64 if self.precision == "float64" else torch.float32
         self.model = build_model(facts.recipe).to(dtype=self.dtype)
         self.model.load_state_dict(weights)
         self.normalize = normalizer(facts.recipe, torch.device("cpu"), self.dtype)
@@ -133,7 +132,7 @@ class TrainedModel(nn.Module):
         """
         known = images.to(self.dtype)
         known = known if images.is_floating_point() else known.div(self.facts.white)
-        with torch.autocast("cpu", dtype=self.computed_in or torch.bfloat16, enabled=self.computed_in is not None):
+        with autocast("cpu", self.precision):
             outputs: Tensor = self.model(self.normalize(known))
         return outputs
 

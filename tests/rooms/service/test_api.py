@@ -58,7 +58,14 @@ def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> 
         )
     values = {"home": "/h", "tracking": "t", "experiment": "e", "storage": "s3://b", "address": "auto", "hours": 1.0}
     values |= {"run_hours": 2.0, "max_concurrent": 3, "threads": 4, "workers": 5, "loader_workers": 6, "device": "cpu"}
-    values |= {"runs_per_gpu": "auto", "fuse": 7, "compile": True, "adopt": True, "download": True}
+    values |= {
+        "runs_per_gpu": "auto",
+        "fuse": 7,
+        "compile": True,
+        "deterministic": True,
+        "adopt": True,
+        "download": True,
+    }
     assert {*values} == {*fields}
     arrived: list[Any] = []
     monkeypatch.setattr(api, "resolve", lambda study, **asked: study)

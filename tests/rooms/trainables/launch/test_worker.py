@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from trainables.backbones import ViT
 from trainables.data import RedGreen
@@ -23,7 +24,7 @@ from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.training.optional import compiled as compilation
-from trainables.training.runtime import release_memory, settings
+from trainables.training.runtime import release_memory, runtime, settings
 
 EPOCHS = 3
 RUN = Run(
@@ -95,7 +96,26 @@ def test_threads_and_precision_are_a_runs_own_and_recorded(tmp_path, monkeypatch
         found = json.loads(said[-1]["environment"])
         flags.append((found["threads"], found["matmul_fp32_precision"], found["conv_fp32_precision"]))
         assert flags[-1] == (2, flag, flag)
+        assert not found["deterministic"]
         assert settings() == before
+
+
+@pytest.mark.parametrize(("precision", "tf32"), [("float32", False), ("tf32", True), ("bfloat16", False)])
+def test_torchs_older_flags_say_the_same(precision, tf32):
+    """Libraries read them, and it is an error to do so where the newer ones say something else."""
+    before = settings()
+    with runtime(1, precision):
+        assert torch.backends.cuda.matmul.allow_tf32 == torch.backends.cudnn.allow_tf32 == tf32
+        assert torch.get_float32_matmul_precision() == ("high" if tf32 else "highest")
+        with torch.backends.cudnn.flags(enabled=True):
+            pass
+    assert settings() == before
+
+
+def test_a_deterministic_job_says_so(tmp_path):
+    given = job(tmp_path / "run", deterministic=True)
+    assert json.loads(trained(given)[-1]["environment"])["deterministic"]
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 @pytest.mark.slow
