@@ -122,8 +122,23 @@ class Fused:
                 _require_near(self.losses(parameters, buffers, images, targets, inputs), losses)
                 self.first.model.eval()
                 _require_near(self.outputs(_of_model(parameters | buffers), images), outputs)
+                self._try_gradient(chosen)
+            except torch.OutOfMemoryError:
+                raise
             except (RuntimeError, NotImplementedError, ValueError) as error:
                 raise NotFusedError(str(error).partition("\n")[0]) from error
+
+    @torch.enable_grad()
+    def _try_gradient(self, chosen: Tensor) -> None:
+        """Computes the gradient of all on some images, as a step does: in half precision torch may not have one."""
+        train_mode(self.first.module)
+        objectives = [training.objective for training in self.trainings]
+        parameters = _stacked([dict(objective.named_parameters()) for objective in objectives])
+        buffers = _stacked([dict(objective.named_buffers()) for objective in objectives])
+        learning = [values for name, values in parameters.items() if _named(objectives[0], name).requires_grad]
+        with self.first.autocast:
+            losses = self.losses(parameters, buffers, *self._batch(chosen), self._inputs(chosen, 0))
+        torch.autograd.grad(losses.sum(), learning, allow_unused=True)
 
     def keep(self, places: Sequence[int]) -> None:
         """Leaves out all trainings but those at these places, which go on as they are."""

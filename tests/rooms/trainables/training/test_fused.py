@@ -16,6 +16,7 @@ from trainables.encodings.irpe import Piecewise
 from trainables.recipe.outcome import Diverged
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.loop import train
+from trainables.training.optional import fused
 from trainables.training.optional.fused import NotFusedError, train_together
 
 EXACT = {"optimizer__precision": "float64"}
@@ -137,6 +138,33 @@ def test_numbers_of_a_module_that_differ_are_seen(encodings, why, tmp_path):
     """They would be the first run's for all, and the answer a wrong one."""
     runs = [small(0, encoding=encoding, model__depth=2, **EXACT) for encoding in encodings]
     with pytest.raises(NotFusedError, match=why):
+        next(train_together(runs, folders(tmp_path, 2), "cpu"))
+
+
+class _NoGradient(torch.autograd.Function):
+    """What torch has no gradient of."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values):
+        return values.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise RuntimeError("expected input and grad types to match\nin C++")
+
+
+def test_what_has_no_gradient_together_is_seen_before_the_first_step(tmp_path, monkeypatch):
+    """As bfloat16 on a GPU, with PyTorch 2.11; its loss is all right."""
+    called = fused._called
+    monkeypatch.setattr(fused, "_called", lambda *given, **more: _NoGradient.apply(called(*given, **more)))
+    runs = [small(seed, **EXACT) for seed in range(2)]
+    with pytest.raises(NotFusedError, match=r"^expected input and grad types to match$"):
         next(train_together(runs, folders(tmp_path, 2), "cpu"))
 
 
