@@ -233,7 +233,7 @@ def speeds() -> Iterator[Finding]:
     total = torch.cuda.get_device_properties(0).total_memory / GIB
     what = f"ViT-S/16 at {SIDE} px learns from {learned:,.0f} images/s in bfloat16, {BATCH} a step"
     yield Finding("speed", "ok", f"{what}, in {gib:.1f} of {total:.0f} GiB")
-    yield feeding(learned, decoding_speed(workers := max(1, cores() - 1)), workers)
+    yield feeding(learned, decoding_speed(workers := max(1, cores() - 1), "cuda"), workers)
 
 
 def feeding(learned: float, decoded: float, workers: int) -> Finding:

@@ -72,8 +72,10 @@ class DeiT(Mixing):
     """A random part of the image, RandAugment, erasing, and mixing of two images with their labels.
 
     `rand`: timm's string for RandAugment, or null. `erase`: the probability that a rectangle becomes noise.
-    Source: DeiT, table 9; timm's functions do the work. Differs: erasing is done in pixels, so its noise is cut at
-    black and white; with an odd number of images one of them is mixed with itself.
+    Source: DeiT, table 9; timm draws what is done to an image, and `deit_torch` does it. Differs: erasing is done in
+    bytes, so its noise is cut at black and white, and all images of an epoch take theirs from one picture; turned and
+    shifted images are sampled with torch's bicubic kernel; with an odd number of images one of them is mixed with
+    itself.
     """
 
     kind: Literal["deit"] = Field(default="deit", init=False)

@@ -1,4 +1,4 @@
-"""Changes training images at random: on whole batches, and for DeiT's augmentations image by image before.
+"""Changes training images at random: whole batches, and for DeiT's augmentations images before they are a batch.
 
 All numbers come from streams named by the run's seed, the epoch and the image (or the step, where images are mixed).
 timm draws from the global generators; they are seeded for each image and restored.
@@ -8,28 +8,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter, ImageOps
-from timm.data import auto_augment, create_transform
-from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from timm.data.mixup import Mixup, mixup_target
-from timm.data.random_erasing import RandomErasing
 from torch import Tensor
 from torch.nn.functional import pad
 from torchvision import transforms
 
 from trainables.data.augment import Augment, DeiT, Mixing, Standard, ThreeAugment
-from trainables.data.splits_torch import Drawn
+from trainables.data.deit_torch import DeiTChanges, random_part
+from trainables.data.splits_torch import Change, Drawn
 from trainables.rng_torch import seeded, stream_seed, torch_stream
-
-
-def _posterized(image: Image.Image, bits: int, **_: Any) -> Image.Image:
-    """Returns an image with fewer bits a channel; with none it is black, where Pillow 13 refuses what timm asks for."""
-    return auto_augment.posterize(image, bits) if bits else Image.new(image.mode, image.size)
 
 
 def _blurred(image: Image.Image) -> Image.Image:
@@ -42,7 +35,6 @@ class Augmentation:
     def __init__(self, spec: Augment, seed: int, count: int, classes: int) -> None:
         self.spec, self.seed, self.count, self.classes = spec, seed, count, classes
         self._epoch: tuple[int, Tensor] | None = None
-        self._transforms: dict[int, Callable[[Image.Image], Tensor]] = {}
 
     @property
     def by_image(self) -> bool:
@@ -63,12 +55,16 @@ class Augmentation:
         copies = torch.arange(self.repeats, device=order.device).repeat(len(order))
         return order.repeat_interleave(self.repeats)[: len(order)], copies[: len(order)]
 
-    def change(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
-        """Returns one image, changed. Shapes: (3, side, side)."""
+    @property
+    def change(self) -> Change:
+        """What changes one image, before it is in a batch."""
+        return DeiTChanges(self.spec, self.seed) if isinstance(self.spec, DeiT) else self._changed
+
+    def _changed(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
         with seeded(stream_seed(self.seed, "augment", *drawn)):
-            pixels = np.asarray(self._transform(side)(image))
-            erased = isinstance(self.spec, DeiT) and random.random() < self.spec.erase
-            return self._erased(pixels) if erased else pixels
+            assert isinstance(self.spec, ThreeAugment), "other kinds change whole batches"
+            part = Image.fromarray(random_part(image, self.spec.scale, side).transpose(1, 2, 0))
+            return np.asarray(self._transform(part)).transpose(2, 0, 1)
 
     def batch(self, images: Tensor, targets: Tensor, numbers: Tensor, epoch: int, step: int) -> tuple[Tensor, Tensor]:
         """Returns a batch of floats, changed, with its targets: classes, or a probability of each class.
@@ -120,26 +116,13 @@ class Augmentation:
             images, targets = (torch.cat([of[:middle], of[middle + 1 :]]) for of in (images, targets))
         return images, targets
 
-    def _transform(self, side: int) -> Callable[[Image.Image], Tensor]:
-        """Returns the transform of timm for images of a side, up to bytes."""
-        assert isinstance(self.spec, Mixing), "other kinds change whole batches"
-        if side not in self._transforms:
-            crop, change, end = create_transform(
-                side, is_training=True, use_prefetcher=True, scale=(self.spec.scale, 1.0), hflip=self.spec.flip,
-                auto_augment=self.spec.rand if isinstance(self.spec, DeiT) else None, re_prob=0.0, separate=True,
-                color_jitter=self.spec.color_jitter or None, interpolation="bicubic",
-            )  # fmt: skip
-            for op in (op for step in change.transforms for op in getattr(step, "ops", ())):
-                op.aug_fn = _posterized if op.aug_fn is auto_augment.posterize else op.aug_fn
-            three = [transforms.Grayscale(3), ImageOps.solarize, _blurred]
-            first = [transforms.RandomChoice(three)] if isinstance(self.spec, ThreeAugment) else []
-            self._transforms[side] = transforms.Compose([crop, *first, change, end])
-        return self._transforms[side]
-
-    def _erased(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns an image in which a rectangle is noise of the mean and deviation of ImageNet's pixels."""
-        mean, std = (torch.tensor(of)[:, None, None] for of in (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD))
-        normalized = (torch.from_numpy(pixels) / 255 - mean) / std
-        erased: Tensor = RandomErasing(1.0, mode="pixel", device="cpu")(normalized)
-        noisy: NDArray[np.uint8] = ((erased * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).numpy()
-        return noisy
+    @cached_property
+    def _transform(self) -> Callable[[Image.Image], Image.Image]:
+        """The flip, the one of three changes and the color jitter of an image."""
+        assert isinstance(self.spec, ThreeAugment)
+        three = transforms.RandomChoice([transforms.Grayscale(3), ImageOps.solarize, _blurred])
+        jitter = transforms.ColorJitter(*(self.spec.color_jitter,) * 3)
+        changes: Callable[[Image.Image], Image.Image] = transforms.Compose(
+            [transforms.RandomHorizontalFlip(self.spec.flip), three, jitter]
+        )
+        return changes

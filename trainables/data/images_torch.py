@@ -20,7 +20,7 @@ from torch import Tensor
 from trainables.data.decoded_torch import Arrays, decode, kept
 from trainables.data.images import ImagesSpec
 from trainables.data.splits_torch import Change, Drawn, Reading, Split, Splits, Workers
-from trainables.data.streamed_torch import WHITE, StreamedSplit
+from trainables.data.streamed_torch import WHITE, OfBatches, StreamedSplit
 from trainables.data.upright_rgb import opened
 from trainables.rng_torch import numpy_stream
 from trainables.spec import LocusError
@@ -217,7 +217,8 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
 def _streamed(images: Records, side: int, places: Places, workers: Workers, change: Change | None) -> StreamedSplit:
     """Returns the images in some places, decoded batch by batch."""
     labels = torch.from_numpy(images.labels)[_index(places)]
-    return StreamedSplit(partial(_drawn, images, side, places, change), labels, workers)
+    later = change if isinstance(change, OfBatches) else None
+    return StreamedSplit(partial(_drawn, images, side, places, change), labels, workers, later)
 
 
 def _drawn(images: Records, side: int, places: Places, change: Change | None, drawn: Drawn) -> NDArray[np.uint8]:

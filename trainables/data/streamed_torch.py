@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -113,9 +113,19 @@ class _Pool:
             running._shutdown_workers()
 
 
+@runtime_checkable
+class OfBatches(Protocol):
+    """What changes the images of a batch beside what it does to each before."""
+
+    def batch(self, images: Tensor, drawn: Sequence[Drawn]) -> Tensor:
+        """Returns the images, changed. Shapes: (B, C, R, S) of bytes to the same."""
+
+
 @dataclass
 class StreamedSplit:
-    """Images with their targets; `pixels` decodes one. `workers`: processes that decode.
+    """Images with their targets; `pixels` decodes one, and `change` changes those of a batch, on their device.
+
+    `workers`: processes that decode.
 
     Shapes: targets (N,) class indices; pixels (C, R, S) of bytes.
     """
@@ -123,6 +133,7 @@ class StreamedSplit:
     pixels: Callable[[Drawn], NDArray[np.uint8]]
     targets: Tensor
     workers: Workers = field(default_factory=Workers)
+    change: OfBatches | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def __post_init__(self) -> None:
@@ -134,7 +145,7 @@ class StreamedSplit:
 
     def to(self, device: torch.device | str) -> StreamedSplit:
         """Returns the same images, brought to a device batch by batch."""
-        return StreamedSplit(self.pixels, self.targets.to(device), self.workers, torch.device(device))
+        return replace(self, targets=self.targets.to(device), device=torch.device(device))
 
     def batches(
         self, numbers: Sequence[Tensor], dtype: torch.dtype, epoch: int = 0, copies: Sequence[Tensor] | None = None
@@ -155,8 +166,11 @@ class StreamedSplit:
             return
         size = part_size(self.pixels(first[1]).nbytes, self.workers.count)
         images = self._pool()([batch[start : start + size] for batch in keys for start in range(0, len(batch), size)])
-        for chosen in numbers:
-            yield self._batch(images, len(chosen)).to(dtype).div_(WHITE), self.targets[chosen]
+        for chosen, of_batch in zip(numbers, keys, strict=True):
+            batch = self._batch(images, len(chosen))
+            if self.change is not None:
+                batch = self.change.batch(batch, [drawn for _, drawn in of_batch])
+            yield batch.to(dtype).div_(WHITE), self.targets[chosen]
 
     def _pool(self) -> _Pool:
         """Returns the processes of the run; started again where they do not know this split."""

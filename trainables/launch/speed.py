@@ -49,8 +49,8 @@ def training_speed(device: str, model: ViT = VIT_S, side: int = SIDE, batch: int
     return speed, gib
 
 
-def decoding_speed(workers: int, seconds: float = 5.0, side: int = SIDE) -> float:
-    """Returns images a second that so many processes decode from JPEG and change as DeiT does.
+def decoding_speed(workers: int, device: str = "cpu", seconds: float = 5.0, side: int = SIDE) -> float:
+    """Returns images a second that so many processes decode from JPEG, and that come to a device changed as DeiT does.
 
     The first images, for which the processes start, are not counted.
     """
@@ -58,7 +58,7 @@ def decoding_speed(workers: int, seconds: float = 5.0, side: int = SIDE) -> floa
         _photographs(Path(folder))
         augmentation = Augmentation(DeiT(repeats=1), 0, PHOTOGRAPHS, 2)
         spec = Folder(path=folder, image_size=side, val_size=4, test_size=4)
-        split = load(spec, Reading(change=augmentation.change, workers=processes)).train
+        split = load(spec, Reading(change=augmentation.change, workers=processes)).to(device).train
         numbers = [torch.arange(64) % len(split) for _ in range(1000)]
         batches = split.batches(numbers, torch.float32, 1)
         for _ in range(2 * max(workers, 1)):
