@@ -164,6 +164,13 @@ class Evidence:
         return f"but they do not learn equally often (Fisher's test p {p_text(min(ps))})" if ps else ""
 
     @property
+    def ceiling(self) -> str:
+        """Says that a pair has the highest score there is, to an image: there, any two that learn are alike."""
+        scales = [(scores.sound.mean, scores.scale) for _, scores, _ in self.parts]
+        highest = all(scale.logits and mean is not None and mean >= scale.high - scale.step for mean, scale in scales)
+        return CEILING if isinstance(self.claim, NoWorse | Equivalent) and highest else ""
+
+    @property
     def margin(self) -> float:
         """How far the number lies inside the claim; negative outside."""
         return self.region.margin(self.estimate)
@@ -188,6 +195,7 @@ LUCK: dict[Word, str] = {
     "INCONCLUSIVE": "luck alone may do the same",
 }
 """What a permutation test, which has no interval, says of the points of a search."""
+CEILING = " Both have the highest score there is: a harder task may tell them apart."
 NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 """Claims on which a diverged seed decides nothing: at chance it looks like a low value."""
 

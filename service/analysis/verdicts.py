@@ -191,6 +191,8 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
     elif decided and not evidence.holds_for_all(decided, held.level):
         scope = evidence.scope
     why += "."
+    if word == "SUPPORTED":
+        why += evidence.ceiling
     if not decided:
         level = supports.level if evidence.margin > 0 else refutes.level / evidence.refuting_tests
         needed = _seeds_needed(evidence, level * level_of(look + 1) / level_of(look))

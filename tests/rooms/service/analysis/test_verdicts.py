@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse
-from service.analysis.evidence import Region
+from service.analysis.evidence import CEILING, Region
 from service.analysis.power import seeds_needed, std_interval
 from service.analysis.statistics import Scale, Scores, estimate, kept, level_of
 from service.analysis.verdicts import Departure, Verdict, judge
@@ -67,6 +67,18 @@ def test_equivalent_is_two_one_sided_tests(pairs, margin):
     if found.word == "REFUTED":
         low, high = estimate(gaps).interval(0.955)
         assert low > margin or high < -margin
+
+
+def test_likeness_at_the_highest_score_is_said_to_mean_little():
+    """Of 1,000 images: one wrong answer in the mean is still the ceiling, two are not."""
+    top, near, below = scores(1.0, 1.0, 1.0), scores(0.999, 1.0, 0.998), scores(0.998, 0.999, 0.997)
+    for claim in (Equivalent("who", "than", 0.03), NoWorse("who", "than", 0.03)):
+        for who, than, said in ((top, near, True), (near, top, True), (top, below, False), (below, below, False)):
+            found = verdict(claim, who=who, than=than)
+            assert found.word == "SUPPORTED"
+            assert (CEILING in found.why) == said
+    assert CEILING not in verdict(AtLeast("who", 0.9), who=top).why
+    assert CEILING not in verdict(Better("who", "than"), who=top, than=scores(0.5, 0.52, 0.51)).why
 
 
 def test_chance_is_supported_near_it_and_refuted_far_away():
