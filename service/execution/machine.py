@@ -59,7 +59,7 @@ def runs_per_gpu(options: RunOptions, hardware: Machine, run_gib: Callable[[], f
 def machine(options: RunOptions) -> Machine:
     """Returns the machine or cluster that a command may use. Raises: SpecError for a device that is not there."""
     if options.address == "local":
-        here = Node(cores=cores(), gib=memory_gib())
+        here = Node(cores=cores(), gib=usable_gib())
         hardware = Machine(cores=here.cores, gpus=gpus(), gpu_gib=gpu_gib(), nodes=(here,))
     else:
         from service.execution import ray_session
@@ -80,7 +80,7 @@ def _gpus_to_come(hardware: Machine, options: RunOptions) -> int:
     return math.ceil(options.max_concurrent * max(options.workers, 1) / (shared * options.fuse))
 
 
-def memory_gib() -> float:
+def usable_gib() -> float:
     """Returns the memory that runs may fill: most of the machine's, or of the container's. Units: GiB."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return FILLED * min(total, memory_limit() or total) / 2**30

@@ -24,7 +24,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialSch
 from ray.tune.search import Searcher
 
 from service.execution.driver import FINISHED, Driver, Finished
-from service.execution.machine import memory_gib
+from service.execution.machine import usable_gib
 from service.execution.ray_session import LocalRay, session
 from service.execution.signals import Apart
 from service.execution.watchdog import Attending, Nodes, Waiting, Watch, death_errors_as_actor_errors, job_of, jobs_of
@@ -363,7 +363,7 @@ def _ray(address: str, placement: Placement, here: LocalRay | None, apart: Apart
         env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": str(POLL_S), "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
     local: dict[str, Any] = {}
     if address == "local":
-        memory = int(memory_gib() * 2**30) + placement.max_concurrent * WAITING_BYTES
+        memory = int(usable_gib() * 2**30) + placement.max_concurrent * WAITING_BYTES
         local = {"include_dashboard": placement.workers > 0, "num_cpus": cores(), "_memory": memory}
     with session(address, here, apart, runtime_env={"env_vars": env}, **local):
         yield

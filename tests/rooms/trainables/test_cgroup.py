@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.execution.machine import memory_gib
+from service.execution.machine import usable_gib
 from trainables import cgroup
 
 
@@ -43,9 +43,9 @@ def test_limits_of_both_versions(tmp_path, files, cores, memory) -> None:
 
 @pytest.mark.parametrize(("quota", "cores"), [(0.5, 1), (1.9, 1), (10_000.0, None), (None, None)])
 def test_cores_and_memory_of_a_container_are_those_of_its_limits(monkeypatch, quota, cores) -> None:
-    everything, gib = cgroup.cores(), memory_gib()
+    everything, gib = cgroup.cores(), usable_gib()
     monkeypatch.setattr("trainables.cgroup.cpu_quota", lambda: quota)
     monkeypatch.setattr("service.execution.machine.memory_limit", lambda: 2**30)
     assert cgroup.cores() == (cores or everything)
-    assert memory_gib() == pytest.approx(0.8)
+    assert usable_gib() == pytest.approx(0.8)
     assert gib > 0.8

@@ -70,7 +70,7 @@ def test_gpus_of_a_cluster_may_have_yet_to_join(monkeypatch):
 def four_gpus(monkeypatch):
     monkeypatch.setattr("service.execution.machine.gpus", lambda: 4)
     monkeypatch.setattr("service.execution.machine.cores", lambda: 32)
-    monkeypatch.setattr("service.execution.machine.memory_gib", lambda: 400.0)
+    monkeypatch.setattr("service.execution.machine.usable_gib", lambda: 400.0)
     monkeypatch.setattr("service.execution.machine.gpu_gib", lambda: 80.0)
 
 
