@@ -22,7 +22,7 @@ PATIENCE_S = 2.0
 ASKS_S = 30.0
 """How long the turn of a driver that waits is kept after it has asked last: one that was suspended holds nobody up."""
 TURN_S = 60.0
-"""How long a driver keeps its last place although others wait. Ray starts anew with each change of drivers."""
+"""How long a driver keeps its last place while others wait. Another driver starts its own Ray, which takes seconds."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def test_two_that_need_the_whole_machine_take_turns(tmp_path) -> None:
 
 
 def test_a_turn_lasts_for_several_runs(tmp_path, monkeypatch) -> None:
-    """If a turn ended with a run, Ray would start anew for each short run."""
+    """A driver that gave up its place after each run would start Ray again for each short run."""
     monkeypatch.setattr(other_drivers, "TURN_S", 1000.0)
     home = Home(tmp_path)
     with ExitStack() as stack:
