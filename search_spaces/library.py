@@ -58,9 +58,9 @@ def folder(name: str) -> Path:
     return Path(name).parent if in_file(name) else Path(__file__).parent / "studies"
 
 
-def record_file(name: str, study: str, budget: str) -> Path:
-    """Returns where the record of a study at a budget is kept, beside its file. `name`: as `folder` has it."""
-    return folder(name) / RECORDS / f"{study}@{budget}.json"
+def record_file(name: str, id: str) -> Path:
+    """Returns where the record of an id is kept, beside the study's file. `name`: as `folder` has it."""
+    return folder(name) / RECORDS / f"{id}.json"
 
 
 def records() -> list[Path]:

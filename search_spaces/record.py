@@ -1,7 +1,8 @@
 """What came out when a study was run, as data: a small JSON file for each study and budget.
 
-It lies in the folder `records` beside the file of the study, and has the id as its name: `fourier-gamma@cpu.json`.
-`locus record` writes it. What differs today from the day of the record is found by comparison, never written.
+It lies in the folder `records` beside the file of the study, and has the id as its name: `fourier-gamma@cpu.json`, and
+`fourier-gamma@cpu~pets-1f2e.json` for a person's own images or values. `locus record` writes it. What differs today
+from the day of the record is found by comparison, never written.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from search_spaces.study import Ablation, Edition
+from search_spaces.study import Ablation, Edition, Study
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import Spec, SpecError, digest
@@ -20,6 +21,8 @@ RULES = 2
 """The number of the rules in service/README.md that judge scores. It rises with a rule that changes verdicts."""
 BEFORE = "before these rules"
 """What is said of results that were judged by earlier rules, such as the words in `Study.found`."""
+ANOTHER = "of another definition"
+"""What is said of results of a study that asks something else today."""
 
 
 class Scored(Spec):
@@ -85,6 +88,7 @@ class Judged(Spec):
 class Record(Spec):
     """What came out of a study at a budget.
 
+    `mark`: of an edition with a person's own values, as in its id; `own`: these values, by the nodes of the recipe.
     `date`: the day (UTC) of the last result. `rules`: the number of the rules of the verdicts. `definition`: a digest
     of what was asked. `minutes`: in which at least one run was under way. `machine`: what trained.
     `level`: of the intervals of `rows`. `ranks`: the mean rank of each method over tasks, where the study has tasks.
@@ -107,6 +111,17 @@ class Record(Spec):
     ranks: dict[str, float]
     verdicts: tuple[Judged, ...] = Field(strict=False)
     gap: str
+    mark: str = ""
+    own: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The name of the record's file."""
+        return f"{self.study}@{self.budget}{self.mark}"
+
+    def edition(self, study: Study) -> Edition:
+        """Returns what the study asks today at this budget, with the values of the record's own."""
+        return study.at(self.budget, set=self.own, name=self.mark.removeprefix("~"))
 
     def since(self, edition: Edition, codes: CodeDigests) -> list[str]:
         """Returns how today's edition differs from what was recorded, in words; nothing if it is the same.
@@ -115,7 +130,7 @@ class Record(Spec):
         """
         differences = [BEFORE] if self.rules < RULES else []
         if self.definition != defined(edition) or not {row.name for row in self.rows} <= {*edition.study.names()}:
-            return [*differences, "of another definition"]
+            return [*differences, ANOTHER]
         older = any(row.code != codes(row.recipe(edition)).digest for row in self.rows)
         return [*differences, "by older code"] if older else differences
 
@@ -136,6 +151,6 @@ def read(path: Path) -> Record | None:
         record = Record.read_text(path.read_text())
     except (SpecError, ValueError) as error:
         raise SpecError(f"{path} must hold a record, but {error}") from None
-    if f"{record.study}@{record.budget}" != path.stem:
-        raise SpecError(f"{path} must hold the record of {path.stem}, got {record.study}@{record.budget}")
+    if record.id != path.stem:
+        raise SpecError(f"{path} must hold the record of {path.stem}, got {record.id}")
     return record

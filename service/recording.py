@@ -27,8 +27,9 @@ from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.storage.states import RunState
 from service.terminal.tables import run_command
+from trainables.data import Arrays, Folder
 from trainables.recipe.code_digest import CodeDigests
-from trainables.spec import LocusError, SpecError
+from trainables.spec import LocusError, Spec, SpecError
 from trainables.whole_files import require_writable, write_whole
 
 VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
@@ -38,15 +39,15 @@ VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
 def record(home: Home, name: str) -> Path:
     """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
-    `name`: a named study, or the file that holds it. `@BUDGET` may follow; without it, the edition that ran last is
-    saved.
+    `name`: a named study, or the file that holds it. `@BUDGET` or `@BUDGET~MARK` may follow; without it, the edition
+    that ran last is saved.
     Raises: LocusError if the study's definition has changed since, or if it is not finished with today's code.
     """
     where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")
     edition = _edition(home, where, budget)
     result = _ended(home, edition)
     recorded = of_result(result)
-    path = library.record_file(where, recorded.study, recorded.budget)
+    path = library.record_file(where, recorded.id)
     require_writable(path.parent)
     write_whole(path, recorded.model_dump_json(indent=1) + "\n")
     return path
@@ -59,12 +60,27 @@ def _edition(home: Home, where: str, budget: str) -> Edition:
         raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
     study = library.find(where)
     ran = editions.stored(home, editions.latest(home, f"{study.name}@{budget}" if budget else study.name))
-    if ran.own_paths:
-        raise LocusError(f"a record must be of the study's values, got {ran.id}, which sets {', '.join(ran.own_paths)}")
-    edition = study.at(ran.budget).model_copy(update={"mark": ran.mark})
+    shown = {"mark": ran.mark, "own_paths": ran.own_paths}
+    edition = study.at(ran.budget, set=_own(ran)).model_copy(update=shown)
     if defined(edition) != defined(ran):
         raise LocusError(f"{ran.id} must be what the study asks today, but its definition has changed since it was run")
     return edition
+
+
+def _own(edition: Edition) -> dict[str, Any]:
+    """Returns the values of an edition that its study's budget does not have: the user's own, by path.
+
+    Images are given by their digest and numbers, so that no folder is read; those sizes that followed from them, too.
+    """
+    base, size = edition.study.base, edition.study.budgets.get(edition.budget)
+    own = {path: base.get(path) for path in edition.own_paths}
+    if any(path.startswith("data.") for path in own):
+        own |= {f"data.{field}": getattr(base.data, field) for field in base.data.fields()}
+        if size and size.fit:
+            own |= {path: base.get(path) for path in size.fit.values(base.data, hasattr(base.model, "patch_size"))}
+        if isinstance(base.data, Folder | Arrays):
+            own["data.path"] = Path(base.data.path).name
+    return {path: value.plain() if isinstance(value, Spec) else value for path, value in own.items()}
 
 
 def _ended(home: Home, edition: Edition) -> StudyResult:
@@ -94,10 +110,13 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
 def of_result(result: StudyResult) -> Record:
     """Returns the record of the result of a study that has ended."""
     study = result.edition.study
+    own = _own(result.edition)
     league, states = result.league, _states(result.history)
     return Record(
         study=study.name,
         budget=result.edition.budget,
+        mark=result.edition.mark if own else "",
+        own=own,
         date=_date(states),
         rules=RULES,
         definition=defined(result.edition),

@@ -11,7 +11,7 @@ import search_spaces
 import service
 import trainables
 from search_spaces.library import record_file
-from search_spaces.record import BEFORE, Judged, Record, Row, Scored, read
+from search_spaces.record import ANOTHER, BEFORE, Judged, Record, Row, Scored, read
 from search_spaces.study import Ablation, Edition, Study
 from search_spaces.words import plural, quoted, rough_time, setting_words
 from service.analysis.format import Lines, between, fixed, metric_words, p_text, percent, spread
@@ -24,7 +24,7 @@ from service.storage.home import Home
 from service.storage.leases import Holder
 from trainables.kept import keep, kept, seen
 from trainables.recipe.code_digest import CodeDigests
-from trainables.spec import LocusError, digest
+from trainables.spec import LocusError, SpecError, digest
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,39 +177,52 @@ def _readable(shelf: _Shelf, id: str) -> StudyStatus:
 
 
 def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
-    """Returns what came out of an edition, a paragraph an entry.
-
-    Nothing if nothing is known, or values are the user's own.
+    """Returns what came out of an edition, a paragraph an entry; nothing if nothing is known.
 
     `name`: of a named study, or of the file that holds it. Raises: SpecError for a file that holds no such record.
     """
-    if edition.own_paths:
-        return []
-    record = read(record_file(name, edition.study.name, edition.budget))
+    mark = edition.mark if edition.own_paths else ""
+    record = read(record_file(name, f"{edition.study.name}@{edition.budget}{mark}"))
     if record is not None:
         return paragraphs(record, record.since(edition, codes))
-    text = edition.study.found.get(edition.budget)
+    text = "" if edition.own_paths else edition.study.found.get(edition.budget)
     return [f"{BEFORE}: {text}"] if text else []
 
 
-def known(study: Study, name: str) -> list[str]:
-    """Returns the budgets of a study at which something came out. To build every edition would take long."""
-    sizes = ("base", *study.budgets)
-    return [size for size in sizes if size in study.found or record_file(name, study.name, size).is_file()]
+def _records(study: Study, name: str) -> dict[str, Record | None]:
+    """Returns the records of a study, by what follows `@` in their ids; None for words of an earlier time."""
+    files = record_file(name, f"{study.name}@*")
+    found = filter(None, map(read, sorted(files.parent.glob(files.name))))
+    there: dict[str, Record | None] = {record.id.partition("@")[2]: record for record in found}
+    every = [*there, *(size for size in study.found if size not in there)]
+    order = ["base", *study.budgets]
+    return {size: there.get(size) for size in sorted(every, key=lambda size: order.index(size.partition("~")[0]))}
 
 
 def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
-    """Returns what came out of a study, by budget, as `recorded` says it."""
+    """Returns what came out of a study, as `recorded` says it, by budget; `cpu~pets` for a person's own values."""
     codes = CodeDigests()
-    return {size: recorded(study.at(size), name, codes) for size in known(study, name)}
+    return {
+        size: paragraphs(record, _since(record, study, codes)) if record else [f"{BEFORE}: {study.found[size]}"]
+        for size, record in _records(study, name).items()
+    }
+
+
+def _since(record: Record, study: Study, codes: CodeDigests) -> list[str]:
+    """Returns how the study differs today from what was recorded, in words."""
+    try:
+        return record.since(record.edition(study), codes)
+    except SpecError:  # the study does not take these values any more
+        return [ANOTHER]
 
 
 def standings(study: Study, name: str) -> dict[str, str]:
     """Returns how old the results are, by budget, in a few words; `not run` for those that nobody has run."""
     codes, words = CodeDigests(), dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
-    for size in known(study, name):
-        record = read(record_file(name, study.name, size))
-        words[size] = BEFORE if record is None else _dated(record, record.since(study.at(size), codes))
+    for size, record in _records(study, name).items():
+        budget, _, mark = size.partition("~")
+        told = BEFORE if record is None else _dated(record, _since(record, study, codes))
+        words[budget] = f"{words.get(budget, 'not run')}; {mark}: {told}" if mark else told
     return words
 
 

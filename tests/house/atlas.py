@@ -47,5 +47,5 @@ def _cell(one: Scored) -> str:
 
 
 if __name__ == "__main__":
-    found = read(record_file("atlas", "atlas", "cpu"))
+    found = read(record_file("atlas", "atlas@cpu"))
     print(f"({age()})\n\n{table(found) if found else 'no record of atlas@cpu: locus record atlas writes it'}")

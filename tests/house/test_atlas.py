@@ -16,7 +16,7 @@ def wrong(section: str, age: str, found: Record | None) -> list[str]:
 
 def test_the_table_of_the_page_is_that_of_the_record() -> None:
     page = (ROOT / "docs/atlas.md").read_text()
-    assert wrong(page, atlas.age(), read(record_file("atlas", "atlas", "cpu"))) == []
+    assert wrong(page, atlas.age(), read(record_file("atlas", "atlas@cpu"))) == []
 
 
 def toy() -> Record:

@@ -37,12 +37,13 @@ def recorded(edition=None, **other) -> Record:
 def test_every_record_that_we_keep_is_whole() -> None:
     """Of a named study, at a budget that was run and is large enough to show something."""
     for file in library.records():
-        name, _, budget = file.stem.partition("@")
-        study, found = library.find(name), read(file)
+        found = read(file)
         assert found is not None
-        assert budget in study.budgets, file.name
-        assert budget not in ("smoke", *study.not_run), file.name
-        found.since(study.at(budget), CODES)
+        study = library.find(found.study)
+        assert found.budget in study.budgets, file.name
+        assert found.budget != "smoke", file.name
+        assert found.own or found.budget not in study.not_run, file.name
+        found.since(found.edition(study), CODES)
 
 
 def test_a_record_equals_its_file(tmp_path: Path) -> None:

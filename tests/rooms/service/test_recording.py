@@ -3,17 +3,19 @@
 import json
 import math
 import platform
+import shutil
 from itertools import count
 from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 import service
 from search_spaces import library
 from search_spaces.record import RULES, defined, read
-from service.analysis.study_status import at_budgets, paragraphs
+from service.analysis.study_status import at_budgets, paragraphs, standings
 from service.cli import app
 from service.recording import record
 from service.storage.facts import Adopted, Started
@@ -30,7 +32,7 @@ from trainables.spec import LocusError, SpecError
 MINE = f"""
 from search_spaces.claim import AtLeast, Better
 from search_spaces.space import Choice, Real, Space
-from search_spaces.study import Ablation, Budget, Search, Study, Tuning
+from search_spaces.study import Ablation, Budget, Fit, Search, Study, Tuning
 from trainables.data import RedGreen
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -53,6 +55,10 @@ tuned = Study(name="tuned", question="Which, each at its rate?", base=short, pla
 kinds = {{kind: {{"encoding.kind": kind}} for kind in ("none", "peg", "gabor")}}
 tasks = {{task: {{"data.task": task}} for task in ("direction", "absolute", "color_shift")}}
 plan = Ablation(axes={{"encoding": kinds, "task": tasks}}, baseline="none", tasks="task")
+sized = Study(
+    name="sized", question="Which, for any images?", base=base, plan=study.plan, seeds=2,
+    budgets={{"smoke": Budget(fit=Fit(images=200, side=16))}},
+)
 league = Study(name="league", question="Which, over tasks?", base=base, plan=plan, seeds=1)
 """
 TESTS = {"near": (0.99, 0.97, 0.98, 0.5), "none": (0.5, 0.53, 0.502, 0.498)}
@@ -212,7 +218,7 @@ def test_a_budget_with_a_gap_is_recorded_without_verdicts(mine: Path) -> None:
 
 def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkeypatch) -> None:
     """In a folder without the records that are kept, which change with what has been run."""
-    assert library.record_file("gap", "gap", "cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
+    assert library.record_file("gap", "gap@cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
     monkeypatch.setattr(library, "folder", lambda name: mine / "studies")
     before = {row["name"]: row["found"] for row in catalog.rows()}
     assert before["fourier-gamma"]["cpu"] == "before these rules"
@@ -244,9 +250,39 @@ def test_what_is_no_finding_of_a_study_is_refused(mine: Path) -> None:
     refused("mine.py@cpu", "got 6 of 8 runs")
     refused("mine", "record must be given the file of a study of your own, such as ./mine.py, got 'mine'")
     refused("mien", "no study 'mien'")
-    own = study.at("smoke", set={"optimizer.lr": 0.002})
-    conduct(home, own)
-    refused(f"mine.py@{own.id.partition('@')[2]}", "must be of the study's values, got .*, which sets optimizer.lr")
+
+
+@pytest.mark.parametrize("name", ["mine", "sized"])
+def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> None:
+    """Of images whose folder is gone, too, and where sizes follow from the images."""
+    for number in range(40):
+        folder = mine / "pets/train" / f"class_{number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20 + number % 3, 24), (6 * number, 0, 0)).save(folder / f"{number}.png")
+    home, file = Home(mine / "home"), {"mine": "mine.py", "sized": "mine.py:sized"}[name]
+    study = library.find(file)
+    images = {"data.kind": "folder", "data.path": str(mine / "pets")}
+    more = {} if name == "sized" else {"data.image_size": 16, "model.patch_size": 4}
+    edition = study.at("smoke", set=images | more, label="pets")
+    hand = ByHand(home.root, edition)
+    with hand.journal:
+        for trial, seed in hand.runs(edition.study.plan.arms, edition.study.seeds):
+            sides = {at_image_size("test/accuracy", side): 0.7 for side in trial.recipe.test_sizes}
+            hand.complete(trial, seed, 0.9, 0.8, tests=sides)
+    shutil.rmtree(mine / "pets")
+    path = record(home, f"{file}@{edition.id.partition('@')[2]}")
+    found = read(path)
+    assert path.stem == found.id == edition.id
+    assert found.definition == defined(edition) == defined(found.edition(study))
+    assert found.edition(study).study.base.put({"data.path": "x"}) == edition.study.base.put({"data.path": "x"})
+    assert str(mine) not in path.read_text()
+    size = edition.id.partition("@")[2]
+    assert at_budgets(study, file)[size] == paragraphs(found)
+    assert standings(study, file)["smoke"].endswith(f"{size.partition('~')[2]}: results of {found.date}")
+    words = paragraphs(found.model_copy(update={"own": found.own | {"model.depth": -1}}))
+    assert words == paragraphs(found)
+    path.write_text(found.model_copy(update={"own": found.own | {"model.depth": -1}}).model_dump_json())
+    assert "of another definition" in at_budgets(study, file)[size][0]
 
 
 def test_another_definition_and_older_code_are_refused(mine: Path) -> None:

@@ -337,7 +337,7 @@ def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path, monke
         assert ("before these rules: 3 seeds: a PEG adds 0.02" in texts["html"]) == there
     monkeypatch.setattr(library, "folder", lambda name: tmp_path)
     result = Result.open(Home(tmp_path / "same"), "papers@full")
-    write_whole(library.record_file("papers", "papers", "full"), of_result(result).model_dump_json())
+    write_whole(library.record_file("papers", "papers@full"), of_result(result).model_dump_json())
     texts = said(result)
     assert "results of" in texts["html"]
     assert "“pvt, peg”: 0.7100 ± 0.0100 (0.6846 to 0.7348), 3 of 3 seeds learn" in texts["html"]
