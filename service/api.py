@@ -69,6 +69,7 @@ def run(
     runs_per_gpu: int | Literal["auto"] = 1,
     fuse: int = 1,
     compile: bool = False,
+    grad_checkpointing: bool = False,
     deterministic: bool = False,
     adopt: bool = False,
     download: bool = False,
@@ -204,7 +205,7 @@ def plan(
     """
     from service.execution.machine import placement
     from service.planning.estimate import estimate_work, run_memory
-    from service.run_study import check_study_workers
+    from service.run_study import check_study_placement
     from service.storage.outcomes import Outcomes
     from trainables.recipe.code_digest import CodeDigests
 
@@ -212,8 +213,8 @@ def plan(
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
     codes = CodeDigests()
     history = History.open(home, resolved, codes, adopt=adopt)
-    placed = placement(options, lambda: run_memory(history, Outcomes(home)))
-    check_study_workers(resolved, placed)
+    placed = placement(options, lambda: run_memory(history, Outcomes(home), options.grad_checkpointing))
+    check_study_placement(resolved, placed)
     history.raise_counts(resolved)
     return history, estimate_work(history, Outcomes(home), placed, codes, adopt=adopt).with_gpu_hours()
 
@@ -245,6 +246,7 @@ def submit(
     runs_per_gpu: int | Literal["auto"] = 1,
     fuse: int = 1,
     compile: bool = False,
+    grad_checkpointing: bool = False,
     deterministic: bool = False,
     adopt: bool = False,
     download: bool = False,
@@ -492,8 +494,5 @@ def forgettable(name: str, *, home: str | None = None, tracking: str | None = No
 
 
 def forget(name: str, *, home: str | None = None, tracking: str | None = None) -> None:
-    """Removes a study: its folder, its MLflow runs, and the answers that no other study uses.
-
-    `name`: an id, or a name that has one edition. Raises: LocusError for one that is not there, and for one that runs.
-    """
+    """Removes a study (`forgettable`) that is there and does not run. Raises: LocusError for another one."""
     forgettable(name, home=home, tracking=tracking).remove()

@@ -279,11 +279,15 @@ def _device(environment: Mapping[str, Any], key: str) -> str:
 
 
 def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
-    """Returns one worker that computes batches in as many parts as an environment says, compiled if it says so."""
+    """Returns one worker that computes batches in as many parts as an environment says, in the same way."""
     from trainables.training.distributed import SINGLE
 
     accumulate = recipe.optimizer.accumulate
     team = replace(SINGLE, more_parts=environment.get("accumulate", accumulate) // accumulate)
+    if environment.get("grad_checkpointing"):
+        from trainables.training.optional.checkpointing import checkpointed
+
+        return replace(team, wrap=checkpointed)
     if not environment.get("compile"):
         return team
     from trainables.training.optional.compiled import compiled

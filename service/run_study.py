@@ -46,7 +46,7 @@ from trainables.launch.job import Job
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.cost import check_workers
+from trainables.recipe.cost import check_placement
 from trainables.recipe.findings import DRAWN_AGAIN, FURTHER_IMAGES
 from trainables.spec import LocusError, digest
 
@@ -183,8 +183,9 @@ class StudyRun:
         self.tracking = tracking_uri(options.tracking)
         self.codes = CodeDigests()
         history = History.open(home, edition, self.codes)
-        self.placement = machine.placement(options, lambda: run_memory(history, Outcomes(home)))
-        check_study_workers(edition, self.placement)
+        outcomes = Outcomes(home)
+        self.placement = machine.placement(options, lambda: run_memory(history, outcomes, options.grad_checkpointing))
+        check_study_placement(edition, self.placement)
         if self.folder.driven:
             raise steering.change(edition, home, options)
         self.copies = Copies(options.storage, home, edition.id) if options.storage else None
@@ -344,10 +345,10 @@ CLOSING = (
 """How a study ends, in this order: other drivers do not wait for the report, and lines need the screen."""
 
 
-def check_study_workers(edition: Edition, placement: Placement) -> None:
-    """Refuses several workers a run where they would change its numbers. Raises: SpecError."""
+def check_study_placement(edition: Edition, placement: Placement) -> None:
+    """Refuses a placement that would change a run's numbers. Raises: SpecError."""
     for recipe in [trial.recipe for trial in known_trials(edition)] or [edition.study.base]:
-        check_workers(recipe, placement.workers, placement.device)
+        check_placement(recipe, placement.workers, placement.device, placement.grad_checkpointing)
 
 
 def _check_ray() -> None:

@@ -404,6 +404,15 @@ class StudyOptions:
             rich_help_panel=SPEED,
         ),
     ] = False
+    grad_checkpointing: Annotated[
+        bool,
+        typer.Option(
+            "--grad-checkpointing",
+            help="keep less memory in training and compute it again: larger models or batches fit, a third slower",
+            metavar=FLAG,
+            rich_help_panel=SPEED,
+        ),
+    ] = False
     deterministic: Annotated[
         bool,
         typer.Option(

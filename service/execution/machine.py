@@ -23,8 +23,11 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
 
     Raises: SpecError for what does not fit.
     """
-    if options.compile and options.fuse > 1:
-        raise SpecError(f"fuse must be 1 with --compile, got {options.fuse}")
+    for alone in ("compile", "grad_checkpointing"):
+        if getattr(options, alone) and options.fuse > 1:
+            raise SpecError(f"fuse must be 1 with --{alone.replace('_', '-')}, got {options.fuse}")
+    if options.compile and options.grad_checkpointing:
+        raise SpecError("grad-checkpointing must be left out with --compile, which chooses itself what it keeps")
     hardware = machine(options)
     asks = run_gib() if hardware.nodes and not hardware.gpus else None
     return place(
@@ -36,7 +39,7 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
         loader_workers=options.loader_workers,
         runs_per_gpu=runs_per_gpu(options, hardware, run_gib),
         fuse=options.fuse,
-    ).model_copy(update={"compile": options.compile, "deterministic": options.deterministic})
+    ).model_copy(update={name: getattr(options, name) for name in ("compile", "grad_checkpointing", "deterministic")})
 
 
 def runs_per_gpu(options: RunOptions, hardware: Machine, run_gib: Callable[[], float]) -> int:

@@ -331,7 +331,7 @@ def estimate_work(
         uncounted=uncounted,
         changed=tuple(sorted(changed)),
         seconds=START_S + seconds if left and seconds is not None else None,
-        weight=estimate_cost(base),
+        weight=estimate_cost(base, placement.grad_checkpointing),
         placement=placement,
         absent=tuple(sorted(absent)),
         images=_images(base, placement),
@@ -379,7 +379,7 @@ def _pixels(recipe: Recipe) -> str:
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
 
 
-def run_memory(history: History, outcomes: Outcomes) -> float:
+def run_memory(history: History, outcomes: Outcomes, grad_checkpointing: bool) -> float:
     """Returns the memory of a run, for the choice of how many share a GPU: of the largest arm or first point.
 
     Units: GiB.
@@ -388,7 +388,8 @@ def run_memory(history: History, outcomes: Outcomes) -> float:
     """
     study = history.edition.study
     some = known_trials(history.edition)
-    costs = [estimate_cost(recipe) for recipe in [study.base, *(trial.recipe for trial in some)]]
+    recipes = [study.base, *(trial.recipe for trial in some)]
+    costs = [estimate_cost(recipe, grad_checkpointing) for recipe in recipes]
     _, peaks = measured_times_and_peaks(history, outcomes)
     return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
 

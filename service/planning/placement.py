@@ -57,11 +57,12 @@ class Placement(Spec):
     """How many runs train together, and with what.
 
     `workers` 0: a run trains in Tune's own process; n: in a group of n workers. `loader_workers`: processes of a run
-    that decode images which are streamed. `compile`: a training step is compiled by torch. `deterministic`: a GPU adds
-    up in one order. `runs_per_gpu`: how many processes share a GPU. `fuse`: how many runs of one shape a process trains
-    as one model. `gpu_gib`: the memory of a GPU, where it is known. `run_gib`: the memory that each worker of a run
-    asks for on its node; None asks for none. `by_memory`: memory, not cores, decides how many runs train together.
-    `fits`: how many find a place on the machine, or on a cluster before more machines join it.
+    that decode images which are streamed. `compile`: a training step is compiled by torch. `grad_checkpointing`:
+    training keeps what goes into each block alone. `deterministic`: a GPU adds up in one order. `runs_per_gpu`: how
+    many processes share a GPU. `fuse`: how many runs of one shape a process trains as one model. `gpu_gib`: the memory
+    of a GPU, where it is known. `run_gib`: the memory that each worker of a run asks for on its node; None asks for
+    none. `by_memory`: memory, not cores, decides how many runs train together. `fits`: how many find a place on the
+    machine, or on a cluster before more machines join it.
     """
 
     max_concurrent: int
@@ -70,6 +71,7 @@ class Placement(Spec):
     device: str = "cpu"
     loader_workers: int = 0
     compile: bool = False
+    grad_checkpointing: bool = False
     deterministic: bool = False
     runs_per_gpu: int = 1
     fuse: int = 1
@@ -95,14 +97,16 @@ class Placement(Spec):
 
     def of_a_job(self) -> dict[str, Any]:
         """Returns what each process of a run is told of this, by the names of `Job`."""
-        given = ("device", "threads", "workers", "loader_workers", "compile", "deterministic", "runs_per_gpu")
-        return {name: getattr(self, name) for name in given} | {"worker_bytes": self.run_bytes}
+        given = ("device", "threads", "workers", "loader_workers", "compile", "grad_checkpointing", "deterministic")
+        told = {name: getattr(self, name) for name in (*given, "runs_per_gpu")}
+        return told | {"worker_bytes": self.run_bytes}
 
     def __str__(self) -> str:
         group = f", {self.workers} workers a run" if self.workers else ""
         runs, threads = plural(self.max_concurrent, "concurrent run"), plural(self.threads, "thread")
         shared = f" ({self.runs_per_gpu} runs a GPU)" if self.runs_per_gpu > 1 else ""
         compiled = ", compiled" if self.compile else f", {self.fuse} as one model" if self.fuse > 1 else ""
+        compiled += ", gradient checkpointing" if self.grad_checkpointing else ""
         compiled += ", deterministic" if self.deterministic else ""
         waits = self.fits is not None and self.max_concurrent > self.fits
         memory = " (by memory)" if self.by_memory else f" ({self.fits} fit now)" if waits else ""

@@ -20,7 +20,7 @@ class RunOptions(Spec):
     machine's disk, where copies go; a path becomes one. `address`: "local" (or None) starts a Ray for this
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
     are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
-    `deterministic`: a GPU adds up in one order.
+    `deterministic`: a GPU adds up in one order. `grad_checkpointing`: training keeps what goes into each block alone.
     `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow. `fuse`: so many runs that differ in
     seeds, or numbers of their encoding, are trained as one model.
     Units: `hours` of wall-clock, for the command; `run_hours`, for each run.
@@ -77,6 +77,7 @@ class RunOptions(Spec):
     runs_per_gpu: int | Literal["auto"] = 1
     fuse: int = Field(default=1, gt=0, description="a positive number of runs that are trained as one model")
     compile: bool = False
+    grad_checkpointing: bool = False
     deterministic: bool = False
     adopt: bool = False
     download: bool = False

@@ -28,6 +28,7 @@ SHOWN = {
     "compile": "compiled",
     "fused": "runs trained as one",
     "graphs": "compiled graphs",
+    "grad_checkpointing": "gradient checkpointing",
     "deterministic": "deterministic",
     "accumulate": "parts of a batch",
     "matmul_fp32_precision": "matrix products in float32",
@@ -140,7 +141,7 @@ GROUP = "cost"
 UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 AFFECT_TIME = (
     *("device", "host_cpu", "machine", "threads", "workers", "fused"),
-    *("matmul_fp32_precision", "conv_fp32_precision", "deterministic"),
+    *("matmul_fp32_precision", "conv_fp32_precision", "deterministic", "grad_checkpointing"),
 )
 """What of an environment makes the same training faster or slower."""
 WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."

@@ -33,6 +33,7 @@ class Job(Spec):
     workers: int = 0
     loader_workers: int = 0
     compile: bool = False
+    grad_checkpointing: bool = False
     deterministic: bool = False
     runs_per_gpu: int = 1
     """How many runs share its GPU: each may fill its part of the memory, and no part of another's."""

@@ -57,6 +57,7 @@ def environment(job: Job) -> dict[str, Any]:
         "fused": job.fused,
         "accumulate": job.run.recipe.optimizer.accumulate * job.more_parts,
         **compilation(job),
+        "grad_checkpointing": job.grad_checkpointing,
         "commit": os.environ.get("LOCUS_COMMIT", ""),
         **recorded_sources(Path(job.folder)),
     }

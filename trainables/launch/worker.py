@@ -83,7 +83,7 @@ def without_launcher() -> Iterator[None]:
 
 
 def member_of(job: Job, rank: int = 0, size: int = 1) -> DataParallel:
-    """Returns one of a job's workers: this process, and what wraps its objective: torch.compile, and DDP around it."""
+    """Returns one of a job's workers: this process, and what wraps its objective, DDP outermost."""
     from trainables.training.distributed import DataParallel
 
     def wrap(module: nn.Module) -> nn.Module:
@@ -91,6 +91,10 @@ def member_of(job: Job, rank: int = 0, size: int = 1) -> DataParallel:
             from trainables.training.optional.compiled import compiled
 
             module = compiled(module)
+        if job.grad_checkpointing:
+            from trainables.training.optional.checkpointing import checkpointed
+
+            module = checkpointed(module)
         if size == 1:
             return module
         from torch.nn.parallel import DistributedDataParallel

@@ -36,13 +36,13 @@ class Cost:
     memory_bytes: int
 
 
-def estimate_cost(recipe: Recipe) -> Cost:
+def estimate_cost(recipe: Recipe, grad_checkpointing: bool = False) -> Cost:
     """Returns the cost of a recipe's run. A user's own encoding that does not count its parameters counts as zero.
 
     Memory: the process, the data as bytes, each parameter four times (value, gradient, two moments; five times with a
     moving average), and the activations of one batch, or of the part of it that is computed together: those that
     training keeps for the gradient, or those of an evaluation, at the images' own size or at a test size, whichever is
-    largest.
+    largest. `grad_checkpointing`: training keeps the tokens before each block, and all of one block.
     """
     backbone = backbone_parameters(recipe)
     auxiliary = recipe.auxiliary.parameters(recipe.shapes[-1].widths.dim)
@@ -59,7 +59,11 @@ def estimate_cost(recipe: Recipe) -> Cost:
     if isinstance(model, ViT) and isinstance(recipe.auxiliary, DRLoc):  # it reads all tokens, as an average does
         model = model.model_copy(update={"pool": "avg"})
     each = HALF_BYTES if recipe.optimizer.precision in ("bfloat16", "float16") else number
-    kept = int(each * together * model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs))
+    activations = model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
+    if grad_checkpointing:  # the blocks of a pyramid's first stage are the largest
+        tokens = sum(shape.depth * shape.tokens * shape.widths.dim for shape in recipe.shapes)
+        activations = min(activations, tokens + activations // recipe.shapes[0].depth)
+    kept = int(each * together * activations)
     evaluated = max(_evaluation_bytes(recipe, side) for side in (None, *recipe.test_sizes))
     return Cost(parameters, learnt, PROCESS_BYTES + images + copies * number * parameters + max(kept, evaluated))
 
@@ -126,16 +130,19 @@ def training_operations(recipe: Recipe, forward: Callable[[Recipe, int | None], 
     return own * (recipe.optimizer.epochs * an_epoch + counts.test) + tests * counts.test
 
 
-def check_workers(recipe: Recipe, workers: int, device: str) -> None:
-    """Refuses several workers on CPUs where a batch norm learns, in a recipe or in those that it needs.
+def check_placement(recipe: Recipe, workers: int, device: str, grad_checkpointing: bool) -> None:
+    """Refuses what would give other numbers under one key where a batch norm learns, in a recipe or those it needs.
 
-    Raises: SpecError. Each worker would normalize its own share of a batch, which gives other numbers under one key;
-    torch synchronizes batch norms on GPUs only.
+    Raises: SpecError. Each of several workers on CPUs would normalize its own share of a batch (torch synchronizes
+    batch norms on GPUs only); with gradient checkpointing a batch would move the norms' statistics twice.
     """
-    if workers < 2 or device.startswith("cuda"):
+    if not grad_checkpointing and (workers < 2 or device.startswith("cuda")):
         return
     if normalizes_batches(recipe.model, recipe.encoding, recipe.trainable):
+        name, legal, got = ("workers", "0 or 1 on CPUs", workers)
+        if grad_checkpointing:
+            name, legal, got = ("grad_checkpointing", "false", True)
         kind = f"{recipe.model.kind} with {recipe.encoding.label}"
-        raise SpecError(f"workers must be 0 or 1 on CPUs where a model has batch norms ({kind}), got {workers}")
+        raise SpecError(f"{name} must be {legal} where a model has batch norms ({kind}), got {got}")
     for parent in recipe.parents.values():
-        check_workers(parent, workers, device)
+        check_placement(parent, workers, device, grad_checkpointing)

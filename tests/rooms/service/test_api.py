@@ -63,6 +63,7 @@ def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> 
         "fuse": 7,
         "compile": True,
         "deterministic": True,
+        "grad_checkpointing": True,
         "adopt": True,
         "download": True,
     }

@@ -34,8 +34,9 @@ def test_every_option_that_is_typed_reaches_the_study(told, tmp_path, monkeypatc
     values |= {"max_concurrent": 2, "threads": 3, "workers": 4, "loader_workers": 5, "device": "cpu"}
     values |= {"runs_per_gpu": "auto", "fuse": 8, "hours": 6.0, "run_hours": 7.0}
     words = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    words += ["--compile", "--deterministic", "--adopt", "--download", "--fresh", "--budget", "smoke", "--seeds", "8"]
-    asked = RunOptions(**values, home=str(tmp_path), compile=True, deterministic=True, adopt=True, download=True)
+    flags = ["compile", "grad_checkpointing", "deterministic", "adopt", "download"]
+    words += [f"--{flag.replace('_', '-')}" for flag in flags] + ["--fresh", "--budget", "smoke", "--seeds", "8"]
+    asked = RunOptions(**values, home=str(tmp_path), **dict.fromkeys(flags, True))
     assert {name for name in RunOptions.model_fields if getattr(asked, name) != getattr(RunOptions(), name)} == {
         *RunOptions.model_fields
     } - {"address"}, "no option has its default"

@@ -111,5 +111,9 @@ def test_a_number_is_positive():
 
 
 def test_what_is_trained_as_one_is_not_compiled():
+    with pytest.raises(SpecError, match=r"^fuse must be 1 with --grad-checkpointing, got 4$"):
+        placement(RunOptions(fuse=4, grad_checkpointing=True), lambda: 1.0)
+    with pytest.raises(SpecError, match=r"^grad-checkpointing must be left out with --compile"):
+        placement(RunOptions(compile=True, grad_checkpointing=True), lambda: 1.0)
     with pytest.raises(SpecError, match=r"^fuse must be 1 with --compile, got 4$"):
         placement(RunOptions(fuse=4, compile=True), lambda: 1.0)

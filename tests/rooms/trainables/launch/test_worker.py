@@ -118,6 +118,12 @@ def test_a_deterministic_job_says_so(tmp_path):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+def test_a_job_with_gradient_checkpointing_says_so_and_has_the_same_numbers(tmp_path):
+    plain, again = (trained(job(tmp_path / str(given), grad_checkpointing=given)) for given in (False, True))
+    assert [json.loads(said[-1]["environment"])["grad_checkpointing"] for said in (plain, again)] == [False, True]
+    assert losses(again) == losses(plain)
+
+
 @pytest.mark.slow
 @pytest.mark.gate
 def test_a_compiled_job_says_so_and_in_how_many_graphs(tmp_path, monkeypatch, request):

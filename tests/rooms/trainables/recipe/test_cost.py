@@ -30,7 +30,7 @@ from trainables.encodings import (  # fmt: skip
 from trainables.encodings.irpe import Cross
 from trainables.encodings.relative import ClippedOffsets
 from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, Run
-from trainables.recipe.cost import PROCESS_BYTES, check_workers, estimate_cost, head_parameters
+from trainables.recipe.cost import PROCESS_BYTES, check_placement, estimate_cost, head_parameters
 from trainables.recipe.evaluation import EVAL_BYTES, eval_batch, eval_bytes
 from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.model_torch import build_model
@@ -138,11 +138,11 @@ def test_workers_that_would_change_numbers_are_refused():
     said = r"^workers must be 0 or 1 on CPUs where a model has batch norms \(vit with peg\), got 2$"
     for recipe in (Recipe(encoding=STACK), Recipe(init=FromTrial(values={"encoding": STACK.plain()}, part="backbone"))):
         with pytest.raises(SpecError, match=said):
-            check_workers(recipe, 2, "cpu")
-        check_workers(recipe, 1, "cpu")
-        check_workers(recipe, 2, "cuda")
-    check_workers(Recipe(encoding=PEG(form="dense_stack", frozen=True)), 2, "cpu")
-    check_workers(Recipe(), 2, "cpu")
+            check_placement(recipe, 2, "cpu", False)
+        check_placement(recipe, 1, "cpu", False)
+        check_placement(recipe, 2, "cuda", False)
+    check_placement(Recipe(encoding=PEG(form="dense_stack", frozen=True)), 2, "cpu", True)
+    check_placement(Recipe(), 2, "cpu", True)
 
 
 def test_batch_norms_are_known_by_the_recipe(subtests):
