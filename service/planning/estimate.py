@@ -376,10 +376,11 @@ def _pixels(recipe: Recipe) -> str:
     """Returns how pixels are normalized, where the recipe leaves the choice open."""
     if recipe.data.normalize.kind != "auto" or not isinstance(recipe.normalize, FromTimm):
         return ""
-    return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind)"
+    cropped = "" if getattr(recipe.data, "crop_pct", 0.0) < 1 else "; timm may crop its images, too (data.crop_pct)"
+    return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind){cropped}"
 
 
-def run_memory(history: History, outcomes: Outcomes, grad_checkpointing: bool) -> float:
+def run_memory(history: History, outcomes: Outcomes, grad_checkpointing: bool = False) -> float:
     """Returns the memory of a run, for the choice of how many share a GPU: of the largest arm or first point.
 
     Units: GiB.

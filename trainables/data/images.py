@@ -36,8 +36,10 @@ _COUNT = "a positive number of images, or null for all"
 
 
 class ImagesSpec(DatasetSpec):
-    """A set of labeled images, each resized so that its shorter side is `image_size`, then cropped at its center.
+    """A set of labeled images, each resized so that its shorter side is `image_size / crop_pct`, then cropped.
 
+    The crop is at the center, `image_size` wide and high; images that an augmentation crops at random are read whole.
+    `crop_pct`: the share of the shorter side that is seen, by the name that timm has for it (0.875 for DeiT).
     Sizes are numbers of images, null for all that there are. `val_size` and `test_size` images are drawn from the set's
     own split, or held out of the training images where it has none. Every draw has the same share of each class, and a
     smaller draw is part of a larger one. `samples_per_class`: instead of `train_size`, so many images of each class.
@@ -67,6 +69,9 @@ class ImagesSpec(DatasetSpec):
     )
     folds: int | None = Field(
         default=None, ge=2, kw_only=True, description="a number of folds from 2 on, or null for one validation set"
+    )
+    crop_pct: float = Field(
+        default=1.0, gt=0, le=1, kw_only=True, description="a share of the shorter side, 0 < crop_pct <= 1"
     )
 
     @property

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,9 +43,9 @@ class Records:
         """Returns an image in RGB. Raises: LocusError that names an image that cannot be read."""
         return opened(self.name(number), partial(self.image, number))
 
-    def pixels(self, side: int, number: int) -> NDArray[np.uint8]:
-        """Returns an image of a side, decoded. Shapes: (3, side, side)."""
-        return np.asarray(centered(self.opened(number), side)).transpose(2, 0, 1)
+    def pixels(self, spec: ImagesSpec, number: int) -> NDArray[np.uint8]:
+        """Returns an image as a spec asks for it, decoded. Shapes: (3, R, S)."""
+        return np.asarray(centered(self.opened(number), spec)).transpose(2, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,14 @@ def of_files(labels: Iterable[int], paths: Sequence[Path], seen: Sequence[tuple[
     return Records(np.array(labels), files.image, files.name)
 
 
-def centered(image: Image.Image, side: int) -> Image.Image:
-    """Returns an image whose shorter side is resized to `side`, bicubic, and cropped at its center. Units: pixels."""
-    scale = side / min(image.size)
-    width, height = (max(side, round(length * scale)) for length in image.size)
+def centered(image: Image.Image, spec: ImagesSpec) -> Image.Image:
+    """Returns an image as a spec asks for it: resized by its shorter side, bicubic, and cropped at its center.
+
+    Source: timm's transforms_imagenet_eval. Differs: lengths are rounded to the nearest pixel.
+    """
+    side = spec.image_size
+    shorter = math.floor(side / spec.crop_pct)
+    width, height = (max(shorter, round(length * shorter / min(image.size))) for length in image.size)
     if image.size != (width, height):
         image = image.resize((width, height), Image.Resampling.BICUBIC)
     left, top = (width - side) // 2, (height - side) // 2
@@ -202,29 +207,31 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
         changes = (reading.change, None, None)
         return Splits(
             *(
-                _streamed(images, spec.image_size, part, reading.workers, change)
+                _streamed(images, spec, part, reading.workers, change)
                 for part, change in zip(split, changes, strict=True)
             )
         )
     if decoded is None:
-        decoded = decode(where, name, spec.size, images.labels, partial(images.pixels, spec.image_size))
+        decoded = decode(where, name, spec.size, images.labels, partial(images.pixels, spec))
     train, validation, test = _resident(decoded, split)
     if reading.change is None:
         return Splits(train, validation, test)
-    return Splits(_streamed(images, spec.image_size, split[0], reading.workers, reading.change), validation, test)
+    return Splits(_streamed(images, spec, split[0], reading.workers, reading.change), validation, test)
 
 
-def _streamed(images: Records, side: int, places: Places, workers: Workers, change: Change | None) -> StreamedSplit:
+def _streamed(
+    images: Records, spec: ImagesSpec, places: Places, workers: Workers, change: Change | None
+) -> StreamedSplit:
     """Returns the images in some places, decoded batch by batch."""
     labels = torch.from_numpy(images.labels)[_index(places)]
     later = change if isinstance(change, OfBatches) else None
-    return StreamedSplit(partial(_drawn, images, side, places, change), labels, workers, later)
+    return StreamedSplit(partial(_drawn, images, spec, places, change), labels, workers, later)
 
 
-def _drawn(images: Records, side: int, places: Places, change: Change | None, drawn: Drawn) -> NDArray[np.uint8]:
+def _drawn(images: Records, spec: ImagesSpec, places: Places, change: Change | None, drawn: Drawn) -> NDArray[np.uint8]:
     """Returns one image of a split."""
     place = int(places[drawn[1]])
-    return images.pixels(side, place) if change is None else change(images.opened(place), drawn, side)
+    return images.pixels(spec, place) if change is None else change(images.opened(place), drawn, spec.image_size)
 
 
 def _resident(decoded: Arrays, split: list[Places]) -> list[Split]:

@@ -85,13 +85,13 @@ def _array(name: str, image: NDArray[Any], data: Data) -> NDArray[np.uint8]:
 
 def _picture(name: str, image: str | Path | Image.Image, data: Data) -> NDArray[np.uint8]:
     """Makes a picture one of the data's images. Shapes: (R, S, 3)."""
-    channels, rows, _ = data.size
+    channels = data.size[0]
     must = f"an array or a tensor, because nothing says how a picture becomes one of {data.label}"
     _require(channels == 3 and white(data) == WHITE, f"image {name}", must, "a picture")
     path = isinstance(image, str | Path)
     picture = opened(name, partial(Image.open, image) if path else partial(_copied, image))  # type: ignore[arg-type]
     if isinstance(data, ImagesSpec):
-        return np.asarray(centered(picture, rows))
+        return np.asarray(centered(picture, data))
     return _made(name, np.asarray(picture), data)
 
 

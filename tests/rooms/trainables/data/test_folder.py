@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 from PIL import Image
+from timm.data import create_transform
 
 from tests.full_disk import files_of_at_most
 from tests.rooms.trainables.data.pictures import image_folder, picture, torn
@@ -224,3 +225,22 @@ def test_decoded_images_are_known_by_what_decodes_them(root, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(images, "code_fingerprint", lambda text, name: text[:10])
     assert len({before, other, spec.decoded_name}) == 3
+
+
+@pytest.mark.parametrize("crop_pct", [1.0, 0.875, 0.5])
+def test_images_are_cropped_as_timm_crops_them(tmp_path, crop_pct):
+    """Of sides that need no rounding: timm rounds lengths down, and a crop's beginning to the even pixel."""
+    rng = np.random.default_rng(0)
+    for place, size in enumerate([(64, 96), (96, 64), (64, 64)] * 4):
+        folder = tmp_path / "train" / f"class_{place % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (*size, 3), np.uint8)).save(folder / f"{place}.png")
+    spec = Folder(path=str(tmp_path), image_size=28, crop_pct=crop_pct, val_size=2, test_size=2)
+    splits = load(spec)
+    timms = create_transform((3, 28, 28), crop_pct=crop_pct, interpolation="bicubic", normalize=False)
+    expected = {timms(Image.open(file)).numpy().tobytes() for file in tmp_path.rglob("*.png")}
+    whole = [
+        image.numpy().tobytes() for part in (splits.train, splits.validation, splits.test) for image in part.images
+    ]
+    assert {*whole} == expected
+    assert ("crop_pct" in spec.identity()) == (crop_pct < 1)
