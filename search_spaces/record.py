@@ -92,7 +92,8 @@ class Record(Spec):
     `date`: the day (UTC) of the last result. `rules`: the number of the rules of the verdicts. `definition`: a digest
     of what was asked. `minutes`: in which at least one run was under way. `machine`: what trained.
     `level`: of the intervals of `rows`. `ranks`: the mean rank of each method over tasks, where the study has tasks.
-    `gap`: why no claim is judged at this budget; empty if claims are judged.
+    `gap`: why no claim is judged here; empty if claims are judged. With own values `verdicts` are what each test
+    finds there.
     """
 
     study: str

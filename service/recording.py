@@ -17,7 +17,7 @@ from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
-from service.analysis.verdicts import Verdict
+from service.analysis.verdicts import Verdict, judge
 from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
 from service.reporting.provenance import circumstances, training_s
@@ -110,7 +110,8 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
 def of_result(result: StudyResult) -> Record:
     """Returns the record of the result of a study that has ended."""
     study = result.edition.study
-    own = _own(result.edition)
+    own, departure, looks = _own(result.edition), result.departure, result.history.looks
+    tests = judge(study.claims, result.scores_of, look=looks) if departure and departure.told else result.claims
     league, states = result.league, _states(result.history)
     return Record(
         study=study.name,
@@ -129,8 +130,8 @@ def of_result(result: StudyResult) -> Record:
         level=CONFIDENCE,
         rows=tuple(_row(result, name, row) for name, row in result.named.items()),
         ranks=dict(league.ranking.means) if league and league.ranking else {},
-        verdicts=tuple(map(_judged, result.claims)),
-        gap=result.departure.why if result.departure else "",
+        verdicts=tuple(map(_judged, tests)),
+        gap=departure.why if departure else "",
     )
 
 

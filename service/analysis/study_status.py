@@ -195,8 +195,9 @@ def _records(study: Study, name: str) -> dict[str, Record | None]:
     found = filter(None, map(read, sorted(files.parent.glob(files.name))))
     there: dict[str, Record | None] = {record.id.partition("@")[2]: record for record in found}
     every = [*there, *(size for size in study.found if size not in there)]
-    order = ["base", *study.budgets]
-    return {size: there.get(size) for size in sorted(every, key=lambda size: order.index(size.partition("~")[0]))}
+    place = {size: number for number, size in enumerate(("base", *study.budgets))}
+    ordered = sorted(every, key=lambda size: (place[size.partition("~")[0]], size))
+    return {size: there.get(size) for size in ordered}
 
 
 def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
@@ -265,9 +266,13 @@ def _scored(scored: Scored) -> str:
 
 
 def _verdicts(record: Record) -> list[str]:
-    if record.gap and record.verdicts:
-        return [f"NOT JUDGED at {record.budget}: {plural(len(record.verdicts), 'claim')}; {record.gap}"]
-    return [_verdict(judged) for judged in record.verdicts]
+    verdicts = [_verdict(judged) for judged in record.verdicts]
+    if not (record.gap and verdicts):
+        return verdicts
+    where, count = "with own values" if record.own else f"at {record.budget}", plural(len(verdicts), "claim")
+    untested = any(judged.word == "NOT JUDGED" for judged in record.verdicts)
+    not_judged = f"NOT JUDGED {where}: {count}; {record.gap}"
+    return [not_judged] if untested else [f"{not_judged}; here each test finds:", *verdicts]
 
 
 def _verdict(judged: Judged) -> str:

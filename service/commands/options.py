@@ -408,7 +408,7 @@ class StudyOptions:
         bool,
         typer.Option(
             "--grad-checkpointing",
-            help="keep less memory in training and compute it again: larger models or batches fit, a third slower",
+            help="keep less memory in training and compute it again: larger models or batches fit, slower",
             metavar=FLAG,
             rich_help_panel=SPEED,
         ),

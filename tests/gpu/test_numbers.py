@@ -103,7 +103,7 @@ def test_a_run_that_goes_on_equals_the_undisturbed_one(tmp_path):
         assert mine["train/loss"] == pytest.approx(other["train/loss"], rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["irpe", "relative_bias", "clipped", "learnable", "peg", "log_cpb"])
+@pytest.mark.parametrize("kind", ["irpe", "relative_bias", "relative", "learnable", "peg", "log_cpb"])
 def test_a_deterministic_run_repeats_bit_for_bit(kind, tmp_path):
     run = small(encoding={"kind": kind}, model__depth=2, model__embed_dim=64, optimizer__epochs=3)
     with runtime(1, "float32", deterministic=True):

@@ -263,7 +263,7 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
     study = library.find(file)
     images = {"data.kind": "folder", "data.path": str(mine / "pets")}
     more = {} if name == "sized" else {"data.image_size": 16, "model.patch_size": 4}
-    edition = study.at("smoke", set=images | more, label="pets")
+    edition = study.at("cpu" if name == "mine" else "smoke", set=images | more, label="pets")
     hand = ByHand(home.root, edition)
     with hand.journal:
         for trial, seed in hand.runs(edition.study.plan.arms, edition.study.seeds):
@@ -278,9 +278,11 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
     assert str(mine) not in path.read_text()
     size = edition.id.partition("@")[2]
     assert at_budgets(study, file)[size] == paragraphs(found)
-    assert standings(study, file)["smoke"].endswith(f"{size.partition('~')[2]}: results of {found.date}")
-    words = paragraphs(found.model_copy(update={"own": found.own | {"model.depth": -1}}))
-    assert words == paragraphs(found)
+    assert standings(study, file)[edition.budget].endswith(f"{size.partition('~')[2]}: results of {found.date}")
+    tests = [str(verdict.why) for verdict in service.result(edition.id, home=str(home.root)).claims]
+    assert all(f"Here it comes out {one.word}" in why for one, why in zip(found.verdicts, tests, strict=True))
+    told = [line for line in paragraphs(found) if line.startswith("NOT JUDGED with own values: 2 claims; data.kind")]
+    assert [line.endswith("; here each test finds:") for line in told] == [True][: len(tests)]
     path.write_text(found.model_copy(update={"own": found.own | {"model.depth": -1}}).model_dump_json())
     assert "of another definition" in at_budgets(study, file)[size][0]
 

@@ -1,7 +1,8 @@
 """Gradient checkpointing: training keeps what goes into each block alone, and computes its inside again going back.
 
-A run needs far less memory, and about a third more time. It has the recipe, the key and the numbers of any other: the
-same operations run in the same order, twice. timm and PyTorch call it so, too; it is no checkpoint of a run.
+A run needs far less memory and more time (deploy/gpu-first-hour.md has figures). It has the recipe, the key and the
+numbers of any other: the same operations run in the same order, twice. timm and PyTorch call it so, too; it is no
+checkpoint of a run.
 Source: Chen et al. 2016, Training deep nets with sublinear memory cost. Differs: each block is a segment, as in timm.
 """
 
