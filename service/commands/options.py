@@ -51,6 +51,12 @@ def whole(option: str) -> Callable[[Any], int]:
     return read
 
 
+def worker_counts(given: Any) -> int | tuple[int, ...]:
+    """Reads a number of workers, or the fewest and the most: `2-4`."""
+    counts = [whole("workers")(count) for count in re.split(r"(?<=\d)-", str(given))]
+    return counts[0] if len(counts) == 1 else tuple(counts)
+
+
 def hours(given: Any) -> float:
     """Reads a number of hours."""
     try:
@@ -335,8 +341,7 @@ class StudyOptions:
     experiment: Annotated[
         str | None,
         typer.Option(
-            help="the MLflow experiment that shows the study; $MLFLOW_EXPERIMENT_NAME, else where it is shown already, "
-            "else locus/<study>",
+            help="MLflow's experiment; $MLFLOW_EXPERIMENT_NAME, else where the study lies already, or locus/<study>",
             metavar="NAME",
             rich_help_panel=WHERE,
         ),
@@ -355,11 +360,11 @@ class StudyOptions:
         int, typer.Option(help="threads of each run", metavar="INTEGER", parser=whole("threads"), rich_help_panel=SPEED)
     ] = 1
     workers: Annotated[
-        int,
+        Any,
         typer.Option(
-            help="workers of each run; 0 trains in one process, n in a Ray Train group",
-            metavar="INTEGER",
-            parser=whole("workers"),
+            help="workers of each run; 0 trains in one process, n in a Ray Train group; 2-4: as many as have room",
+            metavar="N|N-N",
+            parser=worker_counts,
             rich_help_panel=SPEED,
         ),
     ] = 0
@@ -388,8 +393,7 @@ class StudyOptions:
     fuse: Annotated[
         int,
         typer.Option(
-            help="runs that are trained as one model, where they differ in seeds or numbers of one encoding: "
-            "many times as fast for small models on a GPU",
+            help="small runs of one shape (seeds, numbers of one encoding) that train together, fast on a GPU",
             parser=whole("fuse"),
             metavar="INTEGER",
             rich_help_panel=SPEED,

@@ -35,7 +35,8 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
         run_gib=asks,
         max_concurrent=options.max_concurrent,
         threads=options.threads,
-        workers=options.workers,
+        workers=options.most_workers,
+        min_workers=options.min_workers,
         loader_workers=options.loader_workers,
         runs_per_gpu=runs_per_gpu(options, hardware, run_gib),
         fuse=options.fuse,
@@ -80,7 +81,7 @@ def _gpus_to_come(hardware: Machine, options: RunOptions) -> int:
     if options.max_concurrent is None:
         raise SpecError("max-concurrent must be a number where the nodes with GPUs have yet to join, got none")
     shared = options.runs_per_gpu if isinstance(options.runs_per_gpu, int) else 1
-    return math.ceil(options.max_concurrent * max(options.workers, 1) / (shared * options.fuse))
+    return math.ceil(options.max_concurrent * max(options.most_workers, 1) / (shared * options.fuse))
 
 
 def usable_gib() -> float:

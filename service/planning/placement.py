@@ -56,18 +56,19 @@ class Machine(Spec):
 class Placement(Spec):
     """How many runs train together, and with what.
 
-    `workers` 0: a run trains in Tune's own process; n: in a group of n workers. `loader_workers`: processes of a run
-    that decode images which are streamed. `compile`: a training step is compiled by torch. `grad_checkpointing`:
-    training keeps what goes into each block alone. `deterministic`: a GPU adds up in one order. `runs_per_gpu`: how
-    many processes share a GPU. `fuse`: how many runs of one shape a process trains as one model. `gpu_gib`: the memory
-    of a GPU, where it is known. `run_gib`: the memory that each worker of a run asks for on its node; None asks for
-    none. `by_memory`: memory, not cores, decides how many runs train together. `fits`: how many find a place on the
-    machine, or on a cluster before more machines join it.
+    `workers` 0: a run trains in Tune's own process; n: in a group of n workers, or of at least `min_workers` where not
+    all have room. `loader_workers`: processes of a run that decode images which are streamed. `compile`: a training
+    step is compiled by torch. `grad_checkpointing`: training keeps what goes into each block alone. `deterministic`: a
+    GPU adds up in one order. `runs_per_gpu`: how many processes share a GPU. `fuse`: how many runs of one shape a
+    process trains as one model. `gpu_gib`: the memory of a GPU, where it is known. `run_gib`: the memory that each
+    worker of a run asks for on its node; None asks for none. `by_memory`: memory, not cores, decides how many runs
+    train together. `fits`: how many find a place on the machine, or on a cluster before more machines join it.
     """
 
     max_concurrent: int
     threads: int = 1
     workers: int = 0
+    min_workers: int | None = None
     device: str = "cpu"
     loader_workers: int = 0
     compile: bool = False
@@ -97,12 +98,13 @@ class Placement(Spec):
 
     def of_a_job(self) -> dict[str, Any]:
         """Returns what each process of a run is told of this, by the names of `Job`."""
-        given = ("device", "threads", "workers", "loader_workers", "compile", "grad_checkpointing", "deterministic")
-        told = {name: getattr(self, name) for name in (*given, "runs_per_gpu")}
+        size = ("device", "threads", "workers", "min_workers", "loader_workers", "runs_per_gpu")
+        told = {name: getattr(self, name) for name in (*size, "compile", "grad_checkpointing", "deterministic")}
         return told | {"worker_bytes": self.run_bytes}
 
     def __str__(self) -> str:
-        group = f", {self.workers} workers a run" if self.workers else ""
+        fewest = f"{self.min_workers} to " if self.min_workers else ""
+        group = f", {fewest}{self.workers} workers a run" if self.workers else ""
         runs, threads = plural(self.max_concurrent, "concurrent run"), plural(self.threads, "thread")
         shared = f" ({self.runs_per_gpu} runs a GPU)" if self.runs_per_gpu > 1 else ""
         compiled = ", compiled" if self.compile else f", {self.fuse} as one model" if self.fuse > 1 else ""
@@ -124,6 +126,7 @@ def place(
     max_concurrent: int | None = None,
     threads: int = 1,
     workers: int = 0,
+    min_workers: int | None = None,
     loader_workers: int | None = None,
     runs_per_gpu: int = 1,
     run_gib: float | None = None,
@@ -145,12 +148,14 @@ def place(
         if value is not None and value < least:
             raise SpecError(f"{name} must be {least} or more, got {value}")
     group = max(workers, 1)
+    if min_workers is not None:  # as many as there are places for
+        group = max(min_workers, min(group, machine.gpus or machine.cores // threads))
     waits = machine.grows and max_concurrent is not None
     if threads * group > machine.cores and not waits:
         cores = plural(machine.cores, "core")
         raise SpecError(f"a run of {group} x {threads} threads must fit {cores}, got {threads * group}")
     if machine.gpus and group > machine.gpus:
-        raise SpecError(f"workers must be at most {machine.gpus}, one a GPU, got {workers}")
+        raise SpecError(f"workers must be at most {machine.gpus}, one a GPU, got {group}")
     if runs_per_gpu > 1 and (workers or not machine.gpus):
         where = "with workers" if workers else "where there is no GPU"
         raise SpecError(f"runs-per-gpu must be 1 {where}, got {runs_per_gpu}")
@@ -170,6 +175,7 @@ def place(
         max_concurrent=runs,
         threads=threads,
         workers=workers,
+        min_workers=min_workers,
         device="cuda" if machine.gpus else "cpu",
         loader_workers=loader_workers,
         runs_per_gpu=runs_per_gpu,

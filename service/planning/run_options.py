@@ -11,6 +11,8 @@ from pydantic import Field, field_validator
 from service.storage.home import has_options
 from trainables.spec import Spec, require
 
+WORKERS = "a number of workers a run, 0 or more, or the fewest (1 or more) and the most"
+
 
 class RunOptions(Spec):
     """What a user may choose for one command.
@@ -21,6 +23,8 @@ class RunOptions(Spec):
     command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
     are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
     `deterministic`: a GPU adds up in one order. `grad_checkpointing`: training keeps what goes into each block alone.
+    `workers`: of a run, or the fewest and the most: each attempt takes as many as have room, so a run goes on without a
+    node that is lost.
     `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow. `fuse`: so many runs that differ in
     seeds, or numbers of their encoding, are trained as one model.
     Units: `hours` of wall-clock, for the command; `run_hours`, for each run.
@@ -60,6 +64,23 @@ class RunOptions(Spec):
         require(positive or runs == "auto", "", "auto, or a positive number of runs a GPU", runs)
         return runs
 
+    @field_validator("workers")
+    @classmethod
+    def _counts(cls, workers: int | tuple[int, int]) -> int | tuple[int, int]:
+        legal = workers >= 0 if isinstance(workers, int) else 1 <= workers[0] < workers[1]
+        require(legal, "", WORKERS, workers)
+        return workers
+
+    @property
+    def most_workers(self) -> int:
+        """How many workers a run has at most."""
+        return self.workers if isinstance(self.workers, int) else self.workers[1]
+
+    @property
+    def min_workers(self) -> int | None:
+        """With how many workers a run may begin, or go on, where not all have room; None: with all alone."""
+        return None if isinstance(self.workers, int) else self.workers[0]
+
     home: str | None = None
     tracking: str | None = None
     experiment: str | None = Field(
@@ -71,7 +92,7 @@ class RunOptions(Spec):
     run_hours: float | None = Field(default=None, gt=0, description="a positive number of hours a run")
     max_concurrent: int | None = Field(default=None, gt=0, description="a positive number of concurrent runs")
     threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
-    workers: int = Field(default=0, ge=0, description="a number of workers a run, 0 or more")
+    workers: int | tuple[int, int] = Field(default=0, description=WORKERS)
     loader_workers: int | None = Field(default=None, ge=0, description="a number of loader workers a run, or null")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto, cpu or cuda")
     runs_per_gpu: int | Literal["auto"] = 1

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.storage.home import Home
+from service.storage.outcomes import Outcomes
 from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s, redone
 from tests.journeys.cluster import HEAD_NODE, WORKER_NODE, Cluster, cluster_of_two
 from tests.journeys.files import SMALL
@@ -270,3 +271,23 @@ def kill_in(study: Study, number: int, victim: str) -> tuple[int, float]:
         (pid,) = study.cluster.processes(*victim.split())
     os.kill(pid, signal.SIGKILL)
     return redone(study.terminal.home, study.id), time.time()
+
+
+def test_a_group_goes_on_with_the_workers_that_are_left(cluster, tmp_path):
+    """Its second node is gone for good, and one worker is enough."""
+    study = Study(cluster, tmp_path, ("--budget", "groups", "--workers", "1-2"), "nodes@groups")
+    try:
+        study.submit()
+        study.wait(lambda told: sum(fact.fact == "measured" for fact in told) >= 5)
+        cluster.kill(WORKER_NODE)
+        study.let_go()
+        study.wait_for_end(2)
+        told = study.facts()
+        assert len({fact.run for fact in told if fact.fact == "failed"}) == 1
+        assert measured_once(told)
+        answers = Outcomes(Home(study.terminal.home))
+        last = [answers.of(fact.run)[-1].environment["workers"] for fact in ended(told)]
+        assert last == [1, 1]
+        study.verify()
+    finally:
+        study.terminal.clear()

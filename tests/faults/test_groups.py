@@ -12,7 +12,9 @@ from service.execution.driver import Driver
 from service.planning.placement import Placement
 from service.storage.facts import Ended, Fact, FailedWith, Measured, Started
 from service.storage.home import Home
+from service.storage.outcomes import Outcomes
 from tests.faults.small import conduct, edition, processes
+from trainables.cgroup import cores
 from trainables.launch.errors import KILLED
 from trainables.training.checkpoint import write
 
@@ -47,6 +49,16 @@ def test_a_killed_worker_fails_the_group_which_is_tried_again_and_goes_on(tmp_pa
     assert failed.counts
     assert [started.attempt for started in of(facts, Started)] == [1, 2]
     assert [ended.outcome for ended in of(facts, Ended)] == ["completed"]
+
+
+def test_a_group_begins_with_fewer_workers_where_not_all_have_room(tmp_path: Path):
+    """This machine's Ray is asked for one core more than it has, and for two at least."""
+    placement = Placement(max_concurrent=1, workers=cores() + 1, min_workers=2)
+    facts = conduct(tmp_path, edition({"none": {}}), placement)
+    (ended,) = of(facts, Ended)
+    assert ended.outcome == "completed"
+    (answer,) = Outcomes(Home(tmp_path)).of(ended.run)
+    assert answer.environment["workers"] == cores()
 
 
 def test_a_killed_asker_takes_its_group_with_it_and_the_next_finds_room(tmp_path: Path):

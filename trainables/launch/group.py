@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import suppress
 from typing import Any
@@ -90,7 +91,8 @@ def _trainer(job: Job, bridge: Any) -> TorchTrainer:
     return TorchTrainer(
         lambda: _member(job, bridge),
         scaling_config=ray.train.ScalingConfig(
-            num_workers=job.workers,
+            num_workers=job.workers if job.min_workers is None else (job.min_workers, job.workers),
+            elastic_resize_monitor_interval_s=math.inf,  # an attempt keeps its workers: to grow costs what it learned
             use_gpu=cuda,
             resources_per_worker={"CPU": job.threads}
             | ({"GPU": 1} if cuda else {})
@@ -110,6 +112,7 @@ def _member(job: Job, bridge: Any) -> None:
     enter(job.cwd)
     context = ray.train.get_context()
     rank, size = context.get_world_rank(), context.get_world_size()
+    job = job.model_copy(update={"workers": size})
     if rank == 0:
         with suppress(OSError):  # a folder that this node does not see
             RemoteFolder(job.folder, patience=0.0).write(HELD, get_current_placement_group().id.hex().encode())

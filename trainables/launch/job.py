@@ -31,6 +31,7 @@ class Job(Spec):
     device: str = "cpu"
     threads: int = 1
     workers: int = 0
+    min_workers: int | None = None
     loader_workers: int = 0
     compile: bool = False
     grad_checkpointing: bool = False

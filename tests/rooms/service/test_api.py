@@ -57,7 +57,14 @@ def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> 
             {"trials"} if ad_hoc is service.sweep else {"arms"}
         )
     values = {"home": "/h", "tracking": "t", "experiment": "e", "storage": "s3://b", "address": "auto", "hours": 1.0}
-    values |= {"run_hours": 2.0, "max_concurrent": 3, "threads": 4, "workers": 5, "loader_workers": 6, "device": "cpu"}
+    values |= {
+        "run_hours": 2.0,
+        "max_concurrent": 3,
+        "threads": 4,
+        "workers": (2, 5),
+        "loader_workers": 6,
+        "device": "cpu",
+    }
     values |= {
         "runs_per_gpu": "auto",
         "fuse": 7,

@@ -31,9 +31,10 @@ def test_a_study_starts_a_ray_or_joins_one(told, tmp_path):
 def test_every_option_that_is_typed_reaches_the_study(told, tmp_path, monkeypatch):
     """Of both verbs that run one. `submit` has a home of its own: the one at the cluster."""
     values: dict[str, object] = {"tracking": "http://mlflow", "experiment": "mine", "storage": "s3://bucket/locus"}
-    values |= {"max_concurrent": 2, "threads": 3, "workers": 4, "loader_workers": 5, "device": "cpu"}
+    values |= {"max_concurrent": 2, "threads": 3, "workers": (2, 4), "loader_workers": 5, "device": "cpu"}
     values |= {"runs_per_gpu": "auto", "fuse": 8, "hours": 6.0, "run_hours": 7.0}
     words = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    words[words.index("(2, 4)")] = "2-4"
     flags = ["compile", "grad_checkpointing", "deterministic", "adopt", "download"]
     words += [f"--{flag.replace('_', '-')}" for flag in flags] + ["--fresh", "--budget", "smoke", "--seeds", "8"]
     asked = RunOptions(**values, home=str(tmp_path), **dict.fromkeys(flags, True))
