@@ -443,8 +443,9 @@ def _pack(driver: Driver, folder: Path, progress: Progress) -> Path | None:
 def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
     """Computes what is not kept, run by run, until all is there or a person stops it.
 
-    `note` is called with a sentence before the first one, and for each probe that fails: the others go on, and the
-    report says what is missing. If torch is not installed, nothing is computed.
+    `note` is called with a sentence before the first one, with how many are done after each tenth of ten or more, and
+    for each probe that fails: the others go on, and the report says what is missing. If torch is not installed, nothing
+    is computed.
     """
     named = result.edition.study.probes
     probes = _missing(result.probed, named, lambda run: True)
@@ -454,9 +455,13 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
         note(f"probes: {plural(len(probes), 'probe')} of {plural(runs, 'run')} to compute")
     if models:
         note(f"testing {plural(len(models), 'model')} on further draws of the test images")
-    for row, seed, run, name in [*probes, *models]:
+    todo = [*probes, *models]
+    tenths = {len(todo) * tenth // 10 for tenth in range(1, 10)} if len(todo) >= 10 else {}
+    for done, (row, seed, run, name) in enumerate(todo):
         if stopped():
             return
+        if done in tenths:
+            note(f"{done} of {len(todo)} done")
         try:
             run(name)
         except ModuleNotFoundError as error:

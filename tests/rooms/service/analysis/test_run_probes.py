@@ -186,10 +186,12 @@ def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(
     compute_probes(result, notes.append, lambda: True)
     assert not list(home.outcomes.rglob("*.npz")), "a person stopped it"
     compute_probes(result, notes.append, lambda: False)
-    assert notes == ["probes: 24 probes of 8 runs to compute"] * 2
+    begun, *done = notes[1:]
+    assert begun == notes[0] == "probes: 24 probes of 8 runs to compute"
+    assert done == [f"{count} of 24 done" for count in (2, 4, 7, 9, 12, 14, 16, 19, 21)]
     assert len(list(home.outcomes.rglob("*.npz"))) == 24
     compute_probes(opened(home), notes.append, lambda: False)
-    assert len(notes) == 2, "nothing is missing"
+    assert len(notes) == 2 + len(done), "nothing is missing"
     scores = result.probe_scores("distance", "r2", "before")
     assert [*scores] == [*ARMS]
     assert scores["learnable"].values == {
@@ -206,8 +208,9 @@ def test_a_probe_that_fails_is_said_and_the_others_go_on(home) -> None:
     row(opened(home), "learnable").weights[0].unlink()
     notes: list[str] = []
     compute_probes(opened(home), notes.append, lambda: False)
-    assert len(notes) == 4
-    assert notes[1].startswith("the probe attention_distance of learnable, seed 0, failed: the weights of ")
+    told = [note for note in notes if not note.endswith(" done")]
+    assert len(told) == 4
+    assert told[1].startswith("the probe attention_distance of learnable, seed 0, failed: the weights of ")
     assert len(list(home.outcomes.rglob("*.npz"))) == 21
 
 
