@@ -35,6 +35,8 @@ DEATHS = {
 
 TRANSIENT = ("cuda", "nccl", "gloo", "dataloader worker", "connection")
 """Words of a RuntimeError that another attempt may not meet: of a device, a network, a killed process."""
+PARTNER = ("gloo", "nccl", "peer")
+"""Words of a worker's error where another worker of its group does not answer."""
 LASTING = ("device-side assert", "no kernel image")
 """Words of CUDA's errors that every attempt meets: a wrong index in code, or a card that torch was not built for."""
 
@@ -98,6 +100,11 @@ def group_failure(error: Exception) -> WorkError:
     own = [failure for failure in failures.values() if isinstance(failure, WorkError)]
     cause = next((failure for failure in own if isinstance(failure, CodeError)), next(iter(own), None))
     return cause or WorkError(reason(str(error)))
+
+
+def of_partner(error: WorkError) -> bool:
+    """Returns whether a worker of a group failed because it could not reach another one, which may have died."""
+    return any(word in str(error).lower() for word in PARTNER)
 
 
 def lost(reason: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +16,7 @@ from ray.util import get_current_placement_group, remove_placement_group
 from ray.util.placement_group import PlacementGroup
 
 from trainables.launch.bridge import Bridge
-from trainables.launch.errors import group_failure
+from trainables.launch.errors import LOST, WorkError, group_failure, of_partner
 from trainables.launch.imported import imported_code
 from trainables.launch.job import Job, enter
 from trainables.launch.message import message
@@ -29,6 +30,9 @@ HELD = "resources.txt"
 START_TRIES = 10
 """How many times, a minute each, a group waits for the resources of its workers before its run fails."""
 
+GONE_S = 20.0
+"""How long Ray may take to see that a node is gone, whose partners failed at once."""
+
 
 class Group:
     """The workers that train one job together. Call `next` until it returns None, and `close` at any time.
@@ -39,6 +43,7 @@ class Group:
 
     def __init__(self, job: Job) -> None:
         self._bridge = ray.remote(num_cpus=0)(Bridge).remote()
+        self._nodes = _nodes()
         self._error: Exception | None = None
         self._answered = True
         self._fit = threading.Thread(target=self._train, args=(job,), name="fit", daemon=True)
@@ -53,8 +58,20 @@ class Group:
         if received is None:
             self._fit.join()
         if self._error is not None:
-            raise group_failure(self._error) from None
+            failure = group_failure(self._error)
+            if of_partner(failure) and self._misses_a_node():
+                failure = WorkError(f"a worker: {LOST}")
+            raise failure from None
         return received
+
+    def _misses_a_node(self) -> bool:
+        """Returns whether a node is gone that was there at the beginning; Ray may say so after a worker's error."""
+        deadline = time.monotonic() + GONE_S
+        while self._nodes <= _nodes():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.5)
+        return True
 
     def close(self) -> None:
         """Ends the run after its current epoch, and waits until its workers have ended."""
@@ -69,6 +86,11 @@ class Group:
         except Exception as error:  # `next` raises it in the other thread
             self._error = error
         ray.get(self._bridge.close.remote())
+
+
+def _nodes() -> set[str]:
+    """Returns the ids of the nodes that are alive."""
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
 def free(job: Job) -> None:
