@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Dozens of processes import the same files: they are compiled once, also where the shell says that nothing is to be kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types fast gate slow studies faults browser e2e gpu benchmark nightly steady processors mutants calibration install
+.PHONY: demo test size lint types fast gate slow studies faults browser e2e gpu benchmark nightly steady processors mutants calibration install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
@@ -65,6 +65,10 @@ gpu: install
 # Speed; wants a quiet machine.
 benchmark: install
 	$(BIN)/python -m pytest -q -s -m benchmark
+
+# How large the rooms are, beside what they should be at most.
+size: install
+	$(BIN)/python -m tests.house.size
 
 # Everything above but benchmarks, with new random examples, some hours long. It goes on where a part fails, and prints
 # one table. NIGHTLY names some of the parts: `make nightly NIGHTLY="random slow"`.
