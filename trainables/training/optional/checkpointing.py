@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from trainables.backbones.drop_path_torch import DropPath
 from trainables.encodings.encoding_torch import Tokens
+from trainables.spec import SpecError
 
 ATTENTIONS = {"attn", "attn_in", "attn_out"}
 """The names of what attends in a block, in timm's models; TNT's blocks have two."""
@@ -27,8 +28,12 @@ def checkpointed(module: nn.Module) -> nn.Module:
     """Returns the same module, whose blocks from now on keep their inputs alone while they train.
 
     A block is what has attention: also those of pyramids and windows. Evaluations, which keep nothing, stay as they
-    are. No batch norm may learn: a second pass would move its statistics again (`check_placement`).
+    are. Raises: SpecError if a batch norm learns: a second pass would move its statistics again. A recipe is refused
+    before (`check_placement`); a user's own encoding may have one.
     """
+    norms = (part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm))
+    if any(norm.weight.requires_grad for norm in norms):
+        raise SpecError("grad_checkpointing must be false where a batch norm learns, got true")
     for block in module.modules():
         if ATTENTIONS & {child for child, _ in block.named_children()}:
             block.forward = _Recomputed(block)
