@@ -365,8 +365,10 @@ def _images(recipe: Recipe, placement: Placement) -> str:
     if not isinstance(recipe.data, ImagesSpec):
         return ""
     gib = recipe.data.decoded_bytes / 2**30
-    if not recipe.data.streamed and not isinstance(recipe.augment, Mixing):
-        return f"images are decoded once, and all runs share them ({gib:.1f} GiB)"
+    if not isinstance(recipe.augment, Mixing):
+        large = recipe.data.streamed
+        read = "read from the disk for each batch, if it has twice the room" if large else "shared by all runs"
+        return f"images are decoded once, and {read} ({gib:.1f} GiB)"
     which = "images" if recipe.data.streamed else "training images"
     workers = plural(placement.loader_workers, "loader worker") if placement.loader_workers else "the run itself"
     return f"{which} are decoded for each batch, by {workers}"

@@ -9,11 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,26 @@ def kept(folder: Path, name: str) -> Arrays | None:
     with suppress(OSError):
         os.utime(labels)
     return arrays
+
+
+def has_room(folder: Path, name: str, count: int) -> bool:
+    """Returns whether the decoded images of a name are there, or half of the free disk holds them. Units: bytes."""
+    if _files(folder, name)[1].exists():
+        return True
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(there).free >= 2 * count
+
+
+def stored(folder: Path, name: str, number: int) -> NDArray[np.uint8]:
+    """Returns one of the decoded images of a name, read from its file. Shapes: (C, R, S)."""
+    return np.array(_mapped(_files(folder, name)[0])[number])
+
+
+@lru_cache(maxsize=8)
+def _mapped(file: Path) -> NDArray[np.uint8]:
+    """Returns a file of decoded images, mapped into the memory of this process."""
+    images: NDArray[np.uint8] = np.load(file, mmap_mode="r")
+    return images
 
 
 def decode(

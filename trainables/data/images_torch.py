@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from trainables.data.decoded_torch import Arrays, decode, kept
+from trainables.data.decoded_torch import Arrays, decode, has_room, kept, stored
 from trainables.data.images import ImagesSpec
 from trainables.data.splits_torch import Change, Drawn, Reading, Split, Splits, Workers
 from trainables.data.streamed_torch import WHITE, OfBatches, StreamedSplit
@@ -190,20 +190,21 @@ def _name(places: Sequence[tuple[Records, int]], place: int) -> str:
 
 
 def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], reading: Reading) -> Splits:
-    """Returns the splits of a set. Images that fit into memory are decoded once, and then read by every run.
+    """Returns the splits of a set. Images are decoded once, and then read by every run: of a large set batch by batch.
 
-    Without a folder they are decoded for this run alone. Large sets are streamed, and so are images to train which are
-    changed one by one.
+    Without a folder they are decoded for this run alone. Images to train which are changed one by one are decoded for
+    each batch, and so is a large set for which there is no room on the disk.
     Raises: LocusError if the set is not there, is not the one of the spec, or cannot be read.
     """
     where = None if reading.folder is None else reading.folder / "decoded"
     name = spec.decoded_name
-    decoded = None if where is None or spec.streamed else kept(where, name)
+    on_disk = where is not None and reading.change is None and has_room(where, name, spec.decoded_bytes)
+    decoded = kept(where, name) if where is not None and (on_disk or not spec.streamed) else None
     if decoded is not None and reading.change is None:
-        return Splits(*_resident(decoded, parts(spec, decoded[1], reading.seed)))
+        return _of_decoded(spec, reading, decoded)
     images = selected(spec, records())
     split = parts(spec, images.labels, reading.seed)
-    if spec.streamed:
+    if spec.streamed and not on_disk:
         changes = (reading.change, None, None)
         return Splits(
             *(
@@ -213,10 +214,26 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
         )
     if decoded is None:
         decoded = decode(where, name, spec.size, images.labels, partial(images.pixels, spec))
-    train, validation, test = _resident(decoded, split)
     if reading.change is None:
-        return Splits(train, validation, test)
+        return _of_decoded(spec, reading, decoded)
+    _, validation, test = _resident(decoded, split)
     return Splits(_streamed(images, spec, split[0], reading.workers, reading.change), validation, test)
+
+
+def _of_decoded(spec: ImagesSpec, reading: Reading, decoded: Arrays) -> Splits:
+    """Returns the splits of decoded images; those of a large set are read from their file, batch by batch."""
+    split = parts(spec, decoded[1], reading.seed)
+    if not spec.streamed:
+        return Splits(*_resident(decoded, split))
+    assert reading.folder is not None
+    read, labels = partial(stored, reading.folder / "decoded", spec.decoded_name), torch.from_numpy(decoded[1])
+    parts_read = (StreamedSplit(partial(_read, read, some), labels[_index(some)], reading.workers) for some in split)
+    return Splits(*parts_read)
+
+
+def _read(read: Callable[[int], NDArray[np.uint8]], places: Places, drawn: Drawn) -> NDArray[np.uint8]:
+    """Returns one decoded image of a split."""
+    return read(int(places[drawn[1]]))
 
 
 def _streamed(

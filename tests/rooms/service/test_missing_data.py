@@ -27,8 +27,10 @@ def test_the_plan_says_how_images_are_read(tmp_path):
         resolved = resolve("cifar-baselines", set={"data.test_size": 100, **values})
         return plan(resolved, RunOptions(home=str(tmp_path), loader_workers=2))[1].images
 
-    assert said() == "images are decoded once, and all runs share them (0.0 GiB)"
+    assert said() == "images are decoded once, and shared by all runs (0.0 GiB)"
     deit = {"augment.kind": "deit"}
     assert said(**deit) == "training images are decoded for each batch, by 2 loader workers"
     large = {"data.image_size": 512, "data.train_size": None, "model.patch_size": 16}
-    assert said(**large) == "images are decoded for each batch, by 2 loader workers"
+    assert said(**large, **deit) == "images are decoded for each batch, by 2 loader workers"
+    read = "images are decoded once, and read from the disk for each batch, if it has twice the room (36.7 GiB)"
+    assert said(**large) == read

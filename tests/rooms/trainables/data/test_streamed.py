@@ -5,7 +5,9 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import shutil
 from multiprocessing.reduction import ForkingPickler
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from trainables.backbones import ViT
 from trainables.data import Cifar10, Folder, images, streamed_torch
 from trainables.data.augment import DeiT
 from trainables.data.augment_torch import Augmentation
+from trainables.data.images_torch import Records
 from trainables.data.splits_torch import Reading, Workers, load
 from trainables.data.streamed_torch import StreamedSplit, part_size
 from trainables.recipe import AdamW, Recipe, Run
@@ -43,8 +46,10 @@ def same(one, other):
 
 
 def test_a_large_set_is_streamed_and_has_the_very_images(spec, tmp_path, monkeypatch):
+    """Where half of the free disk does not hold it, decoded."""
     resident = load(spec, Reading(tmp_path / "data"))
     monkeypatch.setattr(images, "RESIDENT_BYTES", 100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=2 * spec.decoded_bytes - 1))
     streamed = load(spec, Reading(tmp_path / "other"))
     assert not (tmp_path / "other").exists()
     for name in ("train", "validation", "test"):
@@ -52,6 +57,24 @@ def test_a_large_set_is_streamed_and_has_the_very_images(spec, tmp_path, monkeyp
         assert isinstance(other, StreamedSplit)
         assert torch.equal(one.targets, other.targets)
         assert same(batches(one), batches(other))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_large_set_is_decoded_once_where_the_disk_has_room(spec, tmp_path, monkeypatch, workers):
+    """And is read from the file batch by batch, with the very images; the pictures are not opened again."""
+    resident = load(spec, Reading(tmp_path / "data"))
+    monkeypatch.setattr(images, "RESIDENT_BYTES", 100)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=2 * spec.decoded_bytes))
+    first = load(spec, Reading(tmp_path / "other"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
+    monkeypatch.delattr(Records, "opened")
+    with contextlib.closing(Workers(workers)) as processes:
+        again = load(spec, Reading(tmp_path / "other", workers=processes))
+        for name in ("train", "validation", "test"):
+            assert isinstance(getattr(again, name), StreamedSplit)
+            for split in (getattr(first, name), getattr(again, name)):
+                assert torch.equal(split.targets, getattr(resident, name).targets)
+                assert same(batches(split), batches(getattr(resident, name)))
 
 
 @contextlib.contextmanager
