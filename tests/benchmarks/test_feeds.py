@@ -15,7 +15,7 @@ from tests.rooms.trainables.data import pictures
 from trainables.backbones import ViT
 from trainables.data import Cifar10
 from trainables.data.augment import DeiT, Standard
-from trainables.data.deit_torch import DeiTChanges
+from trainables.data.deit_torch import Changes
 from trainables.data.splits_torch import Reading
 from trainables.data.upright_rgb import opened
 from trainables.recipe import AdamW, Recipe, Run
@@ -42,7 +42,7 @@ def photographs(root):
 def test_deits_images_are_fed_twice_as_fast_as_by_timms_loader(tmp_path):
     """Images a second and core of the processes that decode; what is left is done to whole batches, on a GPU."""
     files = sorted((photographs(tmp_path / "set") / "train").rglob("*.jpg"))
-    changes = DeiTChanges(DeiT(rand="rand-m9-inc1"), 0)  # with a deviation, timm asks Pillow 13 for what it refuses
+    changes = Changes(DeiT(rand="rand-m9-inc1"), 0)  # with a deviation, timm asks Pillow 13 for what it refuses
     timms = create_dataset("", root=str(tmp_path / "set"), split="train")
     timms.transform = create_transform(
         224, is_training=True, auto_augment=changes.spec.rand, color_jitter=None, interpolation="bicubic",

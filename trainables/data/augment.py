@@ -98,8 +98,8 @@ class ThreeAugment(Mixing):
 
     The three, each as likely: gray; solarized (what is brighter than the middle is inverted); blurred by a Gaussian of
     0.1 to 2 pixels.
-    Source: DeiT III 3.3, 3-Augment, and its code (augment.py). Differs: with an odd number of images one of them is
-    mixed with itself.
+    Source: DeiT III 3.3, 3-Augment, and its code (augment.py). Differs: the blur is a Gaussian, where Pillow comes near
+    one with boxes; with an odd number of images one of them is mixed with itself.
     """
 
     kind: Literal["three_augment"] = Field(default="three_augment", init=False)

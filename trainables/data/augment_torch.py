@@ -1,32 +1,20 @@
-"""Changes training images at random: whole batches, and for DeiT's augmentations images before they are a batch.
+"""Changes training images at random, batch by batch; `deit_torch` changes photographs before they are floats.
 
 All numbers come from streams named by the run's seed, the epoch and the image (or the step, where images are mixed).
-timm draws from the global generators; they are seeded for each image and restored.
+timm draws from the global generators; they are seeded for each step and restored.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from functools import cached_property
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image, ImageFilter, ImageOps
 from timm.data.mixup import Mixup, mixup_target
 from torch import Tensor
 from torch.nn.functional import pad
-from torchvision import transforms
 
 from trainables.data.augment import Augment, DeiT, Mixing, Standard, ThreeAugment
-from trainables.data.deit_torch import DeiTChanges, random_part
-from trainables.data.splits_torch import Change, Drawn
+from trainables.data.deit_torch import Changes
+from trainables.data.splits_torch import Change
 from trainables.rng_torch import seeded, stream_seed, torch_stream
-
-
-def _blurred(image: Image.Image) -> Image.Image:
-    return image.filter(ImageFilter.GaussianBlur(random.uniform(0.1, 2.0)))
 
 
 class Augmentation:
@@ -57,14 +45,9 @@ class Augmentation:
 
     @property
     def change(self) -> Change:
-        """What changes one image, before it is in a batch."""
-        return DeiTChanges(self.spec, self.seed) if isinstance(self.spec, DeiT) else self._changed
-
-    def _changed(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
-        with seeded(stream_seed(self.seed, "augment", *drawn)):
-            assert isinstance(self.spec, ThreeAugment), "other kinds change whole batches"
-            part = Image.fromarray(random_part(image, self.spec.scale, side).transpose(1, 2, 0))
-            return np.asarray(self._transform(part)).transpose(2, 0, 1)
+        """What cuts a part out of each image, and changes the parts of a batch."""
+        assert isinstance(self.spec, DeiT | ThreeAugment), "other kinds change floats alone"
+        return Changes(self.spec, self.seed)
 
     def batch(self, images: Tensor, targets: Tensor, numbers: Tensor, epoch: int, step: int) -> tuple[Tensor, Tensor]:
         """Returns a batch of floats, changed, with its targets: classes, or a probability of each class.
@@ -115,14 +98,3 @@ class Augmentation:
         if odd:
             images, targets = (torch.cat([of[:middle], of[middle + 1 :]]) for of in (images, targets))
         return images, targets
-
-    @cached_property
-    def _transform(self) -> Callable[[Image.Image], Image.Image]:
-        """The flip, the one of three changes and the color jitter of an image."""
-        assert isinstance(self.spec, ThreeAugment)
-        three = transforms.RandomChoice([transforms.Grayscale(3), ImageOps.solarize, _blurred])
-        jitter = transforms.ColorJitter(*(self.spec.color_jitter,) * 3)
-        changes: Callable[[Image.Image], Image.Image] = transforms.Compose(
-            [transforms.RandomHorizontalFlip(self.spec.flip), three, jitter]
-        )
-        return changes

@@ -1,8 +1,8 @@
-"""DeiT's changes of training images: a part of each is cut out by the processes that decode; the rest is for batches.
+"""DeiT's and DeiT III's changes of training images: processes that decode cut out a part; the rest is for batches.
 
-Flips, RandAugment and erasing are computed on whole batches of bytes, where they are: on a GPU they cost little of a
-step, while Pillow, which changes one image after another, takes a core more time for them than to decode a photograph.
-What is done to an image is drawn for this image alone, so its pixels depend on no batch.
+Flips, RandAugment, 3-Augment and erasing are computed on whole batches of bytes, where they are: on a GPU they cost
+little of a step, while Pillow, which changes one image after another, takes a core more time for them than to decode a
+photograph. What is done to an image is drawn for this image alone, so its pixels depend on no batch.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from timm.data.transforms import RandomResizedCropAndInterpolation
 from torch import Tensor
 from torch.nn.functional import conv2d, grid_sample, interpolate, pad
 
-from trainables.data.augment import DeiT
+from trainables.data.augment import DeiT, ThreeAugment
 from trainables.data.splits_torch import Drawn
 from trainables.rng_torch import seeded, stream_seed, torch_stream
 
 RATIO = (3 / 4, 4 / 3)
 """Width over height of the part that is cut out."""
+BLURS = (0.1, 2.0)
+"""The deviation of the Gaussian by which 3-Augment blurs. Units: pixels."""
 ERASED, ERASED_RATIO, TRIES = (0.02, 1 / 3), (0.3, 1 / 0.3), 10
 """The share of an image that is erased, its height over its width, and how often a rectangle is drawn that may fit."""
 FILL = tuple(round(255 * mean) for mean in IMAGENET_DEFAULT_MEAN)
@@ -53,10 +55,10 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class DeiTChanges:
+class Changes:
     """The changes of a run's images. `seed`: of the run."""
 
-    spec: DeiT
+    spec: DeiT | ThreeAugment
     seed: int
 
     def __call__(self, image: Image.Image, drawn: Drawn, side: int) -> NDArray[np.uint8]:
@@ -81,6 +83,8 @@ class DeiTChanges:
         random.seed(seed)
         np.random.seed(seed % 2**32)
         flip = random.random() < self.spec.flip
+        if isinstance(self.spec, ThreeAugment):
+            return Chosen(flip, (_one_of_three(), *_jitter(self.spec.color_jitter)), None)
         changes = _jitter(self.spec.color_jitter) if self.spec.rand is None else _rand_augment(self.spec.rand, side)([])
         erased = _rectangle(side) if random.random() < self.spec.erase else None
         return Chosen(flip, tuple(changes), erased)
@@ -122,6 +126,12 @@ def _jitter(most: float) -> list[Named]:
     names = ["brightness", "contrast", "color"] if most else []
     random.shuffle(names)
     return [(name, (random.uniform(1 - most, 1 + most),)) for name in names]
+
+
+def _one_of_three() -> Named:
+    """Returns gray, solarized or blurred, each as likely."""
+    blurred = ("gaussian_blur", (random.uniform(*BLURS),))
+    return random.choice([("desaturate", (1.0,)), ("solarize", (float(DARK),)), blurred])
 
 
 def _rectangle(side: int) -> tuple[int, int, int, int, int, int] | None:

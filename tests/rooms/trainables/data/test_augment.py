@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 from trainables.data import Cifar10, Digits, RedGreen
 from trainables.data.augment import DeiT, NoAugment, Standard, ThreeAugment
 from trainables.data.augment_torch import Augmentation
-from trainables.data.deit_torch import DeiTChanges
+from trainables.data.deit_torch import Changes
 from trainables.recipe import Recipe, Run
 from trainables.rng_torch import seeded, stream_seed
 from trainables.spec import SpecError
@@ -168,6 +168,12 @@ def photograph(side=40):
     return Image.fromarray(np.stack([rows * 6, columns * 6, rows + columns], 2).astype(np.uint8))
 
 
+def of_one(made, drawn, side):
+    """The photograph, as it is changed alone."""
+    part = torch.from_numpy(made.change(photograph(), drawn, side))
+    return made.change.batch(part[None], [drawn])[0].numpy()
+
+
 def test_one_image_depends_on_seed_epoch_image_and_copy_alone():
     for spec in (DeiT(), ThreeAugment()):
         made = augmentation(spec)
@@ -175,9 +181,10 @@ def test_one_image_depends_on_seed_epoch_image_and_copy_alone():
         assert first.shape == (3, 16, 16)
         assert first.dtype == np.uint8
         random.seed(5), np.random.seed(6), torch.manual_seed(7)
-        assert np.array_equal(augmentation(spec).change(photograph(), (1, 7, 0), 16), first)
-        others = [made.change(photograph(), drawn, 16) for drawn in ((2, 7, 0), (1, 8, 0), (1, 7, 1))]
-        others.append(augmentation(spec, seed=1).change(photograph(), (1, 7, 0), 16))
+        assert np.array_equal(of_one(augmentation(spec), (1, 7, 0), 16), of_one(made, (1, 7, 0), 16))
+        first = of_one(made, (1, 7, 0), 16)
+        others = [of_one(made, drawn, 16) for drawn in ((2, 7, 0), (1, 8, 0), (1, 7, 1))]
+        others.append(of_one(augmentation(spec, seed=1), (1, 7, 0), 16))
         assert not any(np.array_equal(first, other) for other in others)
 
 
@@ -187,7 +194,7 @@ def test_the_global_generators_are_left_as_they_were():
     random.seed(1), np.random.seed(2), torch.manual_seed(3)
     for made in (augmentation(DeiT()), augmentation(ThreeAugment())):
         made.change(photograph(), (1, 7, 0), 16)
-        DeiTChanges(DeiT(), 0).batch(torch.zeros(2, 3, 16, 16, dtype=torch.uint8), [(1, 7, 0), (1, 8, 0)])
+        Changes(DeiT(), 0).batch(torch.zeros(2, 3, 16, 16, dtype=torch.uint8), [(1, 7, 0), (1, 8, 0)])
         made.batch(pictures(4), targets(4), torch.arange(4), 1, 0)
     assert (random.random(), np.random.rand(), torch.rand(1)) == expected
 
@@ -196,14 +203,12 @@ WHOLE = {"scale": 1.0, "flip": 0.0, "color_jitter": 0.0}
 
 
 def test_one_of_three_changes_comes_to_each_image():
-    """Gray and solarized by their formulas, blurred by scipy; with a scale of 1 the cut is still not the whole image.
-
-    So each image is compared with what the augmentation without changes makes of it, whose numbers are drawn before.
-    """
-    plain, three = augmentation(DeiT(**WHOLE, rand=None, erase=0.0)), augmentation(ThreeAugment(**WHOLE))
+    """Gray and solarized by their formulas, blurred by scipy."""
+    three = augmentation(ThreeAugment(**WHOLE))
     found = {"gray": 0, "solarized": 0, "blurred": 0}
     for number in range(60):
-        before, after = (made.change(photograph(32), (1, number, 0), 32).astype(int) for made in (plain, three))
+        before = three.change(photograph(), (1, number, 0), 32).astype(int)
+        after = of_one(three, (1, number, 0), 32).astype(int)
         gray = (before * np.array([19595, 38470, 7471])[:, None, None]).sum(0) + 2**15 >> 16
         solarized = np.where(before < 128, before, 255 - before)
         smooth = (gaussian_filter(before.astype(float), (0, sigma, sigma)) for sigma in np.linspace(0.1, 2.0, 20))
@@ -213,19 +218,17 @@ def test_one_of_three_changes_comes_to_each_image():
         elif np.array_equal(after, solarized) and not np.array_equal(before, solarized):
             found["solarized"] += 1
         else:
-            assert blurred <= 2, number
+            assert blurred <= 1, number
             found["blurred"] += 1
     assert all(10 <= count <= 30 for count in found.values()), found
 
 
 def test_color_jitter_changes_the_brightness_by_its_share_at_most():
     """A uniform dark gray image shows brightness alone: contrast, saturation and the three changes leave it."""
-    uniform = Image.new("RGB", (20, 20), (100, 100, 100))
     drawn = [(1, number, 0) for number in range(200)]
-    three = [augmentation(ThreeAugment()).change(uniform, one, 8) for one in drawn]
     plain = torch.full((200, 3, 8, 8), 100, dtype=torch.uint8)
-    deit = DeiTChanges(DeiT(rand=None, erase=0.0, color_jitter=0.3), 0).batch(plain, drawn).numpy()
-    for values in (three, deit):
+    for spec in (ThreeAugment(), DeiT(rand=None, erase=0.0, color_jitter=0.3)):
+        values = Changes(spec, 0).batch(plain, drawn).numpy()
         assert all(image.min() == image.max() for image in values)
         found = np.array([image.min() for image in values])
         assert found.min() in range(70, 74)

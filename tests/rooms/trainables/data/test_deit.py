@@ -12,7 +12,7 @@ from timm.data.random_erasing import RandomErasing
 from timm.data.transforms import RandomResizedCropAndInterpolation
 
 from trainables.data.augment import DeiT
-from trainables.data.deit_torch import CHANGES, FILL, DeiTChanges, changed, random_part
+from trainables.data.deit_torch import CHANGES, FILL, Changes, changed, random_part
 from trainables.rng_torch import seeded, stream_seed
 
 SIDE = 24
@@ -103,7 +103,7 @@ def test_all_that_rand_augment_draws_is_known():
 
 def test_rand_augment_is_drawn_as_timm_draws_it():
     """The same numbers come from the same generators."""
-    changes = DeiTChanges(DeiT(**PLAIN | {"rand": "rand-m9-mstd0.5-inc1"}), 3)
+    changes = Changes(DeiT(**PLAIN | {"rand": "rand-m9-mstd0.5-inc1"}), 3)
     timms = auto_augment.rand_augment_transform(
         "rand-m9-mstd0.5-inc1", {"translate_const": 10, "img_mean": FILL, "interpolation": Image.Resampling.BICUBIC}
     )
@@ -122,19 +122,19 @@ def test_rand_augment_is_drawn_as_timm_draws_it():
 
 
 def test_an_image_depends_on_no_batch():
-    changes, images = DeiTChanges(DeiT(), 5), batch(photographs(16))
+    changes, images = Changes(DeiT(), 5), batch(photographs(16))
     drawn = [(2, number, number % 3) for number in range(16)]
     whole = changes.batch(images, drawn)
     for part in ([3], [9, 2, 15], [*range(0, 16, 2)]):
         assert torch.equal(changes.batch(images[part], [drawn[place] for place in part]), whole[part])
     for other in ([(3, *rest) for _, *rest in drawn], [(epoch, place, 9) for epoch, place, _ in drawn]):
         assert not torch.equal(changes.batch(images, other), whole)
-    assert not torch.equal(DeiTChanges(DeiT(), 6).batch(images, drawn), whole)
+    assert not torch.equal(Changes(DeiT(), 6).batch(images, drawn), whole)
 
 
 def test_a_flip_is_as_likely_as_it_says():
     images, drawn = batch(photographs(1) * 600), [(1, number, 0) for number in range(600)]
-    made = DeiTChanges(DeiT(**PLAIN | {"flip": 0.3}), 0).batch(images, drawn)
+    made = Changes(DeiT(**PLAIN | {"flip": 0.3}), 0).batch(images, drawn)
     flipped = (made == images.flip(3)).flatten(1).all(1)
     assert torch.equal(flipped, ~(made == images).flatten(1).all(1))
     assert abs(flipped.float().mean() - 0.3) < 0.075, "4 standard deviations"
@@ -142,7 +142,7 @@ def test_a_flip_is_as_likely_as_it_says():
 
 def test_erasing_makes_noise_of_a_rectangle():
     images, drawn = torch.zeros(400, 3, 32, 32, dtype=torch.uint8), [(1, number, 0) for number in range(400)]
-    made = DeiTChanges(DeiT(**PLAIN | {"erase": 0.5}), 0).batch(images, drawn)
+    made = Changes(DeiT(**PLAIN | {"erase": 0.5}), 0).batch(images, drawn)
     erased = made.flatten(1).any(1)
     assert abs(erased.float().mean() - 0.5) < 0.1, "4 standard deviations"
     areas = []
@@ -167,7 +167,7 @@ def test_erasing_makes_noise_of_a_rectangle():
 
 def test_noise_has_the_mean_and_deviation_of_imagenet():
     images = torch.zeros(200, 3, 48, 48, dtype=torch.uint8)
-    made = DeiTChanges(DeiT(**PLAIN | {"erase": 1.0}), 1).batch(images, [(1, number, 0) for number in range(200)])
+    made = Changes(DeiT(**PLAIN | {"erase": 1.0}), 1).batch(images, [(1, number, 0) for number in range(200)])
     pixels = made.permute(1, 0, 2, 3)[:, made.any(1)].float() / 255
     assert pixels.mean(1) == pytest.approx(np.array([0.485, 0.456, 0.406]), abs=0.02)
     assert pixels.std(1) == pytest.approx(np.array([0.229, 0.224, 0.225]), abs=0.02)
