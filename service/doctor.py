@@ -8,6 +8,7 @@ import platform
 import shutil
 import socket
 import stat
+import sys
 import tempfile
 import time
 import uuid
@@ -209,6 +210,8 @@ def gpus() -> Finding:
     Cost: 2 s where it shows any, for torch.
     """
     there = machine.gpus()
+    if sys.platform == "darwin":
+        return Finding("GPUs", "ok", "this machine has none of NVIDIA's; studies train on the CPU, not on Apple's GPU")
     if not there and not OTHER_GPUS.exists():
         return gpus_of("this machine", 0, 0)
     import torch

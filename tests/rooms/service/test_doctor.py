@@ -1,13 +1,26 @@
 """Room: what is found on a machine, and what to do about it."""
 
 import shutil
+import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from service import doctor
-from service.doctor import clocks_apart, examine, feeding, folders, gpus_of, memory_of, mlflow, packages, storage, token
+from service.doctor import (
+    clocks_apart,
+    examine,
+    feeding,
+    folders,
+    gpus,
+    gpus_of,
+    memory_of,
+    mlflow,
+    packages,
+    storage,
+    token,
+)
 from service.planning.run_options import RunOptions
 from service.storage.home import Home
 
@@ -120,6 +133,12 @@ def test_a_storage_that_cannot_be_written_is_wrong(tmp_path):
     assert storage(f"file://{tmp_path}/file/there").state == "wrong"
     assert storage(f"file://{tmp_path}/there").state == "ok"
     assert not [path for path in Path(tmp_path / "there").glob("*") if path.is_file()]
+
+
+def test_a_mac_says_that_its_gpu_is_not_used(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert gpus().state == "ok"
+    assert gpus().detail.endswith("studies train on the CPU, not on Apple's GPU")
 
 
 def test_memory_and_gpus_of_a_node():
