@@ -53,7 +53,7 @@ def whole(option: str) -> Callable[[Any], int]:
 
 def worker_counts(given: Any) -> int | tuple[int, ...]:
     """Reads a number of workers, or the fewest and the most: `2-4`."""
-    counts = [whole("workers")(count) for count in re.split(r"(?<=\d)-", str(given))]
+    counts = [whole("workers")(count) for count in re.split(r"(?<=\d)-", str(given), maxsplit=1)]
     return counts[0] if len(counts) == 1 else tuple(counts)
 
 
