@@ -190,14 +190,17 @@ def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
 
 
 def _records(study: Study, name: str) -> dict[str, Record | None]:
-    """Returns the records of a study, by what follows `@` in their ids; None for words of an earlier time."""
+    """Returns the records of a study, by what follows `@` in their ids; None for words of an earlier time.
+
+    A record of a budget that the study no longer has is left out.
+    """
     files = record_file(name, f"{study.name}@*")
-    found = filter(None, map(read, sorted(files.parent.glob(files.name))))
-    there: dict[str, Record | None] = {record.id.partition("@")[2]: record for record in found}
-    every = [*there, *(size for size in study.found if size not in there)]
-    place = {size: number for number, size in enumerate(("base", *study.budgets))}
-    ordered = sorted(every, key=lambda size: (place[size.partition("~")[0]], size))
-    return {size: there.get(size) for size in ordered}
+    found = [record for record in map(read, sorted(files.parent.glob(files.name))) if record]
+    records: dict[str, Record | None] = {}
+    for size in ("base", *study.budgets):
+        own = {record.id.partition("@")[2]: record for record in found if record.budget == size}
+        records |= dict.fromkeys([size] if size in study.found else []) | own
+    return records
 
 
 def at_budgets(study: Study, name: str) -> dict[str, list[str]]:

@@ -31,7 +31,7 @@ START_TRIES = 10
 """How many times, a minute each, a group waits for the resources of its workers before its run fails."""
 
 GONE_S = 20.0
-"""How long Ray may take to see that a node is gone, whose partners failed at once."""
+"""A node is gone, and the workers on other nodes fail at once: how long Ray may then take to report the node."""
 
 
 class Group:

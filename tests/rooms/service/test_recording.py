@@ -285,6 +285,8 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
     assert [line.endswith("; here each test finds:") for line in told] == [True][: len(tests)]
     path.write_text(found.model_copy(update={"own": found.own | {"model.depth": -1}}).model_dump_json())
     assert "of another definition" in at_budgets(study, file)[size][0]
+    smaller = study.model_copy(update={"budgets": {}, "found": {}, "not_run": ()})
+    assert at_budgets(smaller, file) == {}, "its budget is gone"
 
 
 def test_another_definition_and_older_code_are_refused(mine: Path) -> None:
