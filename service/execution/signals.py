@@ -22,6 +22,7 @@ from search_spaces.words import plural
 from service.planning.run_options import RunOptions
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
+from trainables.polling import poll
 from trainables.spec import Field, LocusError, Spec
 from trainables.whole_files import write_whole
 
@@ -316,15 +317,13 @@ def request(home: Home, id: str, asked: Control) -> str:
     if not folder.driven:
         raise LocusError(f"{id} is not being run here; see locus status")
     ask_driver(folder, asked)
-    until = time.monotonic() + PATIENCE_S
-    while folder.control.exists():
-        if not folder.driven:
-            folder.control.unlink(missing_ok=True)
-            raise LocusError(f"{id} ended before its driver read this; type it again")
-        if time.monotonic() > until:
-            return f"will be asked {_words(asked)} as soon as it trains"
-        time.sleep(POLL_S)
-    return f"was asked {_words(asked)}"
+    poll(lambda: not folder.control.exists() or not folder.driven, POLL_S, PATIENCE_S)
+    if not folder.control.exists():
+        return f"was asked {_words(asked)}"
+    if folder.driven:
+        return f"will be asked {_words(asked)} as soon as it trains"
+    folder.control.unlink(missing_ok=True)
+    raise LocusError(f"{id} ended before its driver read this; type it again")
 
 
 def _words(asked: Control) -> str:

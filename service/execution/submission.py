@@ -32,6 +32,7 @@ from service.execution.job_messages import Asked, Question, is_fact, told
 from service.planning.run_options import RunOptions
 from service.storage.home import Home
 from service.storage.outcomes import commit
+from trainables.polling import poll
 from trainables.spec import LocusError
 
 QUIET_S = 60.0
@@ -246,10 +247,8 @@ class Submission:
 
     def wait_until_ended(self, at_most_s: float = float("inf")) -> str:
         """Waits for the end of the job, and returns its state then, or after a time. Units: seconds."""
-        until = time.monotonic() + at_most_s
-        while (state := self.status()) not in ENDED and time.monotonic() < until:
-            time.sleep(POLL_S)
-        return state
+        poll(lambda: self.status() in ENDED, POLL_S, at_most_s)
+        return self.status()
 
     def wait_for_end(self) -> dict[str, Any]:
         """Waits for the end of the job; its facts. Raises: SubmissionError for a job that failed."""

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ from service.tracking.rows import STUDY
 from service.tracking.store import look_up
 from service.tracking.sync import answers, check, served
 from service.tracking.views import TRAINING, Links, links
+from trainables.polling import poll
 from trainables.spec import LocusError
 
 READY_S = 60
@@ -71,8 +71,7 @@ def serve(
         if not asked:
             _note_links(home, edition, tracking, address, note)
             note("Ctrl-C ends MLflow.")
-        while not asked and process.poll() is None:
-            time.sleep(PAUSE_S)
+        poll(lambda: asked or process.poll() is not None, PAUSE_S)
         code = process.poll()
     if not asked:
         raise UiError(f"MLflow ended by itself (exit code {code}); see {log}")
@@ -133,21 +132,15 @@ def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
 
 
 def _wait(process: subprocess.Popen[bytes], address: str, log: Path, asked: Sequence[int]) -> None:
-    until = time.monotonic() + READY_S
-    while not asked and not answers(address):
-        if process.poll() is not None or time.monotonic() > until:
-            raise UiError(f"MLflow did not start at {address}; see {log}")
-        time.sleep(PAUSE_S)
+    poll(lambda: asked or process.poll() is not None or answers(address), PAUSE_S, READY_S)
+    if not asked and not answers(address):
+        raise UiError(f"MLflow did not start at {address}; see {log}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ends the server and its workers: a process group of their own, which may outlive its first process."""
-    until = time.monotonic() + END_S
-    there = _group_has(process, signal.SIGTERM)
-    while there and time.monotonic() < until:
-        time.sleep(0.1)
-        there = _group_has(process, 0)
-    if there:
+    _group_has(process, signal.SIGTERM)
+    if not poll(lambda: not _group_has(process, 0), PAUSE_S, END_S):
         _group_has(process, signal.SIGKILL)
     process.wait()
 

@@ -24,7 +24,7 @@ HEAVY_SPECS = ("launch.job.Job", "launch.errors.CHANGED")
 
 ORDER = {
     "trainables": (
-        ("cgroup", "errors", "kept", "sentence", "watched"),
+        ("cgroup", "errors", "kept", "polling", "sentence", "watched"),
         ("spec", "trusted", "whole_files"),
         ("source", "rng_torch", "remote_files"),
         ("own",),

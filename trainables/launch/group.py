@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +21,7 @@ from trainables.launch.job import Job, enter
 from trainables.launch.message import message
 from trainables.launch.work_files import is_uri
 from trainables.launch.worker import member_of, train_job
+from trainables.polling import poll
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.remote_files import RemoteFolder
 
@@ -66,12 +66,7 @@ class Group:
 
     def _misses_a_node(self) -> bool:
         """Returns whether a node is gone that was there at the beginning; Ray may say so after a worker's error."""
-        deadline = time.monotonic() + GONE_S
-        while self._nodes <= _nodes():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.5)
-        return True
+        return poll(lambda: not self._nodes <= _nodes(), 0.5, GONE_S)
 
     def close(self) -> None:
         """Ends the run after its current epoch, and waits until its workers have ended."""
