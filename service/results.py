@@ -9,20 +9,25 @@ from __future__ import annotations
 import base64
 import html
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.library import find_matrix
 from search_spaces.study import Edition
+from search_spaces.words import plural
 from service.analysis.code_versions import known_codes, versions
 from service.analysis.comparison import Comparison, side
 from service.analysis.headline import headline
 from service.analysis.matrix import FilledMatrix, fill
+from service.analysis.probes import RunProbes
 from service.analysis.study_result import StudyResult
 from service.analysis.study_status import StudyStatus, all_status, one_status
+from service.analysis.trial_result import TrialResult
 from service.execution import job_messages
 from service.execution.job_messages import EventsOf, ResultOf, StatusOf, StopNow
 from service.execution.submission import ENDED, AnswerError, Submission, ask, ask_for_lines
@@ -31,7 +36,9 @@ from service.storage.editions import stored
 from service.storage.home import Home, StudyFolder
 from service.terminal.live import events, news
 from service.tracking import set_up_client
+from trainables.cgroup import cores
 from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.findings import FURTHER_IMAGES
 from trainables.spec import LocusError
 from trainables.whole_files import require_writable
 
@@ -371,3 +378,72 @@ def fill_matrix(home: Home, name: str, budget: str, *, adopt: bool) -> MatrixWit
     """
     filled = fill(home, find_matrix(name), budget, adopt=adopt)
     return MatrixWithPage(**vars(filled), home=home)
+
+
+def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+    """Computes what is not kept, until all is there or a person stops it.
+
+    `note` is called with a sentence before the first one, with how many are done after each tenth of ten or more, and
+    for each probe that fails: the others go on, and the report says what is missing. If torch is not installed, nothing
+    is computed.
+    """
+    named = result.edition.study.probes
+    probes = _missing(result.probed, named, lambda run: True)
+    models = _missing(result.drawn_again, (FURTHER_IMAGES,), lambda run: run.can_be_computed)
+    if probes:
+        runs = sum(len(row.probes) for row in result.probed)
+        note(f"probes: {plural(len(probes), 'probe')} of {plural(runs, 'run')} to compute")
+    if models:
+        note(f"testing {plural(len(models), 'model')} on further draws of the test images")
+    count = len(probes) + len(models)
+    tenths = {count * tenth // 10 for tenth in range(1, 10)} if count >= 10 else {}
+    computed = chain(_computed(probes, 1, stopped), _computed(models, cores(), stopped))
+    try:
+        for done, (where, error) in enumerate(computed, start=1):
+            if done in tenths:
+                note(f"{done} of {count} done")
+            if isinstance(error, ModuleNotFoundError):
+                raise error
+            if error is not None:  # the study has its answers, which no probe may take from it
+                why = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
+                note(f"the probe {where}, failed: {why}")
+    except ModuleNotFoundError as error:
+        note(f"probes need {error.name}, which is not installed here")
+
+
+Todo = tuple[TrialResult, int, RunProbes, str]
+"""A probe that is not kept: row, seed, run and name."""
+
+
+def _missing(rows: Iterable[TrialResult], names: tuple[str, ...], wanted: Callable[[RunProbes], bool]) -> list[Todo]:
+    """Returns what is not kept of these probes."""
+    runs = ((row, seed, run) for row in rows for seed, run in row.probes.items() if wanted(run))
+    return [(row, seed, run, name) for row, seed, run in runs for name in names if run.kept(name) is None]
+
+
+def _computed(
+    todo: list[Todo], threads: int, stopped: Callable[[], bool]
+) -> Iterator[tuple[str, BaseException | None]]:
+    """Computes probes, so many at a time and each on one thread, until a person stops it.
+
+    Yields, for each that is done, which one it was and what it raised. Raises: ModuleNotFoundError.
+    """
+    if not todo:
+        return
+    from trainables.training.runtime import runtime
+
+    def compute(run: RunProbes, name: str) -> None:
+        if not stopped():
+            run(name)
+
+    with runtime(1, "float64"), ThreadPoolExecutor(threads) as pool:  # what threads restore is what is set here
+        try:
+            of = {
+                pool.submit(compute, run, name): f"{name} of {row.name}, seed {seed}" for row, seed, run, name in todo
+            }
+            for done in as_completed(of):
+                if stopped():
+                    return
+                yield of[done], done.exception()
+        finally:  # an interrupted study begins none of the others
+            pool.shutdown(cancel_futures=True)

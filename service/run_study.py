@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING
 import trainables
 from search_spaces.study import Ablation, Edition
 from search_spaces.words import plural
-from service.analysis.probes import RunProbes
-from service.analysis.study_result import StudyResult
-from service.analysis.trial_result import TrialResult
 from service.callbacks import Callback, Callbacks
 from service.execution import job_messages, machine
 from service.execution import signals as steering
@@ -31,7 +28,7 @@ from service.planning.estimate import WorkEstimate, estimate_work, run_memory
 from service.planning.forecast import known_trials, measured
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
-from service.results import Result
+from service.results import Result, compute_probes
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home, place_in_words, tracking_uri
@@ -47,7 +44,7 @@ from trainables.own import OwnSpec
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_placement
-from trainables.recipe.findings import DRAWN_AGAIN, FURTHER_IMAGES
+from trainables.recipe.findings import DRAWN_AGAIN
 from trainables.spec import LocusError, digest
 
 if TYPE_CHECKING:
@@ -438,43 +435,3 @@ def _pack(driver: Driver, folder: Path, progress: Progress) -> Path | None:
         progress.note(f"the archive of the result cannot be made ({error}); the home has all of it")
         return None
     return path
-
-
-def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
-    """Computes what is not kept, run by run, until all is there or a person stops it.
-
-    `note` is called with a sentence before the first one, with how many are done after each tenth of ten or more, and
-    for each probe that fails: the others go on, and the report says what is missing. If torch is not installed, nothing
-    is computed.
-    """
-    named = result.edition.study.probes
-    probes = _missing(result.probed, named, lambda run: True)
-    models = _missing(result.drawn_again, (FURTHER_IMAGES,), lambda run: run.can_be_computed)
-    if probes:
-        runs = sum(len(row.probes) for row in result.probed)
-        note(f"probes: {plural(len(probes), 'probe')} of {plural(runs, 'run')} to compute")
-    if models:
-        note(f"testing {plural(len(models), 'model')} on further draws of the test images")
-    todo = [*probes, *models]
-    tenths = {len(todo) * tenth // 10 for tenth in range(1, 10)} if len(todo) >= 10 else {}
-    for done, (row, seed, run, name) in enumerate(todo):
-        if stopped():
-            return
-        if done in tenths:
-            note(f"{done} of {len(todo)} done")
-        try:
-            run(name)
-        except ModuleNotFoundError as error:
-            note(f"probes need {error.name}, which is not installed here")
-            return
-        except Exception as error:  # the study has its answers, which no probe may take from it
-            why = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
-            note(f"the probe {name} of {row.name}, seed {seed}, failed: {why}")
-
-
-def _missing(
-    rows: Iterable[TrialResult], names: tuple[str, ...], wanted: Callable[[RunProbes], bool]
-) -> list[tuple[TrialResult, int, RunProbes, str]]:
-    """Returns what is not kept of these probes: row, seed, run and name."""
-    runs = ((row, seed, run) for row in rows for seed, run in row.probes.items() if wanted(run))
-    return [(row, seed, run, name) for row, seed, run in runs for name in names if run.kept(name) is None]

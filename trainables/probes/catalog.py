@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +13,9 @@ from trainables.probes.inputs.subject import Subject, initial, trained
 from trainables.recipe import Run
 from trainables.recipe.findings import FURTHER_IMAGES, LOOKS, Findings, Probed
 from trainables.spec import LocusError
+
+BUILDING = threading.Lock()
+"""One model is built at a time: timm and a user's modules draw from generators that all threads share."""
 
 
 def probe_of(name: str) -> Callable[[Subject], Findings]:
@@ -41,7 +45,9 @@ def probe_run(
     Raises: LocusError if the kept weights, or the data, cannot be read.
     """
     probe = probe_of(name)
-    after = probe(trained(run, weights, data))
+    with BUILDING:
+        subject = trained(run, weights, data)
+    after = probe(subject)
     if name == FURTHER_IMAGES:
         return Probed(Findings(note="further test images are for trained models"), after)
     try:

@@ -15,8 +15,7 @@ import torch
 from search_spaces.claim import ProbeAlike
 from search_spaces.study import Study
 from service.analysis.probes import alike, correlation
-from service.results import Result
-from service.run_study import compute_probes
+from service.results import Result, compute_probes
 from service.storage import outcomes
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
@@ -114,7 +113,7 @@ def test_a_probe_is_computed_once_and_again_where_its_code_or_its_file_changed(h
         assert outcomes.read_probe(path)
 
 
-def test_kept_models_are_tested_on_further_images_where_three_seeds_or_more_show_an_interval(home) -> None:
+def test_kept_models_are_tested_on_further_images_where_three_seeds_or_more_show_an_interval(home, monkeypatch) -> None:
     trial = row(opened(home), "learnable")
     found = trial.probe("further_images", seed=0)
     model, data = trial.model(0).double(), trial.recipe.data
@@ -137,9 +136,16 @@ def test_kept_models_are_tested_on_further_images_where_three_seeds_or_more_show
     )
     assert [trial.name for trial in more.drawn_again] == [*ARMS]
     notes: list[str] = []
+    monkeypatch.setattr("service.results.cores", lambda: 4)
     compute_probes(more, notes.append, lambda: False)
     assert "testing 7 models on further draws of the test images" in notes
-    assert all({*one.test.further} == {0, 1} for one in opened(home).of("trial"))
+    together = {one.name: one.test.further for one in opened(home).of("trial")}
+    assert all({*further} == {0, 1} for further in together.values())
+    for one in opened(home).of("trial"):
+        for seed, run in one.probes.items():
+            run.path("further_images").unlink()
+            scores = run("further_images").after.arrays["scores"]
+            assert together[one.name][seed] == (*scores,), "as of a model that is tested alone"
 
 
 def test_reading_what_is_kept_needs_no_torch(home) -> None:

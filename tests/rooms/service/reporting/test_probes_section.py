@@ -28,8 +28,7 @@ from service.reporting.figures.probes import (
 )
 from service.reporting.further_tables import WORDS, probe_tables
 from service.reporting.page import PROBE_FIGURES, figures
-from service.results import Result
-from service.run_study import compute_probes
+from service.results import Result, compute_probes
 from tests.rooms.probed import ARMS, probed
 from trainables.probes.channel_shapes import SHAPES as PROBED_SHAPES
 from trainables.probes.logit_terms import TERMS as PROBED_TERMS
