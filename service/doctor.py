@@ -284,7 +284,7 @@ def memory_of(whose: str, cores: int, gib: float) -> Finding:
 AHEAD = 1024
 """Images that wait for a thread, at most."""
 MEND = "replace it, or remove it"
-HOW = "see 'Arrays, and images that you make' in docs/images.md"
+HOW = "see 'The folder' in docs/images.md"
 
 
 def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[Finding]:

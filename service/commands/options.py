@@ -223,8 +223,8 @@ Set = Annotated[
 Data = Annotated[
     str,
     typer.Option(
-        help="the images: a folder with train/<class>/, an .npz file with arrays images and labels, or a known set "
-        "such as cifar10",
+        help="the images: a folder with <class>/ or train/<class>/, an .npz file with arrays images and labels, or a "
+        "known set such as cifar10",
         metavar="FOLDER",
         rich_help_panel=WHAT,
     ),

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from trainables.data.dataset import Chances, ImageCounts
 from trainables.data.folder_contents import Content, contents
-from trainables.data.folder_files import SPLITS, ImageFile, Layout, Split, layout, shown
+from trainables.data.folder_files import NAMES, SPLITS, ImageFile, Layout, Split, layout, shown
 from trainables.data.images import Described, ImagesSpec
 from trainables.sentence import near_path
 from trainables.spec import WHERE, FilePath, absolute, require
@@ -23,7 +23,7 @@ from trainables.spec import WHERE, FilePath, absolute, require
 READ_BYTES = 4 * 2**30
 """Folders of up to so many bytes are known by what their files hold, larger ones by names, sizes and times."""
 
-FOLDER = "a folder with images in train/<class>/"
+FOLDER = "a folder with images in <class>/ or train/<class>/"
 """What a path must name."""
 MOST = 3
 """How many files or endings a sentence names."""
@@ -73,12 +73,14 @@ def mistakes(there: Layout) -> Iterator[tuple[str, str]]:
     train = there.images["train"]
     if not train:
         some, more = ", ".join(there.others[:MOST]), ", ..." * (len(there.others) > MOST)
-        how = f" (classes lie in it: move {some}{more} into a folder train)" if some else ""
+        how = f" (call {some}{more} train, val or test, or let each hold the images of one class)" if some else ""
+        if os.path.basename(there.root).lower() in NAMES:
+            how = " (name the folder above it, or call this one otherwise)"
         yield FOLDER, shown(f"{there.root}{how}")
         return
     classes = sorted({file.label for file in train})
     if len(classes) < 2:
-        yield "a folder with two classes or more in train/", shown(f"{classes[0]} alone")
+        yield shown(f"a folder with two classes or more in {there.folders['train'][0]}/"), shown(f"{classes[0]} alone")
     for split in SPLITS:
         for name in there.folders[split]:
             yield from _wrong_classes(name, classes, there.classes[split], there.images[split])
@@ -139,20 +141,21 @@ def _shares(images: list[ImageFile]) -> list[float]:
 
 
 Shares = tuple[float, float] | None
-_PATH = "the path of a folder with images in train/<class>/"
+_PATH = f"the path of {FOLDER}"
 
 
 class Folder(ImagesSpec):
     """Images in the ImageFolder layout: `<path>/train/<class>/...`, and the same in `val` and `test`.
 
-    `val` may be called `valid`, `validation` or `dev`, and all of them in capitals. The images of `val` validate and
-    those of `test` test; what is missing is held out of the training images, where `val_from` says nothing else:
-    "train" makes `val` the test set, as in ImageNet, where the labels of the test images are not published; "test"
-    lets half of the images of `test` validate. `digest`, `classes`, `images` (in `train`, `val` and `test`) and `most`
-    and `least` (the shares of the most frequent and of the rarest class in `val` and in `test`, or in `train` where
-    there is none; without them classes count as even) are read from the folder where they are not given; where the
-    folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.upright_rgb`): gray of 16 bits
-    is divided by 257, transparent pixels become white, and photographs are turned as their EXIF data say.
+    If nothing in the folder is named after a split, its own folders are the classes, and all images are those of
+    `train`. `val` may be called `valid`, `validation` or `dev`, and all of them in capitals. The images of `val`
+    validate and those of `test` test; what is missing is held out of the training images, where `val_from` says nothing
+    else: "train" makes `val` the test set, as in ImageNet, where the labels of the test images are not published;
+    "test" lets half of the images of `test` validate. `digest`, `classes`, `images` (in `train`, `val` and `test`) and
+    `most` and `least` (the shares of the most frequent and of the rarest class in `val` and in `test`, or in `train`
+    where there is none; without them classes count as even) are read from the folder where they are not given; where
+    the folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.upright_rgb`): gray of 16
+    bits is divided by 257, transparent pixels become white, and photographs are turned as their EXIF data say.
     Source: torchvision's ImageFolder. Differs: classes are known by the folders of `train`; other splits must have the
     same.
     """
@@ -309,6 +312,10 @@ class Folder(ImagesSpec):
 
 def _remarks(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
     """Yields what a reader should know of a folder: what is not read, and what becomes of images of unusual kinds."""
+    if not there.is_split:
+        names = sorted(there.classes["train"])
+        some = ", ".join(names[:MOST]) + ", ..." * (len(names) > MOST)
+        yield shown(f"no folder is named train, val or test, so each folder is a class: {some}")
     if there.unread:
         yield unread(there)
     if alpha := sum(image.has_alpha for image in held.values()):

@@ -69,6 +69,11 @@ class Layout:
     flaws: list[Flaw] = field(default_factory=list)
 
     @property
+    def is_split(self) -> bool:
+        """Whether some of the folder's images are named after a split; else its own folders are the classes."""
+        return all(name.lower() in NAMES for name in self.folders["train"])
+
+    @property
     def files(self) -> Iterator[ImageFile]:
         """All images."""
         return chain.from_iterable(self.images.values())
@@ -109,35 +114,53 @@ def layout(root: str) -> Layout:
     except OSError as error:
         layout.flaws.append(_flaw(root, error))
         return layout
-    for entry in _entries(root, layout.flaws):
+    entries = _entries(root, layout.flaws)
+    if are_classes := _are_classes(root, entries, above):
+        layout.folders["train"].append(os.path.basename(root))
+        _read_split(layout, "train", root, "", entries, above)
+    for entry in [] if are_classes else entries:
         split = NAMES.get(entry.name.lower())
         if not entry.is_folder:
             layout.unread += [entry.name] * entry.is_image
         elif split is not None:
             layout.folders[split].append(entry.name)
-            _read_split(layout, split, entry, above | {_id(entry.status)})
+            inside = _entries(entry.at, layout.flaws)
+            _read_split(layout, split, entry.at, f"{entry.name}/", inside, above | {_id(entry.status)})
         elif any(file.is_image for file in _files(entry, above, [])):
             layout.others.append(entry.name)
     elsewhere = [flaw for flaw in layout.flaws if os.path.dirname(flaw.at) == root]
     for flaw in elsewhere:  # a broken link beside the splits is nobody's image
-        if os.path.basename(flaw.at).lower() not in NAMES:
+        if not are_classes and os.path.basename(flaw.at).lower() not in NAMES:
             layout.flaws.remove(flaw)
     for split in SPLITS:
         layout.images[split].sort(key=lambda file: file.path)
     return layout
 
 
-def _read_split(layout: Layout, split: Split, folder: _Entry, above: Ids) -> None:
-    for entry in _entries(folder.at, layout.flaws):
+def _are_classes(root: str, entries: list[_Entry], above: Ids) -> bool:
+    """Returns whether what lies in a folder are classes: nothing there is named after a split, nor is the folder.
+
+    All images lie in the classes themselves: in folders that hold folders of images, these may be splits by any name.
+    """
+    folders = [entry for entry in entries if entry.is_folder]
+    if any(name.lower() in NAMES for name in (os.path.basename(root), *(folder.name for folder in folders))):
+        return False
+    images = [(folder, file) for folder in folders for file in _files(folder, above, []) if file.is_image]
+    return bool(images) and all(os.path.dirname(file.at) == folder.at for folder, file in images)
+
+
+def _read_split(layout: Layout, split: Split, at: str, below: str, entries: list[_Entry], above: Ids) -> None:
+    """Reads the classes of a split, whose folder lies at a path and holds these entries."""
+    for entry in entries:
         if not entry.is_folder:
             if entry.is_image:
-                layout.unread.append(f"{folder.name}/{entry.name}")
+                layout.unread.append(f"{below}{entry.name}")
             continue
         layout.classes[split].append(entry.name)
         for file in _files(entry, above, layout.flaws):
-            path = file.at[len(folder.at) + 1 :]
+            path = file.at[len(at) + 1 :]
             if not file.is_image:
-                layout.unread.append(f"{folder.name}/{path}")
+                layout.unread.append(f"{below}{path}")
             elif not stat.S_ISREG(file.status.st_mode):
                 layout.flaws.append(Flaw(file.at, "it is no file"))  # to open a pipe would wait for ever
             else:

@@ -78,4 +78,4 @@ def test_the_verb_ends_with_1_where_something_is_damaged(root):
         other = CliRunner().invoke(app, ["doctor", "--data", str(root / name), "--json"])
         assert other.exit_code == 1
         (only,) = json.loads(other.stdout)
-        assert f"must be a folder with images in train/<class>/, got {root / name}{said}" in only["detail"]
+        assert f"must be a folder with images in <class>/ or train/<class>/, got {root / name}{said}" in only["detail"]

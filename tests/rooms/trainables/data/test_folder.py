@@ -102,7 +102,7 @@ def test_another_content_or_place_is_refused_before_training(root):
         ("none", "$"),
         ("set.npz", r" \(np.savez\(path, images=images, labels=labels\) "),
     ):
-        with pytest.raises(SpecError, match=f"images in train/<class>/, got {root / name}{how}"):
+        with pytest.raises(SpecError, match=f"images in <class>/ or train/<class>/, got {root / name}{how}"):
             Recipe().put({"data.kind": "folder", "data.path": str(root / name)})
 
 
@@ -153,20 +153,62 @@ def test_decoded_images_that_were_read_longest_ago_go_where_all_are_too_large(ro
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
-    (lambda root: shutil.rmtree(root / "train"), "data.path must be a folder with images in train/<class>/, got"),
+    (lambda root: shutil.rmtree(root / "train"), "must be a folder with images in <class>/ or train/<class>/, got"),
     (lambda root: [(root / "train").rename(root / "cats"), shutil.rmtree(root / "test")],
-     r"got .*/set \(classes lie in it: move cats into a folder train\)"),
+     r"got .*/set \(call cats train, val or test, or let each hold the images of one class\)"),
+    (lambda root: [shutil.rmtree(root / "test"), (root / "train").rename(root / "pets"),
+                   shutil.copytree(root / "pets", root / "more")], r"\(call more, pets train, val or test, or let"),
+    (lambda root: [lift(root), (root / "empty").mkdir()], "a folder with images in set/empty, got none there"),
+    (lambda root: [lift(root), (root / "gone").symlink_to("nowhere")], "set/gone: a link to nowhere, which is not"),
+    (lambda root: [lift(root), [shutil.rmtree(root / f"class_{one}") for one in (1, 2)]],
+     "two classes or more in set/, got class_0 alone"),
     (lambda root: (root / "train" / "cats").mkdir(), "a folder with images in train/cats, got"),
     (lambda root: [shutil.rmtree(path) for path in root.glob("*/*") if path.name != "class_0"],
      "two classes or more in train/, got class_0 alone"),
     (lambda root: (root / "test" / "class_1").rename(root / "moved"), "a folder with images in test/class_1, got"),
     (lambda root: picture(1).save(mkdir(root / "test" / "dogs") / "1.png"), "such as test/dogs, got"),
-], ids=["no train", "classes at the top", "an empty class", "one class", "a class missing to test",
+], ids=["no train", "one folder of classes",
+        "splits by other names", "a folder beside classes", "a broken link beside classes", "one class at the top",
+        "an empty class", "one class", "a class missing to test",
         "a class to test alone"])  # fmt: skip
 def test_a_wrong_layout_is_one_sentence(root, change, sentence):
     change(root)
     with pytest.raises(SpecError, match=sentence):
         Recipe().put({"data.kind": "folder", "data.path": str(root)})
+
+
+def lift(root):
+    """Puts the classes of `train` into the folder itself, without a folder for a split."""
+    shutil.rmtree(root / "test")
+    for folder in (root / "train").iterdir():
+        folder.rename(root / folder.name)
+    (root / "train").rmdir()
+
+
+def test_classes_in_the_folder_itself_are_those_of_train(root):
+    """They have its digest, so what was trained counts; the plan says so, with their names."""
+    shutil.rmtree(root / "test")
+    before = Folder(path=str(root), image_size=4)
+    (root / "train" / "class_0").rename(root / "train" / "a")
+    (root / "train" / "class_1").rename(root / "train" / "a-b")  # by its name before a/, by its folder after
+    named = Folder(path=str(root), image_size=4)
+    assert named.digest != before.digest
+    (root / "test").mkdir()
+    lift(root)
+    picture(7).save(root / "of no class.png")
+    (root / "a" / "about.txt").touch()
+    spec = Folder(path=str(root), image_size=4)
+    assert (spec.digest, spec.images, key(spec)) == (named.digest, (60, 0, 0), key(named))
+    assert [*numbers(load(spec).train), *numbers(load(spec).validation)]
+    said = spec.described()
+    assert said.validation == "held out of set/"
+    assert "no folder is named train, val or test, so each folder is a class: a, a-b, class_2" in said.remarks
+    assert any(remark.startswith("2 files are not read: ") for remark in said.remarks)
+
+
+def test_the_folder_of_a_split_is_not_taken_for_all_images(root):
+    with pytest.raises(SpecError, match=r"got .*/set/train \(name the folder above it, or call this one otherwise\)"):
+        Folder(path=str(root / "train"), image_size=4)
 
 
 def mkdir(path):
