@@ -1,4 +1,4 @@
-"""What the files of a folder hold: a digest of each, and what its header tells of the image.
+"""What the files of a folder hold: a digest of each, what its header tells of the image, and whether it is damaged.
 
 Files are read once: what was found is kept in the user's cache folder, by path, size, times and inode. Nothing is
 written beside the images; a cache that cannot be written or read costs time, and is no error.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -24,10 +25,12 @@ from trainables.watched import looking
 
 SETTLED_NS = 2 * 10**9
 """A file is kept in the cache where its last change is so long ago: a later one then has another time everywhere."""
+DECODED_BYTES = 2**29
+"""Folders of up to so many bytes are decoded when they are first read, so that a plan names damaged images: 10 s."""
 
 
 class Content(NamedTuple):
-    """What a file holds. `flaw`: why it is no image that can be read, as far as its header tells; empty if it is one.
+    """What a file holds. `flaw`: why it is no image that can be read; empty if it is one.
 
     `is_deep`: gray of 16 bits; `has_alpha`: pixels may be transparent; `side`: the shorter one, in pixels.
     """
@@ -42,8 +45,11 @@ class Content(NamedTuple):
 def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
     """Returns what each file holds, by its whole path. Files that cannot be opened have a flaw and no digest.
 
-    Cost: 40 us for a small file, the time to read a large one; 3 us where it is in the cache.
+    If all are large together, they are not decoded, and a flaw is what a header tells.
+    Cost: the time to decode it; 40 us for the header of a small file; 3 us where it is in the cache.
     """
+    files = list(files)
+    read_one = partial(_read, whole=sum(file.seen.size for file in files) <= DECODED_BYTES)
     known, held, unknown = _known(root), {}, []
     for file in files:
         entry = known.get(file.at)
@@ -51,7 +57,7 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
             held[file.at] = entry[1]
         else:
             unknown.append(file)
-    read = [*zip(unknown, _all_read(unknown), strict=True)]
+    read = [*zip(unknown, _all_read(read_one, unknown), strict=True)]
     held |= {file.at: content for file, content in read}
     settled = time.time_ns() - SETTLED_NS
     new = {
@@ -64,21 +70,22 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
     return held
 
 
-def _all_read(files: list[ImageFile]) -> Iterator[Content]:
+def _all_read(read_one: Callable[[ImageFile], Content], files: list[ImageFile]) -> Iterator[Content]:
     """Yields what each file holds, read in threads. Who waits is told how many are read; Ctrl-C ends it at once."""
     pool, look = ThreadPoolExecutor(cores()), looking()
     try:
-        for number, content in enumerate(pool.map(_read, files), 1):
+        for number, content in enumerate(pool.map(read_one, files), 1):
             look(number, len(files))
             yield content
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _read(file: ImageFile) -> Content:
+def _read(file: ImageFile, whole: bool) -> Content:
+    """Returns what a file holds; of an image that is not `whole` the pixels are not looked at."""
     from PIL import Image
 
-    from trainables.data.upright_rgb import is_deep, reason, refused
+    from trainables.data.upright_rgb import is_deep, reason, refused, rgb
 
     try:
         with open(file.at, "rb") as opened:
@@ -89,6 +96,8 @@ def _read(file: ImageFile) -> Content:
                     content = Content(
                         text, refused(image), is_deep(image), image.has_transparency_data, min(image.size)
                     )
+                    if whole and not content.flaw:
+                        rgb(image)
             except Exception as error:  # Pillow's readers raise what they meet in a damaged file
                 content = Content(text, reason(error), False, False, 0)
             changed = seen(os.fstat(opened.fileno())) != file.seen

@@ -13,7 +13,7 @@ from timm.data import create_transform
 
 from tests.full_disk import files_of_at_most
 from tests.rooms.trainables.data.pictures import image_folder, picture, torn
-from trainables.data import Folder, ImageCounts, decoded_torch, images
+from trainables.data import Folder, ImageCounts, decoded_torch, folder_contents, images
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
@@ -216,9 +216,12 @@ def mkdir(path):
     return path
 
 
-def test_a_torn_image_names_its_file_and_leaves_nothing(root, tmp_path):
-    """Its header is whole, so only a look at all of it tells."""
+def test_a_torn_image_names_its_file_and_leaves_nothing(root, tmp_path, monkeypatch):
+    """Its header is whole, so only a look at all of it tells: that of the plan, or of a run if the folder is large."""
     torn(root / "train" / "class_1" / "0025.jpg")
+    with pytest.raises(SpecError, match=r"images that can be read, got .*0025[.]jpg: image file is truncated"):
+        Folder(path=str(root), image_size=4)
+    monkeypatch.setattr(folder_contents, "DECODED_BYTES", 100)
     with pytest.raises(LocusError, match=r"0025[.]jpg must be an image that Pillow can read, got: "):
         load(Folder(path=str(root), image_size=4), Reading(tmp_path / "data"))
     assert not [*(tmp_path / "data" / "decoded").glob("*.[nt]*")]

@@ -31,7 +31,7 @@ def read(monkeypatch):
     """The names of the files that are read, all of which may be kept."""
     names, usual = [], folder_contents._read
     monkeypatch.setattr(folder_contents, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(folder_contents, "_read", lambda file: names.append(file.path) or usual(file))
+    monkeypatch.setattr(folder_contents, "_read", lambda file, whole: names.append(file.path) or usual(file, whole))
     return names
 
 

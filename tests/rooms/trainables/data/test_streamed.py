@@ -18,7 +18,7 @@ from tests.full_disk import files_of_at_most
 from tests.rooms.trainables.data import pictures
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.backbones import ViT
-from trainables.data import Cifar10, Folder, images, streamed_torch
+from trainables.data import Cifar10, Folder, folder_contents, images, streamed_torch
 from trainables.data.augment import DeiT
 from trainables.data.augment_torch import Augmentation
 from trainables.data.images_torch import Records
@@ -148,6 +148,7 @@ def test_three_splits_share_one_pool_which_ends(spec, monkeypatch):
 
 def test_a_run_that_fails_leaves_no_process(tmp_path, monkeypatch):
     monkeypatch.setattr(images, "RESIDENT_BYTES", 100)
+    monkeypatch.setattr(folder_contents, "DECODED_BYTES", 100)
     root = image_folder(tmp_path / "set", {"train": 12, "test": 4})
     path = root / "train" / "class_1" / "0015.png"
     path.write_bytes(path.read_bytes()[:50])  # the header alone
