@@ -319,8 +319,8 @@ def _splits(contents: Layout) -> Iterator[Finding]:
     """Yields how many images of how many classes each split has, and which split of a run it becomes."""
     used = sources([len(contents.images[split]) for split in SPLITS])
     for own, split, use in zip(SPLITS, used, ("to train", "to validate", "to test"), strict=True):
-        if split != own:
-            yield Finding(use, "ok", f"held out of {split}/")
+        if split != own and contents.folders[split]:
+            yield Finding(use, "ok", shown(f"held out of {contents.folders[split][0]}/"))
         elif images := contents.images[split]:
             count = len({file.label for file in images})
             classes = "1 class" if count == 1 else f"{count:,} classes"

@@ -1,6 +1,7 @@
 """Room: every image of a folder is read once, and all that a run would refuse are listed."""
 
 import json
+import shutil
 
 import pytest
 from PIL import Image
@@ -30,6 +31,20 @@ def test_a_sound_folder_says_what_each_split_has(root):
         ("images", "ok", "36 images, each of which can be read"),
     ]
     assert seen == [(number, 36) for number in range(1, 37)]
+
+
+def test_classes_in_the_folder_itself_are_held_out_of_it(root):
+    for folder in (root / "train").iterdir():
+        folder.rename(root / folder.name)
+    shutil.rmtree(root / "train")
+    shutil.rmtree(root / "valid")
+    found, _ = found_in(root)
+    assert [one.detail for one in found] == [
+        f"30 images of 3 classes ({root.name}/)",
+        f"held out of {root.name}/",
+        f"held out of {root.name}/",
+        "30 images, each of which can be read",
+    ]
 
 
 def test_a_terminal_shows_how_many_images_are_read(root, monkeypatch, capsys):
