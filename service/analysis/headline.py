@@ -136,8 +136,9 @@ def _tie(result: StudyResult) -> str:
     value = fixed(result.winners[0].validation.mean or 0.0)
     tests = "; ".join(f"{trial_words(result, row)} {_score(row.test)}" for row in shown)
     if hidden:
-        means = [row.test.mean for row in result.winners if row.test.mean is not None]
-        tests = f"means from {fixed(min(means))} to {fixed(max(means))}" if means else "not measured"
+        means = sorted(row.test.mean for row in result.winners if row.test.mean is not None)
+        ends = list(dict.fromkeys(map(fixed, (means[0], means[-1])))) if means else []
+        tests = f"means from {' to '.join(ends)}" if len(ends) > 1 else f"{ends[0]} each" if ends else "not measured"
     tested = f"; {metric_words(score.test)}: {tests}" if _tested(result) else ""
     return f"Chosen {confirmed}, {names} tie with {_metric(result)} {value}{tested}."
 

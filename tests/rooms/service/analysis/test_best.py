@@ -97,7 +97,7 @@ def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
     tied = ablated(tmp_path / "tied", {"low": (0.7, 0.7, 0.7)} | dict.fromkeys("abcde", scores))
     assert tied.headline == (
         "Chosen by validation, “a”, “b”, “c” and 2 more trials tie with validation accuracy 0.9300; "
-        "test accuracy: means from 0.9300 to 0.9300."
+        "test accuracy: 0.9300 each."
     )
     arms = {name: tuple(one - 0.001 * place for one in scores) for place, name in enumerate("abcdef")}
     noise = {
