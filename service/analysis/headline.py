@@ -136,9 +136,10 @@ def _tie(result: StudyResult) -> str:
     value = fixed(result.winners[0].validation.mean or 0.0)
     tests = "; ".join(f"{trial_words(result, row)} {_score(row.test)}" for row in shown)
     if hidden:
-        means = sorted(row.test.mean for row in result.winners if row.test.mean is not None)
-        ends = list(dict.fromkeys(map(fixed, (means[0], means[-1])))) if means else []
-        tests = f"means from {' to '.join(ends)}" if len(ends) > 1 else f"{ends[0]} each" if ends else "not measured"
+        means = [row.test.mean for row in result.winners if row.test.mean is not None]
+        low, high = fixed(min(means, default=None)), fixed(max(means, default=None))
+        same = f"{low} each" if means else "not measured"
+        tests = same if low == high else f"means from {low} to {high}"
     tested = f"; {metric_words(score.test)}: {tests}" if _tested(result) else ""
     return f"Chosen {confirmed}, {names} tie with {_metric(result)} {value}{tested}."
 

@@ -31,7 +31,7 @@ START_TRIES = 10
 """How many times, a minute each, a group waits for the resources of its workers before its run fails."""
 
 GONE_S = 20.0
-"""A node is gone, and the workers on other nodes fail at once: how long Ray may then take to report the node."""
+"""How long a failed group waits for Ray to report a lost node: the workers on other nodes fail before Ray knows."""
 
 
 class Group:
