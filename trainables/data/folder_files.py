@@ -115,10 +115,10 @@ def layout(root: str) -> Layout:
         layout.flaws.append(_flaw(root, error))
         return layout
     entries = _entries(root, layout.flaws)
-    if are_classes := _are_classes(root, entries, above):
-        layout.folders["train"].append(os.path.basename(root))
-        _read_split(layout, "train", root, "", entries, above)
-    for entry in [] if are_classes else entries:
+    if (classes := _classes(root, entries, above)) is not None:
+        classes.flaws[:0] = layout.flaws
+        return classes
+    for entry in entries:
         split = NAMES.get(entry.name.lower())
         if not entry.is_folder:
             layout.unread += [entry.name] * entry.is_image
@@ -130,27 +130,29 @@ def layout(root: str) -> Layout:
             layout.others.append(entry.name)
     elsewhere = [flaw for flaw in layout.flaws if os.path.dirname(flaw.at) == root]
     for flaw in elsewhere:  # a broken link beside the splits is nobody's image
-        if not are_classes and os.path.basename(flaw.at).lower() not in NAMES:
+        if os.path.basename(flaw.at).lower() not in NAMES:
             layout.flaws.remove(flaw)
-    for split in SPLITS:
-        layout.images[split].sort(key=lambda file: file.path)
     return layout
 
 
-def _are_classes(root: str, entries: list[_Entry], above: Ids) -> bool:
-    """Returns whether what lies in a folder are classes: nothing there is named after a split, nor is the folder.
+def _classes(root: str, entries: list[_Entry], above: Ids) -> Layout | None:
+    """Returns the images of a folder whose own folders are the classes; all are training images.
 
-    All images lie in the classes themselves: in folders that hold folders of images, these may be splits by any name.
+    It returns None if the folder, or one in it, is named after a split, or if an image lies deeper than in a class:
+    folders that hold folders of images may be splits by any name.
     """
-    folders = [entry for entry in entries if entry.is_folder]
-    if any(name.lower() in NAMES for name in (os.path.basename(root), *(folder.name for folder in folders))):
-        return False
-    images = [(folder, file) for folder in folders for file in _files(folder, above, []) if file.is_image]
-    return bool(images) and all(os.path.dirname(file.at) == folder.at for folder, file in images)
+    folders = [entry.name for entry in entries if entry.is_folder]
+    if any(name.lower() in NAMES for name in (os.path.basename(root), *folders)):
+        return None
+    layout = Layout(root)
+    layout.folders["train"].append(os.path.basename(root))
+    _read_split(layout, "train", root, "", entries, above)
+    images = layout.images["train"]
+    return layout if images and all(os.path.dirname(image.path) == image.label for image in images) else None
 
 
 def _read_split(layout: Layout, split: Split, at: str, below: str, entries: list[_Entry], above: Ids) -> None:
-    """Reads the classes of a split, whose folder lies at a path and holds these entries."""
+    """Reads the classes of a split, whose folder lies at a path and holds these entries; images lie by their paths."""
     for entry in entries:
         if not entry.is_folder:
             if entry.is_image:
@@ -165,6 +167,7 @@ def _read_split(layout: Layout, split: Split, at: str, below: str, entries: list
                 layout.flaws.append(Flaw(file.at, "it is no file"))  # to open a pipe would wait for ever
             else:
                 layout.images[split].append(ImageFile(entry.name, path, file.at, seen(file.status)))
+    layout.images[split].sort(key=lambda image: image.path)
 
 
 def _files(folder: _Entry, above: Ids, flaws: list[Flaw]) -> Iterator[_Entry]:

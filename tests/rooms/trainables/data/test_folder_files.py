@@ -10,6 +10,7 @@ from service.analysis.scores import score_scale
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Folder, ImageCounts, folder
 from trainables.data.folder import scan
+from trainables.data.folder_files import layout
 from trainables.data.splits_torch import load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
@@ -228,3 +229,13 @@ def test_large_folders_are_known_by_size_and_time_and_say_so(root, monkeypatch):
     path = root / "train" / "class_0" / "0001.png"
     os.utime(path, (1, 1))
     assert folder_of(root).digest != before.digest
+
+
+def test_each_folder_is_listed_once(tmp_path, monkeypatch):
+    photos = image_folder(tmp_path / "set", {"photos": 3}) / "photos"
+    listed, list_folder = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: listed.append(folder) or list_folder(folder))
+    there = layout(str(photos))
+    assert len([*there.files]) == 9
+    assert not there.is_split
+    assert sorted(listed) == sorted([str(photos), *(str(photos / name) for name in there.classes["train"])])
