@@ -23,19 +23,7 @@ from search_spaces.words import plural
 from service.analysis.data_efficiency import Curve
 from service.analysis.format import metric_words
 from service.analysis.statistics import FEWEST, Scores
-from service.reporting.figures.plot import (
-    GRAY,
-    MUTED,
-    Label,
-    Look,
-    Palette,
-    Plot,
-    chance_label,
-    chance_line,
-    label_ends,
-    one_panel,
-    sentences,
-)
+from service.reporting.figures import plot
 from service.reporting.figures.rows import name, shown
 
 if TYPE_CHECKING:
@@ -54,28 +42,28 @@ class Line:
     """One trial's line. `end`: how the trial ended, where it was not trained to its last epoch; no name, no label."""
 
     values: Values
-    look: Look
+    look: plot.Look
     name: str = ""
     strong: bool = False
     end: str = ""
 
 
-def learning_curves(result: StudyResult) -> Plot | None:
+def learning_curves(result: StudyResult) -> plot.Plot | None:
     """Returns the figure; None before any epoch was measured."""
     lines = curve_lines(result)
-    return Plot("curves", _caption_curves(result, lines), lambda: _draw_curves(result, lines)) if lines else None
+    return plot.Plot("curves", _caption_curves(result, lines), lambda: _draw_curves(result, lines)) if lines else None
 
 
 def curve_lines(result: StudyResult) -> list[Line]:
     """Returns the lines, those without a name first, so that they lie under the others."""
-    palette = Palette.of(result)
+    palette = plot.Palette.of(result)
     lines = []
     for row in [*result.of("trial"), *result.confirmed]:
         values = _values_curves(result, row)
         if values:
             fresh = row.trial.role == "confirmation"
             own = palette.named(row) and (fresh or not result.confirmed)
-            look, called = (palette[row], _name(result, row)) if own else (GRAY, "")
+            look, called = (palette[row], _name(result, row)) if own else (plot.GRAY, "")
             end = row.answer.status if row.answer.status in ENDS else ""
             lines.append(Line(values, look, called, row in result.winners, end))
     return sorted(lines, key=lambda line: bool(line.name))
@@ -117,19 +105,21 @@ def draw_lines(lines: Sequence[Line], chance: float) -> tuple[Figure, Axes]:
     """Returns lines with their names at their ends."""
     named = [line for line in lines if line.name]
     height = max(3.3, 0.19 * (len(named) + 1))
-    fig, axes = one_panel(height)
+    fig, axes = plot.one_panel(height)
     draw_gray(axes, [line for line in lines if not line.name])
     for line in named:
         draw_line(axes, line)
-    chance_line(axes, chance, named=False)
+    plot.chance_line(axes, chance, named=False)
     name_lines(axes, named, chance, height)
     return fig, axes
 
 
 def name_lines(axes: Axes, named: Sequence[Line], chance: float, height_in: float) -> None:
     """Draws the names of lines and of chance beside their ends."""
-    labels = [Label(line.name, fmean(list(line.values.values())[-1]), line.look.color, line.strong) for line in named]
-    label_ends(axes, [*labels, chance_label(chance)], height_in - 0.5)
+    labels = [
+        plot.Label(line.name, fmean(list(line.values.values())[-1]), line.look.color, line.strong) for line in named
+    ]
+    plot.label_ends(axes, [*labels, plot.chance_label(chance)], height_in - 0.5)
 
 
 def draw_gray(axes: Axes, lines: Sequence[Line]) -> None:
@@ -138,13 +128,13 @@ def draw_gray(axes: Axes, lines: Sequence[Line]) -> None:
         return
     axes.add_collection(LineCollection(
         [[(place, fmean(values)) for place, values in line.values.items()] for line in lines],
-        colors=GRAY.color, linewidths=0.8, alpha=0.75, zorder=1.5,
+        colors=plot.GRAY.color, linewidths=0.8, alpha=0.75, zorder=1.5,
     ))  # fmt: skip
     for end, marker in ENDS.items():
         last = [list(line.values.items())[-1] for line in lines if line.end == end]
         if last:
             axes.plot([place for place, _ in last], [fmean(values) for _, values in last], linestyle="", marker=marker,
-                      markersize=3.5, color=GRAY.color)  # fmt: skip
+                      markersize=3.5, color=plot.GRAY.color)  # fmt: skip
 
 
 def draw_line(axes: Axes, line: Line) -> None:
@@ -171,7 +161,7 @@ def _caption_curves(result: StudyResult, lines: Sequence[Line]) -> str:
     fresh = " on fresh seeds" if result.confirmed and any(line.name for line in lines) else ""
     open = sum(run.state.status == "running" and bool(run.curve) for row in result.rows for run in row.runs.values())
     reached = "not ended; a line is the mean of the seeds that reached an epoch"
-    return sentences((
+    return plot.sentences((
         f"Learning curves: {band(lines)}.",
         f"In color the confirmed points{fresh}; in gray the points of the search." if gray and fresh else "",
         "A triangle was stopped there." if "stopped" in ends else "",
@@ -181,15 +171,15 @@ def _caption_curves(result: StudyResult, lines: Sequence[Line]) -> str:
     ))  # fmt: skip
 
 
-def size_curves(result: StudyResult) -> Plot | None:
+def size_curves(result: StudyResult) -> plot.Plot | None:
     """Returns the figure; None if no trial was tested at another side."""
     rows = [row for row in shown(result) if any(at.values for at in row.test_sizes.values())]
     if not rows:
         return None
-    palette = Palette.of(result)
+    palette = plot.Palette.of(result)
     lines = [Line(_values_image_sizes(row), palette[row], name(result, row), row in result.winners) for row in rows]
     own = sorted({_own(row) for row in rows})
-    return Plot("sides", _caption_image_sizes(lines, own), lambda: _draw_image_sizes(result, lines, own))
+    return plot.Plot("sides", _caption_image_sizes(lines, own), lambda: _draw_image_sizes(result, lines, own))
 
 
 def _draw_image_sizes(result: StudyResult, lines: Sequence[Line], own: Sequence[int]) -> Figure:
@@ -198,12 +188,12 @@ def _draw_image_sizes(result: StudyResult, lines: Sequence[Line], own: Sequence[
     axes.set_ylabel(metric_words(result.edition.study.score.test))
     axes.set_xticks(sorted({side for line in lines for side in line.values}))
     for side in own:
-        axes.axvline(side, color=MUTED, linewidth=0.8)
+        axes.axvline(side, color=plot.MUTED, linewidth=0.8)
     return fig
 
 
 def _caption_image_sizes(lines: Sequence[Line], own: Sequence[int]) -> str:
-    return sentences((
+    return plot.sentences((
         "Models tested at sides of images that they were not trained for, without fine-tuning: " + band(lines) + ".",
         f"{'The upright line is' if len(own) == 1 else 'Upright lines are'} the side of the training images.",
         "The heavy line is the best trial." if any(line.strong for line in lines) else "",
@@ -226,7 +216,7 @@ APART = 0.25
 """Over which share of the space between two sizes the marks of one size are spread, so that they do not overlap."""
 
 
-def data_sizes(result: StudyResult) -> Plot | None:
+def data_sizes(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of an ablation.
 
     None if no arms differ in the number of training images alone, at four or more.
@@ -234,7 +224,7 @@ def data_sizes(result: StudyResult) -> Plot | None:
     curves = result.efficiency
     if not curves or not isinstance(result.edition.study.plan, Ablation):
         return None
-    return Plot("data_sizes", _caption_data_sizes(result, curves), lambda: _draw_data_sizes(result, curves))
+    return plot.Plot("data_sizes", _caption_data_sizes(result, curves), lambda: _draw_data_sizes(result, curves))
 
 
 def law_line(curve: Curve) -> dict[float, float]:
@@ -252,10 +242,10 @@ def beside(curves: Sequence[Curve], place: int) -> float:
 
 
 def _draw_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> Figure:
-    palette, chance = Palette.of(result), result.edition.study.base.data.chance("test")
-    lines = [_line(curve, Look(palette.looks[curve.numbers[0]].color)) for curve in curves]
+    palette, chance = plot.Palette.of(result), result.edition.study.base.data.chance("test")
+    lines = [_line(curve, plot.Look(palette.looks[curve.numbers[0]].color)) for curve in curves]
     height = max(3.3, 0.19 * (len(curves) + 1))
-    fig, axes = one_panel(height)
+    fig, axes = plot.one_panel(height)
     axes.set_xscale("log")
     for place, (curve, line) in enumerate(zip(curves, lines, strict=True)):
         law = law_line(curve)
@@ -266,12 +256,12 @@ def _draw_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> Figure:
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel="training images", ylabel=metric_words(result.edition.study.score.test))
-    chance_line(axes, chance, named=False)
+    plot.chance_line(axes, chance, named=False)
     name_lines(axes, lines, chance, height)
     return fig
 
 
-def _line(curve: Curve, look: Look) -> Line:
+def _line(curve: Curve, look: plot.Look) -> Line:
     """Returns what gives a curve its name: the seeds' scores by size."""
     return Line({size: [*scores.values.values()] for size, scores in curve.scores.items()}, look, curve.name)
 
@@ -284,14 +274,14 @@ def _marks(axes: Axes, at: float, scores: Scores, color: str) -> None:
     for seed, value in sorted(scores.values.items()):
         fallen = seed in scores.diverged
         axes.plot([at], [value], marker="x" if fallen else "o", markersize=3.6 if fallen else 3,
-                  color=MUTED if fallen else color, markeredgewidth=1 if fallen else 0, zorder=2.5)  # fmt: skip
+                  color=plot.MUTED if fallen else color, markeredgewidth=1 if fallen else 0, zorder=2.5)  # fmt: skip
 
 
 def _caption_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> str:
     scores = [score for curve in curves for score in curve.scores.values()]
     interval = " with its 95 % interval" if any(score.interval and score.uniform for score in scores) else ""
     laws = [curve for curve in curves if curve.laws]
-    return sentences((
+    return plot.sentences((
         f"The {metric_words(result.edition.study.score.test)} over the number of training images: a bar at the "
         f"mean over seeds{interval}, and a dot a seed.",
         "The line is the mean of the power laws that were fitted to the seeds." if laws else "",

@@ -11,20 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from service.analysis.format import fixed
-from service.reporting.figures.plot import (
-    INK,
-    MUTED,
-    PAPER,
-    WIDTH_IN,
-    Label,
-    Look,
-    Palette,
-    Plot,
-    empty_figure,
-    label_ends,
-    panel_grid,
-    sentences,
-)
+from service.reporting.figures import plot
 from service.reporting.figures.rows import name
 from service.reporting.further_tables import arrays, kept_probes, of_first_seeds
 from trainables.recipe.findings import When
@@ -51,9 +38,9 @@ def spaced(count: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
 
 
-def pictured(name: str, rows: Sequence[PictureRow], *words: str) -> Plot | None:
+def pictured(name: str, rows: Sequence[PictureRow], *words: str) -> plot.Plot | None:
     """Returns a figure of these rows, its caption made of these sentences; None without a row."""
-    return Plot(name, sentences(words), lambda: draw_pictures(rows)) if rows else None
+    return plot.Plot(name, plot.sentences(words), lambda: draw_pictures(rows)) if rows else None
 
 
 def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
@@ -64,8 +51,8 @@ def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
     The name of a row stands over its first picture.
     """
     columns = max(len(row.pictures) for row in rows)
-    size = min(1.15, WIDTH_IN / columns)
-    fig = empty_figure((size + 0.42) * len(rows) + 0.3)
+    size = min(1.15, plot.WIDTH_IN / columns)
+    fig = plot.empty_figure((size + 0.42) * len(rows) + 0.3)
     panels = fig.subplots(len(rows), columns, squeeze=False)
     for axes in panels.ravel():
         axes.set_axis_off()
@@ -75,7 +62,7 @@ def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
             if picture is not None:
                 _show(axes, picture)
             words = [row.name] * (axes is line[0]) + [head] * (list(row.heads) != list(above))
-            axes.set_title("\n".join(words), fontsize=8.5, color=INK, loc="left")
+            axes.set_title("\n".join(words), fontsize=8.5, color=plot.INK, loc="left")
         above = row.heads
     return fig
 
@@ -99,7 +86,7 @@ PLACES: tuple[tuple[When, str], ...] = (
 """The maps of a row: when, and the position that all others are compared with."""
 
 
-def similarity_maps(result: StudyResult) -> Plot | None:
+def similarity_maps(result: StudyResult) -> plot.Plot | None:
     """Draws one row per trial, of its first seed: the similarity of a few positions with all others.
 
     None without maps.
@@ -112,18 +99,18 @@ def similarity_maps(result: StudyResult) -> Plot | None:
             rows.append((name(result, row), maps))
     if not rows:
         return None
-    caption = sentences((
+    caption = plot.sentences((
         "The cosine similarity of one position's code with all others, for the first seed: of the middle before "
         "training; of the upper left corner, the middle of the upper edge and the middle after training.",
         "Bright is similar; each map has its own scale, whose ends stand under it (the position itself, which has 1, "
         "is left out of them).",
     ))  # fmt: skip
-    return Plot("similarity_maps", caption, lambda: _draw_maps(rows))
+    return plot.Plot("similarity_maps", caption, lambda: _draw_maps(rows))
 
 
 def _draw_maps(rows: list[tuple[str, list[Any]]]) -> Figure:
     size = 1.15
-    fig = empty_figure((size + 0.42) * len(rows) + 0.3)
+    fig = plot.empty_figure((size + 0.42) * len(rows) + 0.3)
     panels = fig.subplots(len(rows), len(PLACES), squeeze=False)
     for number, ((label, maps), line) in enumerate(zip(rows, panels, strict=True)):
         for (when, place), similarity, axes in zip(PLACES, maps, line, strict=True):
@@ -132,7 +119,7 @@ def _draw_maps(rows: list[tuple[str, list[Any]]]) -> Figure:
                 _draw_map(axes, similarity, place)
             if number == 0 or axes is line[0]:
                 words = [label] * (axes is line[0]) + [f"{when}: {place}"] * (number == 0)
-                axes.set_title("\n".join(words), fontsize=8.5, color=INK, loc="left")
+                axes.set_title("\n".join(words), fontsize=8.5, color=plot.INK, loc="left")
     return fig
 
 
@@ -143,15 +130,17 @@ def _draw_map(axes: Axes, maps: Any, place: str) -> None:
     others = np.delete(similarity.ravel(), row * columns + column)
     low, high = float(others.min()), float(others.max())
     axes.imshow(similarity, cmap="cividis", vmin=low, vmax=high if high > low else low + 1e-9, interpolation="nearest")
-    axes.plot([column], [row], marker="o", markersize=3, color=PAPER, markeredgecolor=INK, markeredgewidth=0.6)
+    axes.plot(
+        [column], [row], marker="o", markersize=3, color=plot.PAPER, markeredgecolor=plot.INK, markeredgewidth=0.6
+    )
     ends = f"{fixed(low)[:-2]} to {fixed(high)[:-2]}"
     axes.annotate(ends, (0.5, 0), xycoords="axes fraction", xytext=(0, -4), textcoords="offset points", ha="center",
-                  va="top", fontsize=7, color=MUTED, annotation_clip=False)  # fmt: skip
+                  va="top", fontsize=7, color=plot.MUTED, annotation_clip=False)  # fmt: skip
 
 
-def attention_distances(result: StudyResult) -> Plot | None:
+def attention_distances(result: StudyResult) -> plot.Plot | None:
     """Draws one panel per trial: the attention distance of each head by block; None without any."""
-    palette = Palette.of(result)
+    palette = plot.Palette.of(result)
     rows = []
     for row, kept in kept_probes(result, "attention_distance"):
         times: dict[When, list[Any]] = {
@@ -164,23 +153,23 @@ def attention_distances(result: StudyResult) -> Plot | None:
             rows.append((name(result, row), palette[row], means, uniform))
     if not rows:
         return None
-    caption = sentences((
+    caption = plot.sentences((
         "The attention distance by block, in patches: small dots are heads, the large one is their mean, all as means "
         "over seeds.",
         "The hollow dot is the mean before training." if any("before" in means for _, _, means, _ in rows) else "",
         "The dotted line is attention to all patches alike.",
     ))  # fmt: skip
-    return Plot("attention_distance", caption, lambda: _draw_distances(rows))
+    return plot.Plot("attention_distance", caption, lambda: _draw_distances(rows))
 
 
-def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figure:
+def _draw_distances(rows: list[tuple[str, plot.Look, dict[When, Any], Any]]) -> Figure:
     columns = min(len(rows), 4)
-    fig, panels = panel_grid(len(rows), columns, 1.9)
+    fig, panels = plot.panel_grid(len(rows), columns, 1.9)
     for place, ((label, look, means, uniform), axes) in enumerate(zip(rows, panels, strict=True)):
         blocks = np.arange(len(uniform))
         spread = np.concatenate([[blocks[0] - 0.4], blocks, [blocks[-1] + 0.4]])
         line = np.concatenate([uniform[:1], uniform, uniform[-1:]])
-        axes.plot(spread, line, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2.2)))
+        axes.plot(spread, line, color=plot.MUTED, linewidth=0.8, linestyle=(0, (1, 2.2)))
         for block, heads in enumerate(means["after"]):
             axes.plot([block] * len(heads), heads, linestyle="", marker="o", markersize=3, color=look.color,
                       markeredgewidth=0, alpha=0.6)  # fmt: skip
@@ -188,8 +177,8 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figur
                   color=look.color, zorder=4)  # fmt: skip
         if "before" in means:
             axes.plot(blocks - 0.2, means["before"].mean(axis=1), linestyle="", marker="o", markersize=4.5,
-                      markerfacecolor=PAPER, markeredgecolor=MUTED, zorder=3)  # fmt: skip
-        axes.set_title(label, fontsize=8.5, color=INK, loc="left")
+                      markerfacecolor=plot.PAPER, markeredgecolor=plot.MUTED, zorder=3)  # fmt: skip
+        axes.set_title(label, fontsize=8.5, color=plot.INK, loc="left")
         axes.set_xticks(blocks if len(blocks) <= 6 else blocks[:: len(blocks) // 4])
         axes.set_xlim(blocks[0] - 0.6, blocks[-1] + 0.6)
         axes.set_xlabel("block")
@@ -198,7 +187,7 @@ def _draw_distances(rows: list[tuple[str, Look, dict[When, Any], Any]]) -> Figur
     return fig
 
 
-def attention_weights(result: StudyResult) -> Plot | None:
+def attention_weights(result: StudyResult) -> plot.Plot | None:
     """Draws one row per trial, of its first seed: the weights between all patches, one square per block.
 
     None without maps.
@@ -219,7 +208,7 @@ def attention_weights(result: StudyResult) -> Plot | None:
     )
 
 
-def heat_maps(result: StudyResult) -> Plot | None:
+def heat_maps(result: StudyResult) -> plot.Plot | None:
     """Draws one row per trial, of its first seed: what it looks at in a few images, which stand above.
 
     None without maps.
@@ -246,7 +235,7 @@ TERMS = ("content-content", "position-content", "content-position", "position-po
 PANEL_IN = 1.9
 
 
-def term_maps(result: StudyResult) -> Plot | None:
+def term_maps(result: StudyResult) -> plot.Plot | None:
     """Draws one row per trial, of its first seed after training: each term of the first block, patches by patches."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "logit_terms", "mean"):
@@ -263,41 +252,41 @@ def term_maps(result: StudyResult) -> Plot | None:
     )
 
 
-def terms_by_block(result: StudyResult) -> Plot | None:
+def terms_by_block(result: StudyResult) -> plot.Plot | None:
     """Draws one panel per term: how much it varies over the keys, by block; one line per trial.
 
     None if one block has codes.
     """
-    palette = Palette.of(result)
-    lines: list[tuple[str, Look, Any]] = []
+    palette = plot.Palette.of(result)
+    lines: list[tuple[str, plot.Look, Any]] = []
     for row, kept in kept_probes(result, "logit_terms"):
         seeds = [findings.arrays["by_depth"].mean(axis=2) for findings in arrays(kept, "after", "by_depth")]
         if seeds and len(seeds[0]) > 1:
             lines.append((name(result, row), palette[row], np.mean(seeds, axis=0)))
     if not lines:
         return None
-    caption = sentences((
+    caption = plot.sentences((
         "How much each term of the logits varies over the keys, by block: its standard deviation, in logits, the mean "
         "over heads, images and seeds, after training.",
         "Codes of the tokens are taken as passing through all blocks unchanged.",
     ))  # fmt: skip
-    return Plot("logit_terms", caption, lambda: _draw(lines))
+    return plot.Plot("logit_terms", caption, lambda: _draw(lines))
 
 
-def _draw(lines: list[tuple[str, Look, Any]]) -> Figure:
+def _draw(lines: list[tuple[str, plot.Look, Any]]) -> Figure:
     columns = 4
-    fig, panels = panel_grid(len(TERMS), columns, PANEL_IN)
+    fig, panels = plot.panel_grid(len(TERMS), columns, PANEL_IN)
     for place, (term, axes) in enumerate(zip(TERMS, panels, strict=True)):
         for _, look, terms in lines:
             blocks = np.arange(len(terms))
             axes.plot(blocks, terms[:, place], color=look.color, linestyle=look.dash, marker=look.marker, markersize=4)
-        axes.set_title(term, fontsize=8.5, color=INK, loc="left")
+        axes.set_title(term, fontsize=8.5, color=plot.INK, loc="left")
         axes.set_xlabel("block")
         if place % columns == 0:
             axes.set_ylabel("logits")
     panels[0].set_ylim(bottom=0)
-    ends = [Label(label, float(terms[-1, -1]), look.color) for label, look, terms in lines]
-    label_ends(panels[-1], ends, PANEL_IN - 0.6)
+    ends = [plot.Label(label, float(terms[-1, -1]), look.color) for label, look, terms in lines]
+    plot.label_ends(panels[-1], ends, PANEL_IN - 0.6)
     return fig
 
 
@@ -305,7 +294,7 @@ SHAPES = ("chaos", "raster", "striped", "box")
 PROJECTED = ("p", "q", "k", "v")
 
 
-def shapes(result: StudyResult) -> Plot | None:
+def shapes(result: StudyResult) -> plot.Plot | None:
     """Draws one row per trial, of its first seed after training: the channel of each shape that varies most.
 
     None without any.
@@ -326,7 +315,7 @@ def shapes(result: StudyResult) -> Plot | None:
     )
 
 
-def projected(result: StudyResult) -> Plot | None:
+def projected(result: StudyResult) -> plot.Plot | None:
     """Draws one row per trial, of its first seed after training: the channel of the values that has most of edges."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "projections", "maps"):
@@ -342,7 +331,7 @@ def projected(result: StudyResult) -> Plot | None:
     )
 
 
-def by_block(result: StudyResult) -> Plot | None:
+def by_block(result: StudyResult) -> plot.Plot | None:
     """Draws two rows per trial, of its first seed after training: a channel of position, one of content, by block."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "block_channels", "maps"):

@@ -18,21 +18,7 @@ from service.analysis.format import fixed, metric_words, signed
 from service.analysis.headline import point_name
 from service.analysis.statistics import FEWEST, Interval, Scores
 from service.analysis.verdicts import Verdict
-from service.reporting.figures.plot import (
-    FAINT,
-    INK,
-    LETTER_IN,
-    MUTED,
-    PAPER,
-    WIDTH_IN,
-    Look,
-    Palette,
-    Plot,
-    chance_line,
-    ink,
-    one_panel,
-    sentences,
-)
+from service.reporting.figures import plot
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
@@ -53,7 +39,7 @@ class FigureRow:
     name: str
     mean: float
     interval: Interval | None
-    look: Look
+    look: plot.Look
     value: str
     strong: bool = False
     hollow: bool = False
@@ -66,23 +52,23 @@ def row_place(place: int) -> float:
 
 def draw_rows(rows: Sequence[FigureRow], label: str) -> tuple[Figure, Axes]:
     """Returns the rows from top to bottom; if names are long, they stand above their rows."""
-    above = max(len(row.name) for row in rows) * LETTER_IN > WIDTH_IN / 2.5
-    names = [textwrap.fill(row.name, int(WIDTH_IN * 0.75 / LETTER_IN)) if above else row.name for row in rows]
+    above = max(len(row.name) for row in rows) * plot.LETTER_IN > plot.WIDTH_IN / 2.5
+    names = [textwrap.fill(row.name, int(plot.WIDTH_IN * 0.75 / plot.LETTER_IN)) if above else row.name for row in rows]
     lines = 1 + max(name.count("\n") for name in names)
     row_in = ROW_IN + (NAME_IN * lines if above else 0)
-    fig, axes = one_panel(0.75 + row_in * len(rows))
+    fig, axes = plot.one_panel(0.75 + row_in * len(rows))
     axes.grid(axis="y", visible=False)
-    axes.grid(axis="x", color=FAINT, linewidth=0.6)
+    axes.grid(axis="x", color=plot.FAINT, linewidth=0.6)
     axes.spines["left"].set_visible(False)
     for place, (row, name) in enumerate(zip(rows, names, strict=True)):
         _draw_row(axes, row_place(place), row)
         if above:
             axes.annotate(name, (0, row_place(place)), xycoords=("axes fraction", "data"), xytext=(0, 7),
-                          textcoords="offset points", color=INK, fontsize=8.5, in_layout=False, zorder=1.5,
-                          bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.8},  # no line crosses a name
+                          textcoords="offset points", color=plot.INK, fontsize=8.5, in_layout=False, zorder=1.5,
+                          bbox={"facecolor": plot.PAPER, "edgecolor": "none", "pad": 0.8},  # no line crosses a name
                           fontweight="bold" if row.strong else "normal")  # fmt: skip
     axes.set_yticks([row_place(place) for place in range(len(rows))], [""] * len(rows) if above else names,
-                    color=INK, fontsize=9)  # fmt: skip
+                    color=plot.INK, fontsize=9)  # fmt: skip
     for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_fontweight("bold" if row.strong else "normal")
     axes.set_ylim(row_place(len(rows) - 1) - 0.55, 0.85 if above else 0.55)
@@ -95,10 +81,11 @@ def _draw_row(axes: Axes, at: float, row: FigureRow) -> None:
     color = row.look.color
     if row.interval:
         axes.plot(row.interval, [at, at], color=color, linewidth=2.2, solid_capstyle="butt", alpha=0.6)
-    axes.plot([row.mean], [at], marker=row.look.marker, markersize=6.5, markerfacecolor=PAPER if row.hollow else color,
-              markeredgecolor=color, zorder=4)  # fmt: skip
+    fill = plot.PAPER if row.hollow else color
+    axes.plot([row.mean], [at], marker=row.look.marker, markersize=6.5, markerfacecolor=fill, markeredgecolor=color,
+              zorder=4)  # fmt: skip
     axes.annotate(row.value, (1, at), xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",
-                  va="center", color=ink(MUTED, strong=row.strong), fontsize=8.5,
+                  va="center", color=plot.ink(plot.MUTED, strong=row.strong), fontsize=8.5,
                   fontweight="bold" if row.strong else "normal", annotation_clip=False)  # fmt: skip
 
 
@@ -114,17 +101,17 @@ def draw_seeds(axes: Axes, place: int, values: Mapping[int, float], diverged: Se
     step = 0.27 / max(3, *levels.values()) if levels else 0.0
     heights = {seed: row_place(place) - 0.18 - step * level for seed, level in levels.items()}
     dot: dict[str, Any] = {"marker": "o", "markersize": 3, "color": color, "markeredgewidth": 0}
-    cross: dict[str, Any] = {"marker": "x", "markersize": 3.6, "color": MUTED}
+    cross: dict[str, Any] = {"marker": "x", "markersize": 3.6, "color": plot.MUTED}
     for seeds, style in ((values.keys() - diverged, dot), (values.keys() & diverged, cross)):
         if seeds:
             order = sorted(seeds)
             axes.plot([values[seed] for seed in order], [heights[seed] for seed in order], linestyle="", **style)
 
 
-def dots(result: StudyResult) -> Plot | None:
+def dots(result: StudyResult) -> plot.Plot | None:
     """Returns the figure; None before any test score. A search shows its confirmation alone."""
     rows = shown(result)
-    return Plot("trials", _caption_dots(result, rows), lambda: _draw_dots(result, rows)) if rows else None
+    return plot.Plot("trials", _caption_dots(result, rows), lambda: _draw_dots(result, rows)) if rows else None
 
 
 def shown(result: StudyResult) -> list[TrialResult]:
@@ -139,7 +126,7 @@ def name(result: StudyResult, row: TrialResult) -> str:
 
 
 def _draw_dots(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
-    palette = Palette.of(result)
+    palette = plot.Palette.of(result)
     lines = [
         FigureRow(name(result, row), row.test.mean or 0.0, row.test.interval if row.test.uniform else None,
             palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
@@ -152,7 +139,7 @@ def _draw_dots(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
             _published_mark(axes, place, published)
     chance = result.edition.study.base.data.chance("test")
     if min(row.test.mean or 0.0 for row in rows) < (chance + 1) / 2:
-        chance_line(axes, chance, vertical=True)
+        plot.chance_line(axes, chance, vertical=True)
     return fig
 
 
@@ -160,8 +147,8 @@ def _published_mark(axes: Axes, place: int, published: Published) -> None:
     at = row_place(place) + 0.27
     if published.spread:
         ends = published.value - published.spread, published.value + published.spread
-        axes.plot(ends, [at] * 2, color=INK, linewidth=0.8)
-    axes.plot([published.value], [at], marker="D", markersize=4, markerfacecolor=PAPER, markeredgecolor=INK)
+        axes.plot(ends, [at] * 2, color=plot.INK, linewidth=0.8)
+    axes.plot([published.value], [at], marker="D", markersize=4, markerfacecolor=plot.PAPER, markeredgecolor=plot.INK)
 
 
 def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
@@ -169,7 +156,7 @@ def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
     fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
     whole = [row.test.interval is not None and row.test.uniform for row in rows]
     interval = " with its 95 % interval" if any(whole) else ""
-    return sentences((
+    return plot.sentences((
         f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: the mean{interval}, and "
         "a small dot a seed.",
         f"No interval for fewer than {FEWEST} seeds." if any(row.test.interval is None for row in rows) else "",
@@ -191,17 +178,19 @@ class Pair:
     interval: Interval | None
     seeds: Mapping[int, float]
     diverged: frozenset[int]
-    look: Look
+    look: plot.Look
     margin: float = 0.0
     both: bool = False
 
 
-def forest(result: StudyResult) -> Plot | None:
+def forest(result: StudyResult) -> plot.Plot | None:
     """Returns the figure; None if nothing is compared."""
     arms, claims = to_baseline(result), claimed(result)
     if not arms and not claims:
         return None
-    return Plot("differences", _caption_forest(result, arms, claims), lambda: _draw_forest(result, [*arms, *claims]))
+    return plot.Plot(
+        "differences", _caption_forest(result, arms, claims), lambda: _draw_forest(result, [*arms, *claims])
+    )
 
 
 def to_baseline(result: StudyResult) -> list[Pair]:
@@ -209,7 +198,7 @@ def to_baseline(result: StudyResult) -> list[Pair]:
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not result.differences:
         return []
-    palette, scores, pairs = Palette.of(result), result.scores, []
+    palette, scores, pairs = plot.Palette.of(result), result.scores, []
     for name, gap in result.differences.items():
         seeds, fallen = _seeds(scores[name], scores[plan.compared_with(name) or plan.baseline])
         pairs.append(Pair(name, gap.mean, gap.interval, seeds, fallen, palette[result.named[name]]))
@@ -231,7 +220,7 @@ def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
     assert verdict.measured is not None
     scores = result.scores_at(claim.image_size)
     seeds, fallen = _seeds(scores[claim.who], scores[claim.than])
-    look = Palette.of(result)[result.named[claim.who]]
+    look = plot.Palette.of(result)[result.named[claim.who]]
     name = f"claim: {quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
     both = isinstance(claim, Equivalent)
     margin = -claim.margin if isinstance(claim, NoWorse) else claim.margin
@@ -247,7 +236,7 @@ def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]
 def _draw_forest(result: StudyResult, pairs: Sequence[Pair]) -> Figure:
     rows = [FigureRow(pair.name, pair.mean, pair.interval, pair.look, signed(pair.mean)) for pair in pairs]
     fig, axes = draw_rows(rows, f"difference of {metric_words(result.edition.study.score.test)}, paired by seed")
-    axes.axvline(0, color=MUTED, linewidth=0.9, zorder=1)
+    axes.axvline(0, color=plot.MUTED, linewidth=0.9, zorder=1)
     for place, pair in enumerate(pairs):
         draw_seeds(axes, place, pair.seeds, pair.diverged, pair.look.color)
         if pair.margin:
@@ -259,9 +248,9 @@ def _draw_margin(axes: Axes, at: float, pair: Pair) -> None:
     """Draws an upright mark at each end of the margin, with a band between them where it has two."""
     ends = (-pair.margin, pair.margin) if pair.both else (pair.margin,)
     if pair.both:
-        axes.fill_between(ends, at - 0.3, at + 0.3, color=FAINT, alpha=0.6, linewidth=0, zorder=0)
+        axes.fill_between(ends, at - 0.3, at + 0.3, color=plot.FAINT, alpha=0.6, linewidth=0, zorder=0)
     for end in ends:
-        axes.plot([end, end], [at - 0.3, at + 0.3], color=INK, linewidth=0.9)
+        axes.plot([end, end], [at - 0.3, at + 0.3], color=plot.INK, linewidth=0.9)
 
 
 def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[Pair]) -> str:
@@ -273,7 +262,7 @@ def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[
         adjusted = f" with the interval {together if result.adjusted_over else 'of its claim'}" if tested else ""
         first = f"Each arm minus {plan.baseline_words}, paired by seed{adjusted}; a small dot is a seed."
     second = "Claims: the two trials of a claim, with the interval that decided it." if claims else ""
-    return sentences((
+    return plot.sentences((
         first,
         second if arms else f"{second} A small dot is a seed.",
         "An arm whose interval leaves out 0 differs significantly." if tested else "",

@@ -26,21 +26,7 @@ from search_spaces.space import Above, Integer, Real
 from search_spaces.study import Search
 from search_spaces.words import listed, plural
 from service.analysis.format import metric_words, number
-from service.reporting.figures.plot import (
-    FAINT,
-    INK,
-    MUTED,
-    PAPER,
-    Label,
-    Palette,
-    Plot,
-    chance_label,
-    chance_line,
-    label_ends,
-    one_panel,
-    panel_grid,
-    sentences,
-)
+from service.reporting.figures import plot
 from service.reporting.figures.searched import (
     Panel,
     best_sentence,
@@ -70,23 +56,23 @@ TICKS = 12
 """How many labels the width of a figure holds."""
 
 
-def landscape(result: StudyResult) -> Plot | None:
+def landscape(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of a search; None before any point has a score."""
     plan = result.edition.study.plan
     if not isinstance(plan, Search) or not scored(result):
         return None
-    return Plot("landscape", _caption_landscape(result, panels(plan.space)), lambda: _draw_landscape(result, plan))
+    return plot.Plot("landscape", _caption_landscape(result, panels(plan.space)), lambda: _draw_landscape(result, plan))
 
 
 def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
     searched = panels(plan.space)
     across = min(len(searched), ACROSS)
-    fig, axes = panel_grid(len(searched), across, 2.7 if len(searched) <= across else 2.2)
+    fig, axes = plot.panel_grid(len(searched), across, 2.7 if len(searched) <= across else 2.2)
     ticks = TICKS // across
     for place, (panel, ax) in enumerate(zip(searched, axes, strict=True)):
         lay_axis(ax, panel, plan.space, result.edition.study.base, max(ticks, 2))
         ax.set_xlabel(panel.label(result.rows), fontsize=8)
-        chance_line(ax, result.edition.study.base.data.chance("val"), named=place == across - 1)
+        plot.chance_line(ax, result.edition.study.base.data.chance("val"), named=place == across - 1)
         _points_landscape(ax, panel, result)
         if place % across == 0:
             ax.set_ylabel(metric_words(result.edition.study.score.metric))
@@ -97,7 +83,7 @@ def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
 
 
 def _points_landscape(axes: Axes, panel: Panel, result: StudyResult) -> None:
-    palette = Palette.of(result)
+    palette = plot.Palette.of(result)
     alike: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
     for row in sorted(scored(result), key=palette.named):
         value = panel.value(row)
@@ -129,7 +115,7 @@ def _name_best(axes: list[Axes], searched: list[Panel], result: StudyResult) -> 
 
 def _rings(result: StudyResult) -> list[Line2D]:
     """Returns an entry of the key for each confirmed point."""
-    palette = Palette.of(result)
+    palette = plot.Palette.of(result)
     return [
         Line2D([], [], **ring_style(palette[row].color, strong=row in result.winners),
                label=f"#{row.trial.number} on fresh seeds")
@@ -143,7 +129,7 @@ def _caption_landscape(result: StudyResult, searched: list[Panel]) -> str:
     several = any(len(row.validation.values) > 1 for row in rows)
     each = "each searched path" if len(searched) > 1 else searched[0].path
     some = any(panel.given for panel in searched)
-    return sentences((
+    return plot.sentences((
         f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} over {each}; "
         "the axis is the whole domain.",
         "A dot is the mean over a point's seeds, with a line from the lowest seed to the highest." if several else "",
@@ -179,12 +165,12 @@ class Surface:
         return LinearTriInterpolator(self.triangles, self.scores)(x, y)
 
 
-def contour(result: StudyResult) -> Plot | None:
+def contour(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of a search over two paths of numbers or more; None if there are fewer, or few points."""
     pair = chosen_pair(result)
     if pair is None or len(_rows(result, pair)) < FEWEST or not _whole(_rows(result, pair)):
         return None
-    return Plot("contour", _caption_contour(result, pair), lambda: _draw_contour(result, pair))
+    return plot.Plot("contour", _caption_contour(result, pair), lambda: _draw_contour(result, pair))
 
 
 def chosen_pair(result: StudyResult) -> Pair | None:
@@ -251,13 +237,13 @@ def levels(result: StudyResult, pair: Pair) -> list[float]:
 
 
 def _shades(count: int) -> list[tuple[float, float, float, float]]:
-    return [to_rgba(INK, float(alpha)) for alpha in np.linspace(FAINTEST, STRONGEST, count)]
+    return [to_rgba(plot.INK, float(alpha)) for alpha in np.linspace(FAINTEST, STRONGEST, count)]
 
 
 def _draw_contour(result: StudyResult, pair: Pair) -> Figure:
     plan, base = result.edition.study.plan, result.edition.study.base
     assert isinstance(plan, Search)
-    fig, axes = one_panel(4.2)
+    fig, axes = plot.one_panel(4.2)
     x, y = pair
     lay_axis(axes, x, plan.space, base, 10)
     lay_axis(axes, y, plan.space, base, 8, upright=True)
@@ -266,7 +252,7 @@ def _draw_contour(result: StudyResult, pair: Pair) -> Figure:
     shades = _shades(len(steps) - 1)
     field = surface(result, pair)
     if field is None:
-        axes.grid(axis="both", color=FAINT, linewidth=0.6)
+        axes.grid(axis="both", color=plot.FAINT, linewidth=0.6)
     else:
         axes.grid(visible=False)
         _draw_surface(axes, field, result, pair, steps)
@@ -286,7 +272,7 @@ def _draw_surface(axes: Axes, field: Surface, result: StudyResult, pair: Pair, s
     x, y = (_values_of_axis(at, panel, result) for at, panel in zip((fine.x, fine.y), pair, strict=True))
     drawn = Triangulation(x, y, fine.triangles)
     axes.tricontourf(drawn, scores, levels=steps, colors=_shades(len(steps) - 1), zorder=0.5)
-    axes.tricontour(drawn, scores, levels=steps[1:-1], colors=PAPER, linewidths=0.8, zorder=0.6)
+    axes.tricontour(drawn, scores, levels=steps[1:-1], colors=plot.PAPER, linewidths=0.8, zorder=0.6)
 
 
 def _draw_points(axes: Axes, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
@@ -294,7 +280,7 @@ def _draw_points(axes: Axes, result: StudyResult, pair: Pair, steps: Sequence[fl
 
     Like points are drawn together, which is faster than one by one; those with colors of their own lie above the gray.
     """
-    palette = Palette.of(result)
+    palette = plot.Palette.of(result)
     alike: dict[tuple[str, str, Any], list[tuple[float, float]]] = {}
     for row in sorted(_rows(result, pair), key=palette.named):
         fill = shade(row.validation.mean or 0.0, steps) if row.answer.status == "completed" else None
@@ -303,8 +289,10 @@ def _draw_points(axes: Axes, result: StudyResult, pair: Pair, steps: Sequence[fl
         x, y = zip(*places, strict=True)
         above = 3 + layer / len(alike)
         style = {**point_style(status, color), "markersize": 7.5, "zorder": above}
-        axes.plot(x, y, marker="o", markersize=10, color=PAPER, linestyle="", markeredgewidth=0, zorder=above - 0.1)
-        axes.plot(x, y, **(style | {"markerfacecolor": PAPER}))
+        axes.plot(
+            x, y, marker="o", markersize=10, color=plot.PAPER, linestyle="", markeredgewidth=0, zorder=above - 0.1
+        )
+        axes.plot(x, y, **(style | {"markerfacecolor": plot.PAPER}))
         if fill is not None:
             axes.plot(x, y, **(style | {"markerfacecolor": fill}))
     winners = {row.trial.number for row in result.winners}
@@ -326,7 +314,7 @@ def _caption_contour(result: StudyResult, pair: Pair) -> str:
     rows = _rows(result, pair)
     first, second = pair
     winners = [row for row in rows if row.trial.number in {winner.trial.number for winner in result.winners}]
-    return sentences((
+    return plot.sentences((
         f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} over {first.path} and "
         f"{second.path}: the stronger the shade, the higher the mean over seeds.",
         _others(result, pair),
@@ -360,15 +348,15 @@ def _others(result: StudyResult, pair: Pair) -> str:
 FEWEST_TRIED = 2
 """One point has no history."""
 DASHES = (0, (4, 2))
-FAILED: dict[str, Any] = {"linestyle": "", "marker": "|", "markersize": 8, "color": MUTED, "markeredgewidth": 1.4}
+FAILED: dict[str, Any] = {"linestyle": "", "marker": "|", "markersize": 8, "color": plot.MUTED, "markeredgewidth": 1.4}
 """The mark of a point without a score, on the axis."""
 
 
-def optimization_history(result: StudyResult) -> Plot | None:
+def optimization_history(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of a search; None before two points have a score."""
     if not isinstance(result.edition.study.plan, Search) or len(scored(result)) < FEWEST_TRIED:
         return None
-    return Plot("history", _caption(result), lambda: _draw(result))
+    return plot.Plot("history", _caption(result), lambda: _draw(result))
 
 
 def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
@@ -395,22 +383,22 @@ def without_score(result: StudyResult) -> list[TrialResult]:
 def _draw(result: StudyResult) -> Figure:
     height = 2.8
     chance = result.edition.study.base.data.chance("val")
-    fig, axes = one_panel(height)
-    chance_line(axes, chance, named=False)
+    fig, axes = plot.one_panel(height)
+    plot.chance_line(axes, chance, named=False)
     _points_optimization_history(axes, result)
     labels = []
     for name, line, color, dash in (
-        ("random points", best_so_far(result, "rival"), MUTED, DASHES),
-        ("search", best_so_far(result), INK, "-"),
+        ("random points", best_so_far(result, "rival"), plot.MUTED, DASHES),
+        ("search", best_so_far(result), plot.INK, "-"),
     ):
         if line:
             _line(axes, line, color, dash)
-            labels.append(Label(name, [*line.values()][-1], color))
+            labels.append(plot.Label(name, [*line.values()][-1], color))
     axes.margins(y=0.12)
     axes.set_xlabel("number of the point, in the order of proposal")
     axes.set_ylabel(metric_words(result.edition.study.score.metric))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=9))
-    label_ends(axes, [*(labels if best_so_far(result, "rival") else []), chance_label(chance)], height - 0.7)
+    plot.label_ends(axes, [*(labels if best_so_far(result, "rival") else []), plot.chance_label(chance)], height - 0.7)
     key(fig, [*status_handles(scored(result)), *_failed_handle(result), *_line_handle(result)],
         5)  # fmt: skip
     return fig
@@ -423,7 +411,7 @@ def _line(axes: Axes, line: dict[int, float], color: str, dash: Any) -> None:
 
 
 def _points_optimization_history(axes: Axes, result: StudyResult) -> None:
-    palette = Palette.of(result)
+    palette = plot.Palette.of(result)
     alike: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
     for row in sorted(scored(result), key=palette.named):
         same = alike.setdefault((row.answer.status, palette[row].color), [])
@@ -443,14 +431,14 @@ def _failed_handle(result: StudyResult) -> Sequence[Line2D]:
 
 
 def _line_handle(result: StudyResult) -> Sequence[Line2D]:
-    return [Line2D([], [], color=INK, linewidth=1.4, label="best so far")] if best_so_far(result) else []
+    return [Line2D([], [], color=plot.INK, linewidth=1.4, label="best so far")] if best_so_far(result) else []
 
 
 def _caption(result: StudyResult) -> str:
     rows = scored(result)
     several = any(len(row.validation.values) > 1 for row in rows)
     rivals = best_so_far(result, "rival")
-    return sentences((
+    return plot.sentences((
         f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} in the order in which "
         "they were proposed.",
         "A dot is the mean over a point's seeds, with a line from the lowest seed to the highest." if several else "",
