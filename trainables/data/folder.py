@@ -74,6 +74,11 @@ def mistakes(there: Layout) -> Iterator[tuple[str, str]]:
     if not train:
         some, more = ", ".join(there.others[:MOST]), ", ..." * (len(there.others) > MOST)
         how = f" (call {some}{more} train, val or test, or let each hold the images of one class)" if some else ""
+        named = [name for split in SPLITS for name in there.folders[split] if not there.classes[split]]
+        if plain := [name for name in named if any(path.startswith(f"{name}/") for path in there.unread)]:
+            how = (
+                f" (the images in {plain[0]}/ are of no class; if it is a class, put all classes into a folder train/)"
+            )
         if os.path.basename(there.root).lower() in NAMES:
             how = " (name the folder above it, or call this one otherwise)"
         yield FOLDER, shown(f"{there.root}{how}")

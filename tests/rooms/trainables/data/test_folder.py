@@ -158,6 +158,8 @@ def test_decoded_images_that_were_read_longest_ago_go_where_all_are_too_large(ro
      r"got .*/set \(call cats train, val or test, or let each hold the images of one class\)"),
     (lambda root: [shutil.rmtree(root / "test"), (root / "train").rename(root / "pets"),
                    shutil.copytree(root / "pets", root / "more")], r"\(call more, pets train, val or test, or let"),
+    (lambda root: [lift(root), (root / "class_2").rename(root / "train")],
+     r"\(the images in train/ are of no class; if it is a class, put all classes into a folder train/\)"),
     (lambda root: [lift(root), (root / "empty").mkdir()], "a folder with images in set/empty, got none there"),
     (lambda root: [lift(root), (root / "gone").symlink_to("nowhere")], "set/gone: a link to nowhere, which is not"),
     (lambda root: [lift(root), [shutil.rmtree(root / f"class_{one}") for one in (1, 2)]],
@@ -168,7 +170,8 @@ def test_decoded_images_that_were_read_longest_ago_go_where_all_are_too_large(ro
     (lambda root: (root / "test" / "class_1").rename(root / "moved"), "a folder with images in test/class_1, got"),
     (lambda root: picture(1).save(mkdir(root / "test" / "dogs") / "1.png"), "such as test/dogs, got"),
 ], ids=["no train", "one folder of classes",
-        "splits by other names", "a folder beside classes", "a broken link beside classes", "one class at the top",
+        "splits by other names", "a class named train",
+        "a folder beside classes", "a broken link beside classes", "one class at the top",
         "an empty class", "one class", "a class missing to test",
         "a class to test alone"])  # fmt: skip
 def test_a_wrong_layout_is_one_sentence(root, change, sentence):
