@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from trainables.data import KINDS, Data, ImagesSpec
+from trainables.data.augment import Standard
 from trainables.own import is_own
 from trainables.recipe import Recipe
 from trainables.spec import Spec
 
 LARGER = 1.5
-"""The side of the larger test images, over that of the training images."""
+"""The side of the larger test images, over that of the training images, but for whole patches."""
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
 """With fewer epochs little is learned of each image; with more a small model learns the images by heart."""
 AUGMENTED = 20
@@ -51,37 +53,43 @@ class Fit(Spec):
     grid: int = Field(default=8, gt=0, description="a positive number of patches")
     most: int = Field(default=2_000, gt=0, description="a positive number of images")
 
-    def values(self, data: Data, patched: bool = True) -> dict[str, Any]:
+    def values(self, data: Data, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns the values of a recipe for these images, by path.
 
         The side is that of the images, but at most `side`, in `grid` patches; of images whose side is given, in as many
-        patches, near `grid`, as divide it. `patched`: the size of the model's patches may be chosen. Epochs: as many as
-        `images` allow, from 5 to 60; of larger sets a part is used.
+        patches, near `grid`, as divide it. Epochs: as many as `images` allow, from 5 to 60; of larger sets a part is
+        used. `own`: the values that are given, by path; the images have those that are theirs.
         """
+        own = own or {}
         values: dict[str, Any] = {}
         side = data.size[1]
         if isinstance(data, ImagesSpec):
-            side = max(1, min(data.natural_side, self.side) // self.grid) * self.grid
-            there, held = data.available, data.held_out_at(0)
-            values["data.image_size"] = side
-            train = held.train
+            if "data.image_size" not in own:
+                side = max(1, min(data.natural_side, self.side) // self.grid) * self.grid
+                values["data.image_size"] = side
+            there, held, train = data.available, data.held_out_at(0), data.image_counts.train
             if not data.folds:  # folds are of all images
-                train = min(train, self.images // FEWEST_EPOCHS)
-                counts = {"train_size": (train, held.train)}
-                counts |= {"val_size": (self.most, there.validation or held.validation)}
+                counts = {"val_size": (self.most, there.validation or held.validation)}
                 counts |= {"test_size": (self.most, there.test or held.test)}
+                if not {"data.train_size", "data.samples_per_class"} & {*own}:
+                    train = min(held.train, self.images // FEWEST_EPOCHS)
+                    counts |= {"train_size": (train, held.train)}
                 values |= {f"data.{name}": some for name, (some, every) in counts.items() if some < every}
-            values["test_sizes"] = [round(side * LARGER)]
         else:
             train = data.image_counts.train
-        grids = [side // patch for patch in range(1, side + 1) if side % patch == 0]
-        patch = side // min(grids, key=lambda count: abs(count - self.grid))
-        epochs = min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS)
+        patch = own.get("model.patch_size")
+        if patch is None:
+            grids = [count for count in range(side, 0, -1) if side % count == 0]
+            patch = side // min(grids, key=lambda count: abs(count - self.grid))
+            values["model.patch_size"] = patch
+        if isinstance(data, ImagesSpec):
+            values["test_sizes"] = [round(side * LARGER / patch) * patch]
+        epochs = own.get("optimizer.epochs", min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS))
         if isinstance(data, ImagesSpec) and epochs >= AUGMENTED:
             values["augment.kind"] = "standard"
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
-        patches = {"model.patch_size": patch} if patched else {}
-        return values | patches | {"optimizer.epochs": epochs, "optimizer.batch_size": batch}
+        values |= {"optimizer.epochs": epochs, "optimizer.batch_size": batch}
+        return {path: value for path, value in values.items() if path not in own}
 
 
 def fit_words(recipe: Recipe) -> str:
@@ -90,4 +98,6 @@ def fit_words(recipe: Recipe) -> str:
     side, patch = data.size[1], getattr(model, "patch_size", 1)
     larger = f" (tested at {recipe.test_sizes[0]}, too)" if recipe.test_sizes else ""
     epochs = f"{optimizer.epochs} epochs with {optimizer.batch_size} images a step"
-    return f"{side} x {side} pixels{larger}, {side // patch} x {side // patch} patches, {epochs}"
+    flips = isinstance(recipe.augment, Standard) and recipe.augment.flip > 0
+    flipped = ", flipped at random (where left and right differ: --set augment.kind=none)" if flips else ""
+    return f"{side} x {side} pixels{larger}, {side // patch} x {side // patch} patches, {epochs}{flipped}"

@@ -295,9 +295,8 @@ class Study(Spec):
         for values in filter(None, (size.values, any_side | own)):
             base = base.variant(values)
         if size.fit:
-            base = base.variant(
-                {path: value for path, value in size.fit.values(base.data, patched).items() if path not in own}
-            )
+            given = own if patched else own | {"model.patch_size": getattr(base.model, "patch_size", 1)}
+            base = base.variant(size.fit.values(base.data, given))
         plan = self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan

@@ -6,7 +6,7 @@ from search_spaces.fit import Fit, data_label, data_values, fit_words
 from search_spaces.library import find
 from search_spaces.study import Ablation
 from service import api
-from tests.rooms.trainables.data.pictures import image_folder
+from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Cifar10, Digits, Flowers102, Folder, RedGreen
 from trainables.spec import SpecError
 
@@ -47,11 +47,45 @@ def test_the_values_of_a_person_come_before_those_that_follow(tmp_path) -> None:
     assert isinstance(plan, Ablation)
     assert [*plan.arms] == ["learnable", "rotary"]
     assert edition.id.startswith("encodings@cpu~my-pets-")
-    assert fit_words(base) == "16 x 16 pixels (tested at 12, too), 4 x 4 patches, 2 epochs with 25 images a step"
+    assert fit_words(base) == "16 x 16 pixels (tested at 24, too), 4 x 4 patches, 2 epochs with 25 images a step"
     other = api.resolve("encodings", data=str(folder))
     assert other.id != edition.id
     assert len(other.study.plan.arms) > 10
     assert api.resolve("encodings", data=str(folder)).id == other.id
+
+
+@pytest.mark.parametrize(("own", "sizes"), [
+    ({"data.image_size": 128}, (128, 192, 16)), ({"data.image_size": 96}, (96, 144, 12)),
+    ({"data.image_size": 100}, (100, 150, 10)), ({"data.image_size": 32, "model.patch_size": 16}, (32, 48, 16)),
+    ({"data.image_size": 32, "model.patch_size": 32}, (32, 64, 32)), ({"model.patch_size": 4}, (64, 96, 4)),
+    ({"test_sizes": [80]}, (64, 80, 8)),
+])  # fmt: skip
+def test_the_other_sizes_follow_from_one_that_is_given(tmp_path, own, sizes) -> None:
+    """Photographs of 200 pixels, of which `cpu` takes 64: patches fit, and the larger test images are larger."""
+    photos = image_folder(tmp_path / "pets", {"train": 30})
+    for path in photos.rglob("*.png"):
+        picture(int(path.stem), 300, 200).save(path)
+    base = api.resolve("encodings", data=str(photos), set=own, arms=["rotary"]).study.base
+    assert (base.data.image_size, *base.test_sizes, base.model.patch_size) == sizes
+
+
+@pytest.mark.parametrize(("own", "sizes"), [
+    ({}, (None, 41, "standard")), ({"optimizer.epochs": 2}, (None, 2, "none")),
+    ({"data.train_size": 40}, (40, 60, "standard")), ({"data.samples_per_class": 11}, (None, 60, "standard")),
+])  # fmt: skip
+def test_epochs_and_augmentation_follow_from_the_images_that_train(tmp_path, own, sizes) -> None:
+    photos = str(image_folder(tmp_path / "pets", {"train": 100}))
+    base = api.resolve("encodings", data=photos, set=own, arms=["rotary"]).study.base
+    assert (base.data.train_size, base.optimizer.epochs, base.augment.kind) == sizes
+
+
+def test_a_plan_says_that_images_are_flipped(tmp_path) -> None:
+    """Arrows to the left, flipped, are arrows to the right: who has such images must know it before the runs."""
+    photos = str(image_folder(tmp_path / "arrows", {"train": 30}))
+    base = api.resolve("encodings", data=photos, arms=["rotary"]).study.base
+    assert fit_words(base).endswith(", flipped at random (where left and right differ: --set augment.kind=none)")
+    never = api.resolve("encodings", data=photos, arms=["rotary"], set={"augment.kind": "none"}).study.base
+    assert "flipped" not in fit_words(never)
 
 
 def test_a_model_whose_patches_have_one_size_keeps_it() -> None:
