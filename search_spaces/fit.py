@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import Field
 
-from trainables.data import KINDS, Data, ImagesSpec
+from trainables.backbones import MODELS, Model
+from trainables.data import KINDS, ImagesSpec
 from trainables.data.augment import Standard
 from trainables.own import is_own
 from trainables.recipe import Recipe
@@ -53,14 +54,14 @@ class Fit(Spec):
     grid: int = Field(default=8, gt=0, description="a positive number of patches")
     most: int = Field(default=2_000, gt=0, description="a positive number of images")
 
-    def values(self, data: Data, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Returns the values of a recipe for these images, by path.
+    def values(self, recipe: Recipe, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Returns what follows from the images and the model of a recipe, by path.
 
         The side is that of the images, but at most `side`, in `grid` patches; of images whose side is given, in as many
         patches, near `grid`, as divide it. Epochs: as many as `images` allow, from 5 to 60; of larger sets a part is
-        used. `own`: the values that are given, by path; the images have those that are theirs.
+        used. `own`: the values that are given, by path; the recipe has them.
         """
-        own = own or {}
+        own, data, model = own or {}, recipe.data, recipe.model
         values: dict[str, Any] = {}
         side = data.size[1]
         if isinstance(data, ImagesSpec):
@@ -77,8 +78,8 @@ class Fit(Spec):
                 values |= {f"data.{name}": some for name, (some, every) in counts.items() if some < every}
         else:
             train = data.image_counts.train
-        patch = own.get("model.patch_size")
-        if patch is None:
+        patch = getattr(model, "patch_size", 1)
+        if has_patch(own, model) and "model.patch_size" not in own:
             grids = [count for count in range(side, 0, -1) if side % count == 0]
             patch = side // min(grids, key=lambda count: abs(count - self.grid))
             values["model.patch_size"] = patch
@@ -90,6 +91,11 @@ class Fit(Spec):
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
         values |= {"optimizer.epochs": epochs, "optimizer.batch_size": batch}
         return {path: value for path, value in values.items() if path not in own}
+
+
+def has_patch(own: Mapping[str, Any], model: Model) -> bool:
+    """Returns whether the side of a patch may be chosen for the model of these values; a name of timm's fixes it."""
+    return "patch_size" in MODELS.get(own.get("model.kind", ""), type(model)).model_fields
 
 
 def fit_words(recipe: Recipe) -> str:

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe, Faster
 from search_spaces.fit import Fit as Fit
+from search_spaces.fit import has_patch
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import check_own_paths, require_different
 from search_spaces.plans.search import Halving as Halving
@@ -26,7 +27,6 @@ from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS, Role
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
 from search_spaces.words import placeless, rough_time, short, shortened, without_sources
-from trainables.backbones import MODELS
 from trainables.own import Values, carry
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
@@ -289,14 +289,14 @@ class Study(Spec):
         return Study(**{**dict(self), "plan": plan, "claims": tuple(claims)})
 
     def _with(self, size: Budget, own: dict[str, Any]) -> Study:
-        patched = "patch_size" in MODELS.get(own.get("model.kind", ""), type(self.base.model)).model_fields
-        any_side = {"model.patch_size": 1} if size.fit and patched else {}  # a patch that fits the user's images
+        any_side = (
+            {"model.patch_size": 1} if size.fit and has_patch(own, self.base.model) else {}
+        )  # a patch that fits the user's images
         base = self.base
         for values in filter(None, (size.values, any_side | own)):
             base = base.variant(values)
         if size.fit:
-            given = own if patched else own | {"model.patch_size": getattr(base.model, "patch_size", 1)}
-            base = base.variant(size.fit.values(base.data, given))
+            base = base.variant(size.fit.values(base, own))
         plan = self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan

@@ -77,7 +77,7 @@ def _own(edition: Edition) -> dict[str, Any]:
     if any(path.startswith("data.") for path in own):
         own |= {f"data.{field}": getattr(base.data, field) for field in base.data.fields()}
         if size and size.fit:
-            own |= {path: base.get(path) for path in size.fit.values(base.data, hasattr(base.model, "patch_size"))}
+            own |= {path: base.get(path) for path in size.fit.values(base, own)}
         if isinstance(base.data, Folder | Arrays):
             own["data.path"] = Path(base.data.path).name
     return {path: value.plain() if isinstance(value, Spec) else value for path, value in own.items()}

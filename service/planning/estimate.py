@@ -438,8 +438,10 @@ def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
         for split, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
     ]
     name = first.path if isinstance(first, Arrays | Folder) else first.kind
-    yield f"images of {name}, {first.outputs:,} classes in each split: {'; '.join(words)}"
-    yield from _few(min(alike, key=lambda data: data.image_counts.validation))
+    yield f"images of {name}, {first.outputs:,} classes: {'; '.join(words)}"
+    fewest = min(alike, key=lambda data: data.image_counts.validation)
+    yield from _few(fewest)
+    yield from _unscored(fewest)
     yield from source.remarks
 
 
@@ -458,6 +460,15 @@ def _few(data: ImagesSpec) -> Iterator[str]:
     if not few:
         return
     yield f"few images: one image is {' and '.join(few)}{_more(data)}"
+
+
+def _unscored(data: ImagesSpec) -> Iterator[str]:
+    """Yields that a class may have no image in a split that is scored."""
+    splits: list[tuple[SplitName, str]] = [("val", "validation"), ("test", "test")]
+    counts = {word: (getattr(data.image_counts, word), getattr(data.rarest, split)) for split, word in splits}
+    few = [f"{count:,} {word} images" for word, (count, share) in counts.items() if count * share < 1 - 1e-9]
+    if few:
+        yield f"some classes can be without an image among the {' and '.join(few)}: those are not scored"
 
 
 def _more(data: ImagesSpec) -> str:

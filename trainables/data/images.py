@@ -221,7 +221,7 @@ class ImagesSpec(DatasetSpec):
     def step(self, split: SplitName) -> float:
         """Returns what one image can change of the metric; in a balanced accuracy the rarest class changes most."""
         share = super().step(split)
-        return share / (self.outputs * getattr(self.rarest, split)) if self.balanced else share
+        return min(share / getattr(self.rarest, split), 1.0) / self.outputs if self.balanced else share
 
     @property
     def size(self) -> tuple[int, int, int]:

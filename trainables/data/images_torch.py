@@ -88,13 +88,16 @@ def centered(image: Image.Image, spec: ImagesSpec) -> Image.Image:
 
 
 def stratified_order(labels: NDArray[np.int64], seed: int, *names: str) -> NDArray[np.int64]:
-    """Returns all images in a random order, of which every beginning has the same share of each class, to one image."""
+    """Returns all images in a random order, of which every beginning has the same share of each class, to one image.
+
+    Where that leaves a choice of classes, it is random, too: the first ten images are of any ten of a hundred classes.
+    """
     shuffled = numpy_stream(seed, *names).permutation(len(labels))
     share = np.empty(len(labels))
     for label in np.unique(labels):
         own = shuffled[labels[shuffled] == label]
         share[own] = (np.arange(len(own)) + 0.5) / len(own)
-    return np.lexsort((labels, share))
+    return shuffled[np.argsort(share[shuffled], kind="stable")]
 
 
 def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[str, list[tuple[str, int]]]:

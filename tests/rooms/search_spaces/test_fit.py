@@ -8,33 +8,39 @@ from search_spaces.study import Ablation
 from service import api
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Cifar10, Digits, Flowers102, Folder, RedGreen
+from trainables.recipe import Recipe
 from trainables.spec import SpecError
 
 FIT = Fit(images=24_000, side=64, most=1_000)
 
 
+def sizes(data, fit=FIT):
+    """What follows for the plain ViT and these images."""
+    return fit.values(Recipe(data=data))
+
+
 def test_sizes_follow_from_the_images() -> None:
     """24,000 images a run: 5 epochs of 4,800 of CIFAR's 45,000; a photograph of 224 pixels becomes one of 64."""
-    assert FIT.values(Cifar10()) == {
+    assert sizes(Cifar10()) == {
         "data.image_size": 32, "data.train_size": 4_800, "data.val_size": 1_000, "data.test_size": 1_000,
         "test_sizes": [48], "model.patch_size": 4, "optimizer.epochs": 5, "optimizer.batch_size": 50,
     }  # fmt: skip
-    flowers = FIT.values(Flowers102())
+    flowers = sizes(Flowers102())
     assert (flowers["data.image_size"], flowers["model.patch_size"], flowers["test_sizes"]) == (64, 8, [96])
     assert (flowers["optimizer.epochs"], flowers["optimizer.batch_size"]) == (24_000 // 1_020, 50)
     assert flowers["augment.kind"] == "standard"  # 23 epochs
     few = {"data.train_size", "data.test_size"} & {*flowers}
     assert few == {"data.test_size"}  # all 1,020 are trained, and 1,000 of 6,149 tested
-    assert FIT.values(Digits())["model.patch_size"] == 1  # 8 patches of 1 pixel
-    assert FIT.values(RedGreen(image_size=24))["model.patch_size"] == 3
-    assert Fit(images=100_000_000, side=224, grid=14).values(Cifar10())["optimizer.epochs"] == 60
+    assert sizes(Digits())["model.patch_size"] == 1  # 8 patches of 1 pixel
+    assert sizes(RedGreen(image_size=24))["model.patch_size"] == 3
+    assert sizes(Cifar10(), Fit(images=100_000_000, side=224, grid=14))["optimizer.epochs"] == 60
 
 
 def test_a_folder_has_the_side_of_its_images(tmp_path) -> None:
     folder = Folder(path=str(image_folder(tmp_path / "pets", {"train": 30, "test": 6})))
     assert folder.natural_side == 9  # pictures of 12 x 9 pixels
-    assert FIT.values(folder)["data.image_size"] == 8
-    assert FIT.values(folder)["optimizer.epochs"] == 60
+    assert sizes(folder)["data.image_size"] == 8
+    assert sizes(folder)["optimizer.epochs"] == 60
 
 
 def test_the_values_of_a_person_come_before_those_that_follow(tmp_path) -> None:
