@@ -106,7 +106,7 @@ def _wrong_classes(
 
 
 def content(there: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
-    """Returns what a folder holds: its digest, its classes, and how many images each of its splits has.
+    """Returns what a folder holds: its digest, its classes, their names, and how many images each of its splits has.
 
     The digest is of the paths and contents of all images; if they are too large together, of paths, sizes and times.
     What a split's folder is called is no part of it.
@@ -117,9 +117,11 @@ def content(there: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
             what = held[file.at].digest if held else f"{file.seen.size} {file.seen.mtime}"
             text.update(os.fsencode(f"{split}/{file.path}\0{what}\0"))
     scored = [there.images[split] or there.images["train"] for split in SPLITS[1:]]
+    names = sorted({file.label for file in there.images["train"]})
     return {
         "digest": text.hexdigest()[:16],
-        "classes": len({file.label for file in there.images["train"]}),
+        "classes": len(names),
+        "names": [shown(name) for name in names],
         "images": [len(there.images[split]) for split in SPLITS],
         "most": [max(_shares(images)) for images in scored],
         "least": [min(_shares(images)) for images in scored],
@@ -158,9 +160,10 @@ class Folder(ImagesSpec):
     else: "train" makes `val` the test set, as in ImageNet, where the labels of the test images are not published;
     "test" lets half of the images of `test` validate. `digest`, `classes`, `images` (in `train`, `val` and `test`) and
     `most` and `least` (the shares of the most frequent and of the rarest class in `val` and in `test`, or in `train`
-    where there is none; without them classes count as even) are read from the folder where they are not given; where
-    the folder lies is no part of a run's key. Images become RGB of 8 bits (`trainables.data.upright_rgb`): gray of 16
-    bits is divided by 257, transparent pixels become white, and photographs are turned as their EXIF data say.
+    where there is none; without them classes count as even) and `names` are read from the folder where they are not
+    given; where the folder lies is no part of a run's key. Images become RGB of 8 bits
+    (`trainables.data.upright_rgb`): gray of 16 bits is divided by 257, transparent pixels become white, and photographs
+    are turned as their EXIF data say.
     Source: torchvision's ImageFolder. Differs: classes are known by the folders of `train`; other splits must have the
     same.
     """
@@ -186,6 +189,9 @@ class Folder(ImagesSpec):
         default=None,
         strict=False,
         description="the shares of the rarest class in val and in test, or null",
+    )
+    names: Annotated[tuple[str, ...], WHERE] = Field(
+        default=(), strict=False, description="the names of the classes, in the order of a model's outputs"
     )
     val_from: Literal["train", "test"] | None = Field(
         default=None,
@@ -327,11 +333,33 @@ def _remarks(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
         yield f"{_images(alpha)} can have transparent pixels, which become white"
     if deep := sum(image.is_deep for image in held.values()):
         yield f"{_images(deep)} of 16 bits gray, scaled to 8 bits"
+    if several := sum(image.pages for image in held.values()):
+        yield f"{_images(several)} of several pages or frames, of which the first counts"
+    yield from _copies(there, held)
     if not held:
         yield (
             f"{shown(there.root)} holds more than {READ_BYTES / 2**30:.3g} GiB: its images are known by name, size and "
             f"time of change, and what they hold is not looked at (locus doctor --data reads them all)"
         )
+
+
+def _copies(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
+    """Yields how many files are copies of others, and of which that matters most: labels, then splits."""
+    alike: dict[str, list[tuple[str, ImageFile]]] = {}
+    for split in SPLITS if held else ():
+        for file in there.images[split]:
+            alike.setdefault(held[file.at].digest, []).append((split, file))
+    copies = [group for group in alike.values() if len(group) > 1]
+    of_classes = [group for group in copies if len({file.label for _, file in group}) > 1]
+    of_splits = [group for group in copies if len({split for split, _ in group}) > 1]
+    for groups, words in (
+        (of_classes, "found in more than one class"),
+        (of_splits, "found in more than one split (scores of images that were trained say little)"),
+        ([] if of_classes or of_splits else copies, "found more than once (one may be trained, and another scored)"),
+    ):
+        if groups:
+            some = " and ".join(os.path.relpath(file.at, there.root) for _, file in groups[0][:2])
+            yield shown(f"{_images(len(groups))} {words}, such as {some}")
 
 
 def unread(there: Layout) -> str:

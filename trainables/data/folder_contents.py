@@ -32,13 +32,15 @@ DECODED_BYTES = 2**29
 class Content(NamedTuple):
     """What a file holds. `flaw`: why it is no image that can be read; empty if it is one.
 
-    `is_deep`: gray of 16 bits; `has_alpha`: pixels may be transparent; `side`: the shorter one, in pixels.
+    `is_deep`: gray of 16 bits; `has_alpha`: pixels may be transparent; `pages`: there are several pages or frames;
+    `side`: the shorter one, in pixels.
     """
 
     digest: str
     flaw: str
     is_deep: bool
     has_alpha: bool
+    pages: bool
     side: int
 
 
@@ -93,17 +95,17 @@ def _read(file: ImageFile, whole: bool) -> Content:
             opened.seek(0)
             try:
                 with Image.open(opened) as image:
-                    content = Content(
-                        text, refused(image), is_deep(image), image.has_transparency_data, min(image.size)
-                    )
+                    pages = getattr(image, "n_frames", 1) > 1
+                    alpha, side = image.has_transparency_data, min(image.size)
+                    content = Content(text, refused(image), is_deep(image), alpha, pages, side)
                     if whole and not content.flaw:
                         rgb(image)
             except Exception as error:  # Pillow's readers raise what they meet in a damaged file
-                content = Content(text, reason(error), False, False, 0)
+                content = Content(text, reason(error), False, False, False, 0)
             changed = seen(os.fstat(opened.fileno())) != file.seen
     except OSError as error:
-        return Content("", error.strerror or str(error), False, False, 0)
-    return Content("", "it is being changed", False, False, 0) if changed else content
+        return Content("", error.strerror or str(error), False, False, False, 0)
+    return Content("", "it is being changed", False, False, False, 0) if changed else content
 
 
 def _name(root: str) -> str:

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
 from trainables.backbones.timm_names import canonical_model
-from trainables.data import Data, MeanStd, RedGreen
+from trainables.data import Data, Folder, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.own import carry
@@ -176,6 +176,7 @@ class Recipe(Spec):
             require(self.data.metric != "r2", "teacher", "none where the data have no classes", kind)
             mine, theirs = _classes(self.data), _classes(self.teacher_recipe.data)
             require(mine == theirs, "teacher.values", f"of a teacher of {mine}", theirs)
+            _require_same_names(self.data, self.teacher_recipe.data)
         return self
 
     @property
@@ -284,6 +285,13 @@ def _carried(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _classes(data: Data) -> str:
     return f"the {data.outputs} classes of {data.label} in images of {data.size}"
+
+
+def _require_same_names(student: Data, teacher: Data) -> None:
+    """Requires that two folders call their classes by the same names, as far as both are known."""
+    if isinstance(student, Folder) and isinstance(teacher, Folder) and student.names and teacher.names:
+        for mine, theirs in zip(student.names, teacher.names, strict=True):
+            require(mine == theirs, "teacher.values", f"of a teacher of the student's classes, such as {mine}", theirs)
 
 
 class Run(Spec):

@@ -9,6 +9,7 @@ from PIL import Image
 from service.analysis.scores import score_scale
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Folder, ImageCounts, folder
+from trainables.data.class_names_torch import class_names
 from trainables.data.folder import scan
 from trainables.data.folder_files import layout
 from trainables.data.splits_torch import load
@@ -218,6 +219,78 @@ def test_what_becomes_of_unusual_images_is_said(root):
     assert remarks(root) == (
         "2 images can have transparent pixels, which become white", "1 image of 16 bits gray, scaled to 8 bits",
     )  # fmt: skip
+
+
+def test_copies_of_an_image_are_said(root):
+    def copied(at, to):
+        shutil.copy(root / at, root / to)
+        there = [line for line in remarks(root) if "more than" in line]
+        (root / to).unlink()
+        return there
+
+    first = "train/class_0/0000.png"
+    assert copied(first, "train/class_1/x.png") == [
+        "1 image found in more than one class, such as train/class_0/0000.png and train/class_1/x.png"
+    ]
+    assert copied(first, "test/class_0/x.png") == [
+        "1 image found in more than one split (scores of images that were trained say little), such as "
+        "train/class_0/0000.png and test/class_0/x.png"
+    ]
+    assert copied(first, "train/class_0/x.png") == [
+        "1 image found more than once (one may be trained, and another scored), such as "
+        "train/class_0/0000.png and train/class_0/x.png"
+    ]
+    assert not [line for line in remarks(root) if "more than" in line]
+
+
+def test_of_several_pages_the_first_counts(root):
+    pages = [picture(number) for number in (1, 2)]
+    pages[0].save(root / "train" / "class_0" / "pages.tif", save_all=True, append_images=pages[1:])
+    assert remarks(root) == ("1 image of several pages or frames, of which the first counts",)
+
+
+def test_the_names_of_the_classes_are_those_of_the_training(root):
+    """Classes that are called by numbers, in the order of text: 10 before 9."""
+    for split in root.iterdir():
+        for number, name in enumerate(("10", "2", "9")):
+            (split / f"class_{number}").rename(split / name)
+    spec = folder_of(root)
+    recipe = Recipe(data=spec).put({"model.patch_size": 2})
+    picture(99).save(root / "train" / "9" / "new.png")
+    assert class_names(Recipe.read(recipe.plain()).data, None) == ("10", "2", "9")
+    unknown = spec.model_copy(update={"names": ()})
+    assert class_names(unknown, None) == ("output 0", "output 1", "output 2")
+    assert Recipe(data=unknown).put({"model.patch_size": 2}).identity() == recipe.identity()
+
+
+def test_a_teacher_must_know_the_same_classes(tmp_path):
+    roots = [image_folder(tmp_path / name, {"train": 10}) for name in ("mine", "theirs", "other")]
+    (roots[2] / "train" / "class_1").rename(roots[2] / "train" / "class_11")
+
+    def taught(teacher):
+        values = {"data.path": str(teacher), "data.kind": "folder", "data.image_size": 4}
+        return Recipe(data=folder_of(roots[0])).put({
+            "model.patch_size": 2, "model.pool": "distilled", "teacher": {"kind": "from_trial", "values": values}
+        })  # fmt: skip
+
+    assert taught(roots[1]).teacher_recipe is not None
+    with pytest.raises(SpecError, match=r"teacher of the student's classes, such as class_1, got 'class_11'"):
+        taught(roots[2])
+
+
+@pytest.mark.parametrize("sizes", [{"val_size": 20, "test_size": 20}, {"train_size": 20}])
+def test_which_classes_a_small_split_has_does_not_follow_from_their_names(tmp_path, sizes):
+    """40 classes of 5 images: of the 20 that a split has, as many are of the first half of the names as of the other.
+
+    Of 20 random ones of 40 between 5 and 15 are; a sort by name gives 0 or 20.
+    """
+    root = image_folder(tmp_path / "set", {"train": 5}, classes=40)
+    for seed in range(3):
+        splits = load(folder_of(root, data_seed=seed, **sizes))
+        for split in (splits.validation, splits.test) if "val_size" in sizes else (splits.train,):
+            labels = split.targets.tolist()
+            assert len({*labels}) == len(labels) == 20
+            assert 5 <= sum(label < 20 for label in labels) <= 15
 
 
 def test_large_folders_are_known_by_size_and_time_and_say_so(root, monkeypatch):
