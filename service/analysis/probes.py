@@ -86,8 +86,11 @@ class RunProbes:
         return probed
 
 
-SCALES = {"direction": Scale(0.5, 0.0, 1.0), "distance": Scale(0.0, high=1.0)}
-"""What the numbers of a probe can be: accuracies of two classes, and R²; others have no ends."""
+SCALES = {"direction": Scale(0.5, 0.0, 1.0, task=False), "distance": Scale(0.0, high=1.0, task=False)}
+"""What the numbers of a probe can be: accuracies of two classes, and R²; others have no ends.
+
+All seeds count: a model whose probe finds nothing has not failed to learn, it has nothing there.
+"""
 
 
 def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value: str, when: When) -> Scores:

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from search_spaces.claim import ProbeAlike
+from search_spaces.claim import ProbeAlike, ProbeBetween
 from search_spaces.study import Study
-from service.analysis.probes import alike, correlation
+from service.analysis.probes import SCALES, alike, correlation
+from service.analysis.statistics import Scores
+from service.analysis.verdicts import judge
 from service.results import Result, compute_probes
 from service.storage import outcomes
 from service.storage.home import Home
@@ -208,6 +210,16 @@ def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(
     table = result.table().set_index(["name", "seed"])
     assert table.loc[("learnable", 1), "probe/distance/r2/before"] == scores["learnable"].values[1]
     assert np.isnan(table.loc[("irpe", 0), "probe/distance/r2/after"])
+
+
+@pytest.mark.parametrize("probe", [*SCALES])
+def test_all_seeds_count_for_a_probe(probe) -> None:
+    """A direction that cannot be read out, at 0.5, is a finding: the seed has not failed to learn."""
+    values = {0: 0.4, 1: -0.1, 2: 0.5, 3: 0.9, 4: 0.91}
+    scores = Scores(values, 5, SCALES[probe])
+    assert scores.learnt == {*values}
+    verdict = judge([ProbeBetween("x", probe, "left", 0.5, None)], lambda _: {"x": scores})[0]
+    assert (verdict.word, verdict.measured) == ("INCONCLUSIVE", pytest.approx(sum(values.values()) / 5))
 
 
 def test_a_probe_that_fails_is_said_and_the_others_go_on(home) -> None:
