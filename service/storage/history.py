@@ -31,6 +31,8 @@ from trainables.spec import SpecError
 
 SETTLED = ("completed", "stopped", "diverged")
 """Ends of a trial that change only if `invalidations` goes up."""
+TESTED = 3
+"""With fewer answers of a trial nothing is tested, but where no more seeds are asked for."""
 ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What Python itself says of values that have another form than those of a point."""
 
@@ -142,18 +144,19 @@ class History:
             self.looks += 1
 
     def _was_judged(self, seeds: int) -> bool:
-        """Returns whether some claim, or the whole study, had all answers of so many seeds."""
-        if isinstance(self.edition.study.plan, Search):
-            groups = [self.confirmations("confirmation")]
-        else:
-            arms = {trial.name: trial for trial in self.of("trial")}
-            asked = [*(claim.names for claim in self.edition.study.claims), [*self.edition.study.plan.arms]]
-            groups = [[arms[name] for name in names] for names in asked if {*names} <= {*arms}]
-        return any(
-            bool(trials)
-            and all(self.state(trial.run(seed)).answered for trial in trials for seed in trial.seeds(seeds))
-            for trials in groups
-        )
+        """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, or of two arms.
+
+        Each of them needs `TESTED` answers of so many seeds. Runs that failed hide no verdict of the others.
+        """
+        is_search = isinstance(self.edition.study.plan, Search)
+        tested = {
+            trial.name
+            for trial in (self.confirmations("confirmation") if is_search else self.of("trial"))
+            if sum(self.state(trial.run(seed)).answered for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
+        }
+        if is_search:
+            return bool(tested)
+        return len(tested) > 1 or any({*claim.names} <= tested for claim in self.edition.study.claims)
 
     def _misfit(self, fact: Fact) -> str:
         """Returns why a fact is none of this study; empty if it may be one."""
