@@ -75,7 +75,9 @@ def written_words(history: History) -> str:
     if since is None:
         return "These claims were written after the last run."
     if since <= begun:
-        return "These claims were written before the first run."
+        reused = any(state.reused for state in history.states.values())
+        before = " Some of its runs are those of another study, trained before." if reused else ""
+        return f"These claims were written before the first run{' of this study' if reused else ''}.{before}"
     day = datetime.fromtimestamp(since, UTC).strftime("%-d %B %Y")
     return f"These claims were written, or changed, on {day}, after the first run."
 
@@ -254,21 +256,23 @@ Likeness = Literal["equal", "differs", "not resolved"]
 
 @dataclass(frozen=True)
 class Agreement:
-    """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm)."""
+    """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm).
+
+    `learnt`: how many seeds learn, of how many; the test is of those that do.
+    """
 
     known: Published
     word: Likeness
     p: float
+    learnt: tuple[int, int]
 
     @property
     def words(self) -> str:
         """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
-        margin = f"{self.known.within or 0.0:g}"
-        return {
-            "equal": f"equal within {margin}",
-            "differs": f"differs by more than {margin}",
-            "not resolved": f"not resolved within {margin}",
-        }[self.word]
+        words = {"equal": "equal within", "differs": "differs by more than", "not resolved": "not resolved within"}
+        learnt, seeds = self.learnt
+        whose = f" of seeds that learn ({learnt} of {seeds})" if learnt < seeds else ""
+        return f"{words[self.word]} {self.known.within or 0.0:g}{whose}"
 
 
 def agreements(
@@ -306,13 +310,18 @@ def judge_published(
         region = Region(figure.value - figure.within, figure.value + figure.within)
         inside[str(place)], outside[str(place)] = region.p_inside(estimate), region.p_outside(estimate)
     supports, refutes = holm(inside, alpha), holm(outside, alpha)
-    return {place: _agreement(figure, supports[str(place)], refutes[str(place)]) for place, figure in known.items()}
+    return {
+        place: _agreement(figure, supports[str(place)], refutes[str(place)], counts(scores[figure.who]))
+        for place, figure in known.items()
+    }
 
 
-def _agreement(known: Published, equal: Adjusted, other: Adjusted) -> Agreement:
+def _agreement(known: Published, equal: Adjusted, other: Adjusted, learnt: tuple[int, int]) -> Agreement:
     if equal.significant:
-        return Agreement(known, "equal", equal.p)
-    return Agreement(known, "differs", other.p) if other.significant else Agreement(known, "not resolved", equal.p)
+        return Agreement(known, "equal", equal.p, learnt)
+    if other.significant:
+        return Agreement(known, "differs", other.p, learnt)
+    return Agreement(known, "not resolved", equal.p, learnt)
 
 
 def _sound(scores: Scores | None) -> bool:

@@ -38,6 +38,14 @@ def test_a_published_number_is_equal_or_not_or_not_resolved(published, margin, w
     assert found.p == pytest.approx(other if found.word == "differs" else equal, abs=1e-9)
 
 
+def test_an_agreement_says_of_how_many_seeds_it_is():
+    known = {0: Published("arm", 0.96, None, "t", margin=0.1)}
+    some = Scores(dict(enumerate([*VALUES, 0.5, 0.5])), len(VALUES) + 2, Scale(0.5, 0.0, 1.0, 0.001))
+    assert judge_published(known, {"arm": some})[0].words == (
+        f"equal within 0.1 of seeds that learn ({len(VALUES)} of {len(VALUES) + 2})"
+    )
+
+
 def test_several_numbers_are_adjusted_together():
     known = {place: Published("arm", 0.96, None, "t", margin=0.0045) for place in range(3)}
     alone = judge_published({0: known[0]}, {"arm": scores(*VALUES)})[0]

@@ -6,12 +6,13 @@ import pytest
 
 from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
+from service.analysis.verdicts import written_words
 from service.results import Result
 from service.storage.editions import save_edition
-from service.storage.facts import Confirms, Counts
+from service.storage.facts import Confirms, Counts, Ended
 from service.storage.home import Home
 from service.storage.journal import Journal
-from tests.rooms.by_hand import ByHand, base
+from tests.rooms.by_hand import EPOCHS, ByHand, base
 from tests.rooms.service.analysis.logits import paired_p
 from tests.rooms.service.analysis.test_best import search
 
@@ -26,7 +27,7 @@ def ablation(claims=CLAIMS) -> Edition:
 
 
 def trained(hand: ByHand, trials, seeds) -> None:
-    for place, (trial, mean) in enumerate(zip(trials, MEANS.values(), strict=True)):
+    for place, (trial, mean) in enumerate(zip(trials, MEANS.values(), strict=False)):
         for seed in seeds:
             value = round(mean + NOISE[seed] * (1 + place), 3)
             hand.complete(trial, seed, value, value)
@@ -76,6 +77,37 @@ def test_one_claim_whose_trials_have_ended_can_be_seen(tmp_path: Path) -> None:
     assert looks(tmp_path, edition) == 2
 
 
+@pytest.mark.parametrize("claims", [CLAIMS, ()])
+def test_a_failed_run_hides_no_look(tmp_path: Path, claims) -> None:
+    """One run of an arm fails for good: the verdicts and differences of the other arms are seen all the same."""
+    edition = ablation(claims)
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trials = planned(hand)
+        hand.fail(trials[2], 0, "no memory")
+        for seeds in ([0, 1, 2], [3, 4]):
+            trained(hand, trials[:2], seeds)
+            hand.journal.write(Counts(seeds=3 + 2 * (seeds[-1] // 2)))
+    assert looks(tmp_path, edition) == 3
+
+
+def test_a_failed_confirmation_hides_no_look(tmp_path: Path) -> None:
+    edition = search(trials=2)
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3, trials=2))
+        points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+        hand.points("trial", points, lambda number, seed: (0.9, 0.9))
+        fresh = [hand.plan("confirmation", number, values) for number, values in points.items()]
+        hand.journal.write(Confirms(numbers=(0, 1)))
+        for seed in fresh[0].seeds(3):
+            hand.complete(fresh[0], seed, 0.9, 0.9)
+        hand.fail(fresh[1], fresh[1].seeds(1)[0], "no memory")
+        hand.journal.write(Counts(seeds=4, trials=2))
+    assert looks(tmp_path, edition) == 2
+
+
 def test_more_points_after_a_confirmation_are_another_look(tmp_path: Path) -> None:
     edition = search(trials=2)
     hand = ByHand(tmp_path, edition)
@@ -112,6 +144,24 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     assert "1 difference is tested by a claim alone" in page
     assert "adjusted for 1 difference (Holm)" in page
     assert "the interval of Holm&#39;s test over 1 difference" in page, "the other one is not counted"
+
+
+def test_claims_about_runs_of_another_study_are_not_said_to_come_first(tmp_path: Path) -> None:
+    edition = ablation()
+    hand = ByHand(tmp_path, edition)
+    with Journal(hand.journal.path, hand.home.study(edition.id).lock, claims=edition.claims_digest) as journal:
+        hand.journal = journal
+        trial = planned(hand)[0]
+        hand.complete(trial, 0, 0.9, 0.9)
+        before = Result.open(Home(tmp_path), edition.id).history
+        assert written_words(before) == "These claims were written before the first run."
+        run = trial.run(0)
+        code = hand.codes(run.recipe).digest
+        journal.write(Ended(run=run.key, code=code, outcome="completed", epoch=EPOCHS, reused=True))
+    assert written_words(Result.open(Home(tmp_path), edition.id).history) == (
+        "These claims were written before the first run of this study. Some of its runs are those of another study, "
+        "trained before."
+    )
 
 
 @pytest.mark.usefixtures("words_only")
