@@ -17,7 +17,7 @@ from service.analysis.format import between, fixed, metric_words, number, p_text
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import never_apart, seeds_needed, smallest_difference
 from service.analysis.scores import counts
-from service.analysis.statistics import ALPHA, FEWEST, Scores
+from service.analysis.statistics import ALPHA, FEWEST, Scores, level_of
 from service.planning.schedule import unplanned
 from trainables.recipe.cost import estimate_cost
 
@@ -44,7 +44,7 @@ def headline(result: StudyResult) -> str:
     elif len(result.winners) > 1:
         sentence = _tie(result)
     else:
-        sentence = _arm(result) if isinstance(result.edition.study.plan, Ablation) else _point(result)
+        sentence = _arm(result, missing) if isinstance(result.edition.study.plan, Ablation) else _point(result)
     sentence += _diverged(result)
     return f"{sentence} Not finished: {missing}." if missing else sentence
 
@@ -132,9 +132,10 @@ def _tie(result: StudyResult) -> str:
     score = result.edition.study.score
     confirmed = "on fresh seeds" if result.ranking.confirmed else "by validation"
     shown, hidden = result.winners[:MOST], result.winners[MOST:]
+    of = 1 if result.ranking.confirmed else len(result.of("trial"))
     names = listed([*(trial_words(result, row) for row in shown), *_more(hidden)])
     value = fixed(result.winners[0].validation.mean or 0.0)
-    tests = "; ".join(f"{trial_words(result, row)} {_score(row.test)}" for row in shown)
+    tests = "; ".join(f"{trial_words(result, row)} {_score(row.test, of)}" for row in shown)
     if hidden:
         means = [row.test.mean for row in result.winners if row.test.mean is not None]
         low, high = fixed(min(means, default=None)), fixed(max(means, default=None))
@@ -176,11 +177,11 @@ def _point(result: StudyResult) -> str:
     return f"{text}.{_not_told_apart(result, best, result.confirmed)}"
 
 
-def _arm(result: StudyResult) -> str:
+def _arm(result: StudyResult, missing: str) -> str:
     (best,) = result.winners
     study = result.edition.study
     assert isinstance(study.plan, Ablation)
-    arm = f"the arm {quoted(best.name)} comes out best"
+    arm = f"the arm {quoted(best.name)} comes out best{' so far' if missing else ''}"
     arms = len(result.of("trial"))
     text = f"Chosen by validation, {arm}: {metric_words(study.score.test)} {_score(best.test, arms)}"
     partner = study.plan.compared_with(best.name)
@@ -203,16 +204,28 @@ def _sureness(gap: Difference, result: StudyResult) -> str:
 
 
 def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:
-    """Lists the trials that do not differ significantly from the best, and the difference that seeds could detect."""
+    """Lists the trials above the best one, and those not told apart from it, with the difference that seeds detect."""
     level = result.level_with(best, rows) if best.test.complete and best.test.learnt else {}
     if level and best.test.sound.n < FEWEST:
         learn = " that learn" if len(best.test.learnt) < best.test.n else ""
         return f" With {plural(best.test.sound.n, 'seed')}{learn} no difference can be tested."
     others = {row.trial.label: row for row in rows}
+    above = _above(result, best, rows)
     nearest = sorted(level, key=lambda label: abs(level[label].mean))
     shown, hidden = [label for label in level if label in nearest[:MOST]], nearest[MOST:]
     words = [_gap_words(result, others[label], level[label]) for label in shown]
-    return f" Not distinguishable from it: {'; '.join([*words, *_more(hidden)])}." if words else ""
+    return above + (f" Not distinguishable from it: {'; '.join([*words, *_more(hidden)])}." if words else "")
+
+
+def _above(result: StudyResult, best: TrialResult, rows: Sequence[TrialResult]) -> str:
+    """Returns the trials that surely score higher on the test images than the one that validation chose."""
+    above = result.above(best, rows) if best.test.complete and best.test.learnt else {}
+    words = [
+        f"{trial_words(result, row)} is {fixed(-gap.mean)} above it{_sureness(gap, result)}"
+        for row in rows
+        if (gap := above.get(row.trial.label))
+    ]
+    return f" But on test images, which choose nothing, {listed(words)}." if words else ""
 
 
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
@@ -268,6 +281,11 @@ def advice(result: StudyResult) -> list[str]:
     plan, best = result.edition.study.plan, result.best
     if not (isinstance(plan, Ablation) and plan.race and best):
         return []
+    if missing := _missing(result):
+        return [f"Nothing to take yet: {missing}.{_ahead(result, best)}"]
+    best = max(
+        result.winners, key=lambda row: row.test.sound.mean or 0.0
+    )  # of arms that tie, the order decides nothing
     names = {row.trial.label: row.name for row in result.of("trial")}
     rivals = {names[label]: gap for label, gap in result.level_with(best, result.of("trial")).items()}
     partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
@@ -276,21 +294,34 @@ def advice(result: StudyResult) -> list[str]:
         _cost(best, partner),
         *_sizes(best, partner),
         _out(result),
-        _open(best, rivals),
+        _open(result, best, rivals),
     ]
     return [sentence for sentence in known if sentence]
+
+
+def _ahead(result: StudyResult, best: TrialResult) -> str:
+    """Returns the arm without all its seeds that scores highest so far, if it is above those that have them."""
+    rows = [row for row in result.of("trial") if not row.validation.complete and row.validation.sound.mean is not None]
+    ahead = max(rows, key=lambda row: row.validation.sound.mean or 0.0, default=best)
+    score = ahead.validation
+    if ahead is best or (score.sound.mean or 0.0) <= (best.validation.sound.mean or 0.0):
+        return ""
+    return f" {quoted(ahead.name)} is ahead, with {score.n} of {plural(score.asked, 'seed')}."
 
 
 def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference]) -> str:
     """Returns what to take; if no arm is told apart, what may tell them apart."""
     learn, seeds = counts(best.test)
     share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
+    if above := _above(result, best, result.of("trial")):
+        return f"Nothing is decided: validation chooses {quoted(best.name)}{share}.{above} More validation images may."
     if not rivals:
         return f"Take {quoted(best.name)}{share}."
     names = [quoted(name) for name in rivals]
     others = listed([*names[:MOST_RIVALS], *([f"{len(names) - MOST_RIVALS} more"] if len(names) > MOST_RIVALS else [])])
-    arms = len(result.of("trial"))
-    if len(rivals) == arms - 1 > 1:
+    learners = len(result.rivals(best, result.of("trial")))
+    if len(rivals) == learners > 1:
+        arms = len(result.of("trial"))
         if len(result.winners) == arms and best.validation.mean == 1:
             return (
                 f"Nothing is decided: all {arms} arms reach the highest score there is. The task is too easy for them."
@@ -328,8 +359,13 @@ def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:
     """Yields what it scores on images of other sizes, without training on them."""
     for size in best.test_sizes:
         rows = [row for row in (best, partner) if row and size in row.test_sizes]
-        own, *others = [f"{quoted(row.name)} has {fixed(row.test_sizes[size].mean)}" for row in rows]
+        own, *others = [f"{quoted(row.name)} has {_at_size(row.test_sizes[size])}" for row in rows]
         yield f"On test images of {size} x {size} pixels {own}{''.join(f', {other}' for other in others)}."
+
+
+def _at_size(scores: Scores) -> str:
+    learn, seeds = counts(scores)
+    return fixed(scores.sound.mean) + (f" ({learn} of {plural(seeds, 'seed')} learn)" if learn < seeds else "")
 
 
 def _out(result: StudyResult) -> str:
@@ -342,13 +378,20 @@ def _out(result: StudyResult) -> str:
     return f"Out of the race, as they could not be the best any more: {'; '.join(words)}." if words else ""
 
 
-def _open(best: TrialResult, rivals: dict[str, Difference]) -> str:
-    """Returns how many seeds would tell the nearest rivals apart, if the differences stay as they are."""
-    if best.test.sound.n < FEWEST_TO_PLAN:
+def _open(result: StudyResult, best: TrialResult, rivals: dict[str, Difference]) -> str:
+    """Returns how many seeds would tell the nearest rivals apart, if the differences stay as they are.
+
+    They are tested at the level of the next look. Rivals of which some seeds fail are left out: more seeds would not
+    tell how often they fail from how well they learn.
+    """
+    if best.test.sound.n < FEWEST_TO_PLAN or not best.test.uniform:
         return ""
     words: list[str] = []
-    for name, gap in sorted(rivals.items(), key=lambda item: -abs(item[1].mean))[:3]:
-        level = gap.adjusted.level if gap.adjusted else ALPHA
+    uniform = {row.name for row in result.of("trial") if row.test.uniform}
+    later = level_of(result.history.looks + 1) / level_of(result.history.looks)
+    plain = {name: gap for name, gap in rivals.items() if name in uniform and not gap.opposed}
+    for name, gap in sorted(plain.items(), key=lambda item: -abs(item[1].mean))[:3]:
+        level = (gap.adjusted.level if gap.adjusted else result.alpha) * later
         spread, overlap = gap.estimate.spread or 0.0, gap.estimate.overlap
         needed = seeds_needed(gap.mean, std=spread, alpha=level, overlap=overlap) if gap.mean else None
         seeds = "more than 1,000" if needed is None else f"about {needed}"

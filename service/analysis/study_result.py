@@ -294,13 +294,22 @@ class StudyResult:
             self._against[asked] = self._compared_with_best(best, others)
         return self._against[asked]
 
-    def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
-        """Returns, by label, the trials that are not told apart from the best one.
+    def rivals(self, best: TrialResult, rows: Sequence[TrialResult]) -> list[TrialResult]:
+        """Returns the trials that can be compared with the best one: with all their seeds, of which some learn."""
+        return [row for row in rows if row is not best and row.test.complete and row.test.learnt]
 
-        Only trials with all their seeds count, of which some learn.
+    def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
+        """Returns, by label, the rivals that are not told apart from the best one."""
+        gaps = self.against_best(best, self.rivals(best, rows))
+        return {label: gap for label, gap in gaps.items() if not gap.significant}
+
+    def above(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
+        """Returns, by label, the rivals that score higher than the best one on the test images, and surely so.
+
+        Validation chooses the best one, of other images; so test images may speak for another one.
         """
-        sound = [row for row in rows if row is not best and row.test.complete and row.test.learnt]
-        return {label: gap for label, gap in self.against_best(best, sound).items() if not gap.significant}
+        gaps = self.against_best(best, self.rivals(best, rows))
+        return {label: gap for label, gap in gaps.items() if gap.significant and gap.mean < 0}
 
     def _compared_with_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         names = {id(row): name for name, row in self.named.items()}

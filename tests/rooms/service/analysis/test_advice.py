@@ -3,8 +3,9 @@
 import random
 
 from search_spaces.study import Ablation, Study
-from service.analysis.headline import advice
+from service.analysis.headline import advice, headline
 from service.analysis.power import seeds_needed
+from service.analysis.statistics import level_of
 from service.reporting.page import page
 from service.results import Result
 from service.storage.facts import StoppedAt
@@ -19,16 +20,33 @@ MEANS = {"table": 0.8, "waves": 0.9, "sines": 0.899, "none": 0.6}
 SEEDS, GOT = 6, {"none": 3}
 
 
-def raced(root, means: dict[str, float] = MEANS, race: bool = True, got: dict[str, int] = GOT) -> Result:
+def raced(
+    root,
+    means: dict[str, float] = MEANS,
+    race: bool = True,
+    got: dict[str, int] = GOT,
+    tests: dict[str, float] | None = None,
+    failed: tuple[str, ...] = (),
+    chance: dict[str, int] | None = None,
+) -> Result:
+    """A study of four arms of six seeds, but for `got`; `failed`: of which the last run fails.
+
+    `chance`: how many seeds stay at chance.
+    """
     recipe = base().put({"test_sizes": [36]})
     edition = Study(name="mine", question="?", base=recipe, plan=Ablation(ARMS, "table", race=race), seeds=SEEDS).at()
     hand, noise = ByHand(root, edition), random.Random(0)
     with hand.journal:
         for trial, seed in hand.runs(ARMS, SEEDS):
             value = min(1.0, round(means[trial.name] + noise.gauss(0, 0.004), 3))
-            tests = {at_image_size("test/accuracy", 36): value - 0.2, "memory/peak_gib": 1.25}
-            if seed < got.get(trial.name, SEEDS):
-                hand.complete(trial, seed, value, value, tests=tests)
+            test = round(value + (tests or means)[trial.name] - means[trial.name], 3)
+            more = {at_image_size("test/accuracy", 36): test - 0.2, "memory/peak_gib": 1.25}
+            if seed < (chance or {}).get(trial.name, 0):
+                value = test = 0.5
+            if trial.name in failed and seed == SEEDS - 1:
+                hand.fail(trial, seed, "no memory")
+            elif seed < got.get(trial.name, SEEDS):
+                hand.complete(trial, seed, value, test, tests=more)
             elif seed == got[trial.name]:
                 run = trial.run(seed)
                 out = StoppedAt(run=run.key, code=hand.codes(run.recipe).digest, epoch=0, cutoff=0.9)
@@ -45,7 +63,9 @@ def test_it_says_what_to_take_what_that_costs_and_what_is_open(tmp_path) -> None
     more = estimate_cost(best.recipe).parameters - estimate_cost(table.recipe).parameters
     gap = result.against_best(best, [row for row in result.of("trial") if row.test.complete and row is not best])
     level = next(one for row, one in gap.items() if result.rows[int(row)].name == other)
-    needed = seeds_needed(level.mean, std=level.estimate.error * SEEDS**0.5, alpha=level.adjusted.level)
+    needed = seeds_needed(
+        level.mean, std=level.estimate.error * SEEDS**0.5, alpha=level.adjusted.level * level_of(2) / level_of(1)
+    )
     at_36 = {row.name: f"{row.test.mean - 0.2:.4f}" for row in (best, table)}
     assert advice(result) == [
         f"Take “{best.name}”. 6 seeds do not tell it apart from “{other}”.",
@@ -69,6 +89,51 @@ def test_a_clear_winner_and_no_winner(tmp_path) -> None:
     alike = advice(raced(tmp_path / "alike", dict.fromkeys(MEANS, 0.9), got={}))[0]
     assert alike.startswith("Nothing is decided: 6 seeds tell no arm apart from “")
     assert advice(raced(tmp_path / "even", race=False)) == []
+
+
+def test_an_arm_that_is_better_on_test_images_is_named(tmp_path) -> None:
+    """Validation chooses waves; sines are as much better on test images as no luck of six seeds explains."""
+    result = raced(tmp_path, MEANS | {"sines": 0.89}, got={}, tests=MEANS | {"sines": 0.95})
+    assert result.best is not None
+    assert result.best.name == "waves"
+    assert " But on test images, which choose nothing, “sines” is 0.0" in headline(result)
+    take = advice(result)[0]
+    assert take.startswith("Nothing is decided: validation chooses “waves”. But on test images, which choose nothing, ")
+    assert "“sines” is 0.0" in take
+
+
+def test_of_arms_that_tie_their_order_decides_nothing(tmp_path) -> None:
+    """All have the highest validation score; on test images sines are best."""
+    tests = {"table": 0.8, "waves": 0.9, "sines": 0.95, "none": 0.6}
+    solved = dict.fromkeys(MEANS, 1.1)
+    first = advice(raced(tmp_path, solved, got={}, tests={name: 1.1 - (1 - test) for name, test in tests.items()}))[0]
+    assert first == "Take “sines”."
+
+
+def test_nothing_is_to_take_before_all_is_there(tmp_path) -> None:
+    """The arm that leads has one run that failed: it may still be the best."""
+    failed = raced(tmp_path / "failed", MEANS | {"waves": 0.95}, failed=("waves",))
+    assert advice(failed) == [
+        "Nothing to take yet: 1 trial with failed runs. “waves” is ahead, with 5 of 6 seeds."
+    ]  # fmt: skip
+    assert "the arm “sines” comes out best so far" in headline(failed)
+    behind = raced(tmp_path / "behind", failed=("table",))
+    assert advice(behind) == ["Nothing to take yet: 1 trial with failed runs."]
+
+
+def test_an_arm_at_chance_beside_equal_ones_decides_nothing(tmp_path) -> None:
+    means = {"table": 0.9, "waves": 0.9, "sines": 0.9, "none": 0.5}
+    assert advice(raced(tmp_path, means, got={}))[0].startswith("Nothing is decided: 6 seeds tell no arm apart from “")
+
+
+def test_no_seeds_are_named_where_some_fail(tmp_path) -> None:
+    """More seeds do not tell how often an arm fails from how well it learns."""
+    result = raced(tmp_path, MEANS | {"sines": 0.9}, got={})
+    some = [line for line in advice(result) if "would tell it apart" in line]
+    assert len(some) == 1
+
+    failing = raced(tmp_path / "failing", MEANS | {"sines": 0.9}, got={}, chance={"sines": 2, "waves": 2})
+    assert not [line for line in advice(failing) if "would tell it apart" in line]
 
 
 def test_a_task_that_every_arm_solves_is_called_too_easy(tmp_path) -> None:
