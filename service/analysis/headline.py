@@ -334,10 +334,11 @@ def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference])
 
 
 def _cost(best: TrialResult, partner: TrialResult | None) -> str:
-    """Returns what it costs, beside the arm that it is compared with."""
+    """Returns what it costs, beside the arm that it is compared with: time and memory if both trained alike."""
     parts = []
+    alike = partner is not None and len(best.machines | partner.machines) == 1
     for words, of in (("{:.2f} ms an image in training", _milliseconds), ("{:.2f} GiB of memory", _memory)):
-        own, other = of(best), of(partner) if partner else None
+        own, other = of(best), of(partner) if partner and alike else None
         if own is not None:
             beside = "" if other is None or partner is None else f" ({quoted(partner.name)} {other:.2f})"
             parts.append(words.format(own) + beside)

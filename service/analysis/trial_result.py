@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from trainables.training.trained import Predictions, TrainedModel
 
 
+AFFECT_TIME = (
+    *("device", "host_cpu", "machine", "threads", "workers", "fused"),
+    *("matmul_fp32_precision", "conv_fp32_precision", "deterministic", "grad_checkpointing"),
+)
+"""What of an environment makes the same training faster or slower."""
+
+
 @dataclass(frozen=True)
 class TrialSummary:
     """One trial in words and numbers.
@@ -329,6 +336,12 @@ class TrialResult:
         Raises: LocusError if no weights were kept, and for an image that cannot be read or does not fit.
         """
         return self.trained(seed, ema=ema).predict(images)
+
+    @property
+    def machines(self) -> frozenset[tuple[Any, ...]]:
+        """The machines and settings by which its runs trained, as far as they make a training faster or slower."""
+        known = [run.answered.environment for run in self.runs.values() if run.answered]
+        return frozenset(tuple(environment.get(name) for name in AFFECT_TIME) for environment in known)
 
     def median_cost(self, of: Callable[[RunResult], float | None]) -> float | None:
         """Returns the median of a cost over the completed runs; None if one of them lacks it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
+from service.analysis.trial_result import AFFECT_TIME
 from service.reporting.pages import Column
 from trainables.recipe.cost import estimate_cost
 
@@ -139,11 +140,6 @@ def wall_s(result: StudyResult) -> float:
 
 GROUP = "cost"
 UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
-AFFECT_TIME = (
-    *("device", "host_cpu", "machine", "threads", "workers", "fused"),
-    *("matmul_fp32_precision", "conv_fp32_precision", "deterministic", "grad_checkpointing"),
-)
-"""What of an environment makes the same training faster or slower."""
 WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."
 FUSED = "Of runs that trained as one, each has its part of their time."
 MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."

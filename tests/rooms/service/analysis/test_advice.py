@@ -28,10 +28,11 @@ def raced(
     tests: dict[str, float] | None = None,
     failed: tuple[str, ...] = (),
     chance: dict[str, int] | None = None,
+    gpu: tuple[str, ...] = (),
 ) -> Result:
     """A study of four arms of six seeds, but for `got`; `failed`: of which the last run fails.
 
-    `chance`: how many seeds stay at chance.
+    `chance`: how many seeds stay at chance; `gpu`: arms that trained on one.
     """
     recipe = base().put({"test_sizes": [36]})
     edition = Study(name="mine", question="?", base=recipe, plan=Ablation(ARMS, "table", race=race), seeds=SEEDS).at()
@@ -46,7 +47,7 @@ def raced(
             if trial.name in failed and seed == SEEDS - 1:
                 hand.fail(trial, seed, "no memory")
             elif seed < got.get(trial.name, SEEDS):
-                hand.complete(trial, seed, value, test, tests=more)
+                hand.complete(trial, seed, value, test, tests=more, **{"device": "H100"} if trial.name in gpu else {})
             elif seed == got[trial.name]:
                 run = trial.run(seed)
                 out = StoppedAt(run=run.key, code=hand.codes(run.recipe).digest, epoch=0, cutoff=0.9)
@@ -134,6 +135,11 @@ def test_no_seeds_are_named_where_some_fail(tmp_path) -> None:
 
     failing = raced(tmp_path / "failing", MEANS | {"sines": 0.9}, got={}, chance={"sines": 2, "waves": 2})
     assert not [line for line in advice(failing) if "would tell it apart" in line]
+
+
+def test_costs_of_two_machines_are_not_compared(tmp_path) -> None:
+    costs = next(line for line in advice(raced(tmp_path, gpu=("waves", "sines"))) if line.startswith("It costs"))
+    assert costs.startswith("It costs 1.25 GiB of memory and ")
 
 
 def test_a_task_that_every_arm_solves_is_called_too_easy(tmp_path) -> None:
