@@ -44,7 +44,7 @@ def versions(result: StudyResult, names: tuple[str, str]) -> tuple[Side, Side]:
     trials = result.history.of("trial" if isinstance(result.edition.study.plan, Ablation) else "confirmation")
     outcomes = Outcomes(result.home)
     runs = [run for trial in trials for run in result.history.runs(trial).values()]
-    known = {run.key: sorted(outcomes.of(run.key), key=lambda answer: answer.ended) for run in runs}
+    known = {run.key: outcomes.of(run.key) for run in runs}
     side, other = (_version(result, trials, known, name) for name in names)
     return side, other
 

@@ -250,9 +250,9 @@ class Outcomes:
             put_aside(path)
 
     def of(self, key: str) -> list[Answered]:
-        """Returns every answer of a key, the newest last."""
-        paths = sorted((self.folder / key).glob("*.json"), key=lambda path: path.stat().st_mtime)
-        return [answered for path in paths if (answered := _read(path)) is not None]
+        """Returns every answer of a key, the newest last. A copy of a home may have the files with other times."""
+        answers = [answered for path in (self.folder / key).glob("*.json") if (answered := _read(path)) is not None]
+        return sorted(answers, key=lambda answered: answered.ended)
 
     def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
         """Returns the answer of a run by a code; with `older`, else the newest of any code.

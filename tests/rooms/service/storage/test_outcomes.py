@@ -1,6 +1,7 @@
 """Answers: written once and whole, known by key and code, with their weights."""
 
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -94,12 +95,22 @@ def test_a_diverged_answer_is_whole_without_weights(tmp_path: Path) -> None:
 
 def test_answers_of_two_codes_stand_side_by_side(tmp_path: Path) -> None:
     outcomes = Outcomes(Home(tmp_path))
-    old, new = answered(CodeDigest(files={"a.py": "1"})), answered(CodeDigest(files={"a.py": "2"}))
+    old, new = (answered(CodeDigest(files={"a.py": f"{number}"}), ended=number) for number in (1.0, 2.0))
     for one in (old, new):
         outcomes.put(one, None)
     assert outcomes.of(RUN.key) == [old, new]
     assert new.code.changed(old.code) == ["a.py"]
     assert outcomes.find(RUN.key[:5]) == [old, new]
+
+
+def test_the_newest_answer_is_the_one_that_ended_last_also_where_files_were_copied(tmp_path: Path) -> None:
+    outcomes = Outcomes(Home(tmp_path))
+    answers = [answered(CodeDigest(files={"a.py": f"{number}"}), ended=number) for number in (1.0, 2.0, 3.0)]
+    for copied, one in enumerate(reversed(answers)):
+        outcomes.put(one, None)
+        os.utime(outcomes.path(RUN.key, one.name), (copied, copied))
+    assert outcomes.of(RUN.key) == answers
+    assert outcomes.usable(RUN.key, "0" * 12, whole=False, older=True) == answers[-1]
 
 
 def test_a_beginning_must_name_one_run(tmp_path: Path) -> None:
