@@ -28,7 +28,6 @@ from service.storage.outcomes import Outcomes
 from service.storage.states import RunState
 from service.terminal.tables import run_command
 from trainables.data import Arrays, Folder
-from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, Spec, SpecError
 from trainables.whole_files import require_writable, write_whole
 
@@ -88,8 +87,7 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
 
     Raises: LocusError if it has not, or where older answers count.
     """
-    codes = CodeDigests()
-    history = History.open(home, edition, codes)
+    history = History.open(home, edition)
     history.raise_counts(edition)
     left = Forecast(history)(1)
     if history.failed or not isinstance(next_action(history, set()), Done):
@@ -101,7 +99,7 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
             f"({run_command(edition.id, home)} trains what is missing)"
         )
     runs = {run.key: run for trial in history.trials for run in history.asked(trial)}.values()
-    adopted = sum(history.code(run) != codes(run.recipe).digest for run in runs)
+    adopted = sum(map(history.adopts, runs))
     if adopted:
         raise LocusError(f"a record must be by today's code, got {plural(adopted, 'adopted answer')} of other code")
     return StudyResult(home, edition, history, Outcomes(home))

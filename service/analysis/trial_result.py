@@ -452,4 +452,4 @@ def _probes(history: History, outcomes: Outcomes, run: RunResult, answered: Answ
 def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:
     code, state = history.code(run), history.state(run)
     answered = outcomes.of_run(run, code, state.values) if state.status in ("completed", "diverged") else None
-    return RunResult(run, code, state, answered, run.key in history.adopted)
+    return RunResult(run, code, state, answered, history.adopts(run))

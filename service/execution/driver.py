@@ -305,7 +305,7 @@ class Driver:
         name = today if answer is None else answer.name
         if name == self.history.code(run):
             return False
-        self._write(Adopted(run=run.key, code=None if name == today else name))
+        self._write(Adopted(run=run.key, code=None if name == today else name, instead_of=today))
         return True
 
     def _reuse(self, answer: Answered) -> None:

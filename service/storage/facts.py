@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, Role
 from trainables.spec import Spec
 
-FORM = 3
+FORM = 4
 """The form of the journals that this code writes and reads. A new kind of fact or a changed one makes a new form."""
 KEY = "[0-9a-f]{16}"
 RunKey = Annotated[str, Field(pattern=f"^{KEY}$", description="16 hex digits")]
@@ -168,12 +168,14 @@ class Tuned(Stamped):
 class Adopted(Stamped):
     """For this run the answer of another code counts than today's, for the user adopted it.
 
-    `code`: None if the adopted answer is gone, and today's code counts.
+    `code`: None if the adopted answer is gone, and today's code counts. `instead_of`: what today's code was then. Once
+    the code is edited again, the adoption counts no more.
     """
 
     fact: Literal["adopted"] = Field(default="adopted", init=False)
     run: RunKey
     code: Code | None
+    instead_of: Code
 
 
 Fact = Annotated[

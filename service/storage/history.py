@@ -40,6 +40,7 @@ ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 class History:
     """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe.
 
+    `adopted`: the code whose answer counts, by a run's key and the code of today that it counts instead of.
     `invalidations` goes up when trials that were settled may no longer be: whoever keeps results of them drops these.
     `looks`: how many times verdicts could be seen, the present time with them: more seeds, or more points, after a
     verdict are another look. `begun`: when the first run began; `claims_since`: by the digest of claims, when they were
@@ -59,7 +60,7 @@ class History:
         self.exhausted: int | None = None
         self.rivals_exhausted: int | None = None
         self.tuning = ArmTunings(edition)
-        self.adopted: dict[str, str] = {}
+        self.adopted: dict[tuple[str, str], str] = {}
         self._labels: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
@@ -200,7 +201,7 @@ class History:
         older = {key: code for (key, code), state in self.states.items() if state.answered}
         for run in {run.key: run for trial in self.trials for run in self.runs(trial).values()}.values():
             if run.key in older and not self.state(run).answered:
-                self._adopt(Adopted(run=run.key, code=older[run.key]))
+                self._adopt(Adopted(run=run.key, code=older[run.key], instead_of=self._today(run)))
 
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to what an edition asks for. They never fall."""
@@ -232,16 +233,25 @@ class History:
         return trial.role in CONFIRMATIONS and trial not in self.confirmations(trial.role)
 
     def code(self, run: Run) -> str:
-        """Returns the digest of the code whose answer counts for a run: today's, or what was adopted."""
+        """Returns the digest of the code whose answer counts for a run: today's, or what was adopted instead of it."""
+        today = self._today(run)
+        return self.adopted.get((run.key, today), today)
+
+    def adopts(self, run: Run) -> bool:
+        """Returns whether the answer of another code than today's counts for a run."""
+        return self.code(run) != self._today(run)
+
+    def _today(self, run: Run) -> str:
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
-        return self.adopted.get(run.key, self._codes[run.key])
+        return self._codes[run.key]
 
     def _adopt(self, fact: Adopted) -> None:
         self._unsettle()
-        self.adopted.pop(fact.run, None)
+        place = fact.run, fact.instead_of
+        self.adopted.pop(place, None)
         if fact.code is not None:
-            self.adopted[fact.run] = fact.code
+            self.adopted[place] = fact.code
 
     def state(self, run: Run) -> RunState:
         """Returns the state of a run."""

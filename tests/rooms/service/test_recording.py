@@ -297,10 +297,12 @@ def test_another_definition_and_older_code_are_refused(mine: Path) -> None:
     with pytest.raises(LocusError, match="got 0 of 8 runs; 8 answers of other code do not count"):
         record(home, "mine.py")
     folder = home.study("mine@cpu")
-    runs = {fact.run: fact.code for _, fact in read_lines(folder.journal) if isinstance(fact, Started)}
+    codes = {fact.run: fact.code for _, fact in read_lines(folder.journal) if isinstance(fact, Started)}
+    runs = [run for arm in library.find("mine.py").at("cpu").arms() for run in arm.runs(4)]
     with Journal(folder.journal, folder.lock) as journal:
-        for run, code in runs.items():
-            journal.write(Adopted(run=run, code=code))
+        for run in runs:
+            today = CodeDigests()(run.recipe).digest
+            journal.write(Adopted(run=run.key, code=codes[run.key], instead_of=today))
     with pytest.raises(LocusError, match="a record must be by today's code, got 8 adopted answers of other code"):
         record(home, "mine.py")
     Path("mine.py").write_text(MINE.replace("gamma=2.5", "gamma=2.6"))

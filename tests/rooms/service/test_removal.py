@@ -103,7 +103,8 @@ def test_a_journal_names_only_keys_and_codes(home, tmp_path):
                 lambda known: Started(**known, attempt=1, seed=0, label="0"),
                 lambda known: Measured(**known, epoch=1, values={}),
                 lambda known: StoppedAt(**known, epoch=1, cutoff=0.5),
-                lambda known: Adopted(**known),
+                lambda known: Adopted(**known, instead_of=code),
+                lambda known: Adopted(**known | {"code": None}, instead_of=known["code"]),
             ):
                 with pytest.raises(SpecError, match="must be"):
                     make(known)

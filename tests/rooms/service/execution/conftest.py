@@ -17,13 +17,13 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def other_code(tmp_path_factory, monkeypatch):
-    """Changes the code of Fourier features from here on."""
+    """Changes the code of Fourier features from here on; `again`: in another way."""
 
-    def change() -> None:
+    def change(*, again: bool = False) -> None:
         folder = tmp_path_factory.mktemp("code")
         shutil.copytree(FOLDER, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         file = folder / "encodings" / "fourier.py"
-        file.write_text(file.read_text() + "\nSPARE = 1\n")
+        file.write_text(file.read_text() + f"\nSPARE = {1 + again}\n")
         monkeypatch.setattr(code_digest, "FOLDER", folder)
 
     return change

@@ -33,7 +33,7 @@ def test_an_adopted_answer_that_is_gone_is_trained_once_by_todays_code(home: Hom
     other_code()
     other = arms({"near": {"encoding.gamma": 1.0}}, name="others", seeds=1)
     with driving(home, other, adopt=True) as driver:
-        driver.journal.write(Adopted(run=run.key, code=code))
+        driver.journal.write(Adopted(run=run.key, code=code, instead_of=driver.codes(run.recipe).digest))
     Outcomes(home).path(run.key, code).unlink()
     toy = conduct(home, other)
     assert [one.key for one in toy.order] == [run.key]
@@ -59,6 +59,19 @@ def test_adopted_answers_count_and_stay_counted(home: Home, other_code) -> None:
     other_code()
     assert not conduct(home, edition, options={"adopt": True}).trained
     assert len(facts(home, edition, Adopted)) == 4
+    assert not conduct(home, edition).trained
+
+
+def test_an_adoption_ends_with_the_next_edit(home: Home, other_code) -> None:
+    edition = arms()
+    first = conduct(home, edition)
+    other_code()
+    conduct(home, edition, options={"adopt": True})
+    other_code(again=True)
+    history = History.open(home, edition)
+    assert (history.stale, any(map(history.adopts, first.order))) == (4, False)
+    toy = conduct(home, edition)
+    assert [run.recipe.encoding.kind for run in toy.order] == 4 * ["fourier"]
     assert not conduct(home, edition).trained
 
 

@@ -82,7 +82,8 @@ def test_a_child_whose_adopted_answer_is_gone_ends_with_its_diverged_parent(home
     edition = arms({"alone": {}, "child": {"init": FromTrial(values={"encoding.gamma": 30.0}).plain()}})
     child = edition.arms()[1].runs(1)[0]
     with driving(home, edition) as driver:
-        driver._write(Adopted(run=child.key, code="0123456789ab"))
+        today = driver.codes(child.recipe).digest
+        driver._write(Adopted(run=child.key, code="0123456789ab", instead_of=today))
         driver.journal.write = limited(driver.journal.write)
         Toy(driver, random.Random(0)).drive()
     ends = [fact for fact in facts(home, edition, Ended) if fact.run == child.key]

@@ -304,6 +304,7 @@ def test_where_an_adopted_answer_is_gone_the_answer_of_todays_code_is_reused(hom
     conduct(home, edition)
     run = edition.arms()[0].runs(1)[0]
     with driving(home, other) as driver:
-        driver._write(Adopted(run=run.key, code="0123456789ab"))
+        today = CodeDigests()(run.recipe).digest
+        driver._write(Adopted(run=run.key, code="0123456789ab", instead_of=today))
     assert (planned(home, other).reused, planned(home, other).missing) == (4, 0)
     assert not conduct(home, other).trained

@@ -152,7 +152,7 @@ class Remembering(World):
             case 2 if answered:
                 run = self.chance.choice(answered)
                 self.add(Ended(run=run.key, code="01de501de501", outcome="completed", epoch=4))
-                self.add(Adopted(run=run.key, code="01de501de501"))
+                self.add(Adopted(run=run.key, code="01de501de501", instead_of=CODE))
         return super().step()
 
     def give(self, run: Run, trial: Trial) -> None:

@@ -145,9 +145,14 @@ def test_only_the_code_that_counts_is_read() -> None:
         found.add(fact)
     assert found.state(runs[0]).status == "missing"
     assert found.code(runs[0]) == NEW
-    found.add(Adopted(run=runs[0].key, code=OLD))
+    found.add(Adopted(run=runs[0].key, code=OLD, instead_of=NEW))
     assert (found.code(runs[0]), found.state(runs[0]).status) == (OLD, "completed")
     assert found.code(runs[1]) == NEW
+    assert [found.adopts(run) for run in runs[:2]] == [True, False]
+    found.add(Adopted(run=runs[0].key, code=None, instead_of=NEW))
+    assert found.code(runs[0]) == NEW
+    found.add(Adopted(run=runs[0].key, code=OLD, instead_of="0" * 12))
+    assert found.code(runs[0]) == NEW, "adopted instead of what was today's code then"
 
 
 def test_the_best_come_first_and_earlier_numbers_win_ties() -> None:

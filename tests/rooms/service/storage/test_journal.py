@@ -32,7 +32,7 @@ FACTS = [
     FailedWith(run=16 * "2", code=12 * "c", reason="a\nnew line", counts=False),
     Ended(run=16 * "3", code=12 * "c", outcome="diverged", epoch=2, reused=True),
     Confirms(numbers=(3, 0)),
-    Adopted(run=16 * "4", code=12 * "d"),
+    Adopted(run=16 * "4", code=12 * "d", instead_of=12 * "c"),
 ]
 
 
@@ -71,9 +71,9 @@ def test_a_torn_last_line_is_dropped_and_said(tmp_path: Path, kept: int) -> None
     with Journal(path, tmp_path / "lock") as journal:
         assert journal.torn
         assert unstamped(journal.facts) == FACTS[:-1]
-        journal.write(Adopted(run=16 * "5", code=12 * "e"))
+        journal.write(Adopted(run=16 * "5", code=12 * "e", instead_of=12 * "c"))
     found, torn = read(path)
-    assert unstamped(found) == [*FACTS[:-1], Adopted(run=16 * "5", code=12 * "e")]
+    assert unstamped(found) == [*FACTS[:-1], Adopted(run=16 * "5", code=12 * "e", instead_of=12 * "c")]
     assert not torn
 
 

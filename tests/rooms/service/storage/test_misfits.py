@@ -29,6 +29,7 @@ from trainables.spec import LocusError, SpecError
 
 KEY, CODE = 16 * "1", 12 * "a"
 KNOWN = {"run": KEY, "code": CODE}
+ADOPTED = Adopted(**KNOWN, instead_of=CODE)
 ARM = {"role": "trial", "number": 0, "name": "none", "values": {}}
 MISFITS: dict[str, tuple[Callable[[], Edition], Callable[[], dict], str]] = {
     "an arm of another study": (
@@ -65,8 +66,8 @@ MISFITS: dict[str, tuple[Callable[[], Edition], Callable[[], dict], str]] = {
     "less than no seeds": (arms, lambda: Counts(seeds=1).plain() | {"seeds": -1}, "is no fact"),
     "a million seeds": (arms, lambda: Counts(seeds=1).plain() | {"seeds": 1_000_000}, "is no fact"),
     "a million trials": (search, lambda: Counts(seeds=1, trials=9).plain() | {"trials": 1_000_000}, "is no fact"),
-    "a time beyond all calendars": (arms, lambda: Adopted(**KNOWN).plain() | {"time": 1e300}, "is no fact"),
-    "a driver that never began": (arms, lambda: Adopted(**KNOWN).plain() | {"by": 999_999_999}, "is no fact"),
+    "a time beyond all calendars": (arms, lambda: ADOPTED.plain() | {"time": 1e300}, "is no fact"),
+    "a driver that never began": (arms, lambda: ADOPTED.plain() | {"by": 999_999_999}, "is no fact"),
 }  # fmt: skip
 
 
@@ -178,7 +179,7 @@ def test_lines_of_a_driver_that_was_replaced_are_counted_aloud(sound, tmp_path) 
     home, id = Home(tmp_path), arms().id
     assert not conduct(home, arms()).trained, "a second driver"
     journal = home.study(id).journal
-    late = Adopted(**KNOWN, by=1).plain()
+    late = ADOPTED.plain() | {"by": 1}
     journal.write_bytes(journal.read_bytes() + 2 * line_of(late))
     check = service.verify(id, home=str(tmp_path))[0]
     assert check.detail.endswith("(2 lines of a driver that another one had replaced left out)")
