@@ -19,7 +19,7 @@ from service.analysis.scores import scores_of
 from service.analysis.statistics import Scores
 from service.storage.outcomes import Answered, Outcomes
 from trainables.recipe import Run
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.code_digest import PARENT, CodeDigests
 from trainables.recipe.outcome import Completed
 from trainables.spec import LocusError
 
@@ -105,7 +105,8 @@ class _Version:
 
 
 def _agree(files: Files, other: Files) -> bool:
-    return all(other[name] == digest for name, digest in files.items() if name in other)
+    known = {name: digest for name, digest in files.items() if name in other or name.startswith(PARENT)}
+    return known.items() <= other.items()
 
 
 def _named(result: StudyResult, known: Known, name: str) -> _Version:

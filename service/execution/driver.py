@@ -48,7 +48,7 @@ from service.storage.remote import Copies, SentOutcomes
 from trainables.launch.errors import CHANGED
 from trainables.launch.job import Job
 from trainables.recipe import Run
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 
 
@@ -178,7 +178,7 @@ class Driver:
                         self._reuse(answer)
                     elif not self.in_flight.admit(self.placement.max_concurrent):
                         return None
-                    elif self.in_flight.claim(run.key, self.codes(run.recipe).digest):
+                    elif self.in_flight.claim(run.key, self.history.code(run)):
                         if self._found(run) is None:
                             return self._start(run, trial)
                         self.in_flight.end(run.key)  # another driver ended it a moment ago
@@ -186,7 +186,7 @@ class Driver:
                     if self._adopt_answer(run, None):
                         continue
                     outcome = Diverged(epoch=0, reason="its parent diverged")
-                    self._keep(Answered(run=run, code=self.codes(run.recipe), outcome=outcome, ended=time.time()), None)
+                    self._keep(Answered(run=run, code=self._code(run), outcome=outcome, ended=time.time()), None)
                 case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
                     return None  # another driver trains one of the points that come before
                 case RegisterParent() | PlanArms() | Propose() | Confirm() | LeaveOut() | Tune() | Choose() as decision:
@@ -267,7 +267,7 @@ class Driver:
         return cutoff is not None
 
     def _start(self, run: Run, trial: Trial) -> Job:
-        planned = self.codes(run.recipe)
+        planned = self._code(run)
         code, attempt = planned.digest, self.history.state(run).attempts + 1
         self.journal.look()  # the folder would be that of the driver that has taken the study over
         job = Job(
@@ -289,6 +289,11 @@ class Driver:
         self._write(begun)
         return job
 
+    def _code(self, run: Run) -> CodeDigest:
+        """Returns the code that would train a run now: today's, with that of adopted answers that it starts from."""
+        parents = [parent for parent in run.parents.values() if self.history.adopts(parent)]
+        return self.codes(run.recipe).starting_from({parent.key: self.history.code(parent) for parent in parents})
+
     def _found(self, run: Run) -> Answered | None:
         """Returns the answer to use instead of training: by the code that counts.
 
@@ -297,12 +302,13 @@ class Driver:
         return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
 
     def _adopt_answer(self, run: Run, answer: Answered | None) -> bool:
-        """Makes the answer that was found the one that counts, or today's code where none was; True if that is new.
+        """Makes the answer that was found the one that counts; True if that is new.
 
-        So a run whose adopted answer is gone is trained, and counted, by today's code.
+        Where none was, the code counts that would train the run now. So a run whose adopted answer is gone is trained,
+        and counted, by today's code; and a run that starts from an adopted answer is adopted, too.
         """
         today = self.codes(run.recipe).digest
-        name = today if answer is None else answer.name
+        name = self._code(run).digest if answer is None else answer.name
         if name == self.history.code(run):
             return False
         self._write(Adopted(run=run.key, code=None if name == today else name, instead_of=today))

@@ -166,7 +166,7 @@ class Tuned(Stamped):
 
 
 class Adopted(Stamped):
-    """For this run the answer of another code counts than today's, for the user adopted it.
+    """For this run the answer of another code counts than today's: the user adopted it, or one that it starts from.
 
     `code`: None if the adopted answer is gone, and today's code counts. `instead_of`: what today's code was then. Once
     the code is edited again, the adoption counts no more.

@@ -370,6 +370,19 @@ def test_an_edit_of_the_loop_makes_a_version_of_every_arm(tmp_path) -> None:
     }  # fmt: skip
 
 
+def test_what_was_trained_from_an_adopted_answer_is_not_of_todays_version(tmp_path) -> None:
+    hand = write(tmp_path, study().at(), {})
+    adopting = answered_again(
+        hand, {"peg": 0.7}, lambda recipe: CodeDigests()(recipe).starting_from({16 * "a": 12 * "b"}), names=["peg"],
+        noise=8, ended=1e10,
+    )  # fmt: skip
+    found = compare("encodings", code=(adopting, "today"), home=str(tmp_path))
+    assert [match.how for match in found.matches] == ["same runs", "paired", "same runs"]
+    means = [side.test.mean for side in (found.matches[1].a, found.matches[1].b)]
+    assert means == [pytest.approx(value, abs=0.006) for value in (0.7, 0.9)]
+    assert [change.what for change in found.changes] == [f"code of parent {16 * 'a'}"]
+
+
 def test_the_page_has_the_numbers_and_lies_beside_the_report(two) -> None:
     page = two.report()
     assert page.parent == two.home.study("encodings@base").report

@@ -5,11 +5,13 @@ import random
 import pytest
 
 from service.storage.facts import Adopted, Ended, Planned
+from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.recipe import FromTrial
+from trainables.recipe.code_digest import CodeDigests
 
 ABSOLUTE = {"data.task": "absolute", "optimizer.lr": 0.001}
 STARTS = {
@@ -74,6 +76,32 @@ def test_a_failed_parent_blocks_its_children_and_nothing_else(home: Home) -> Non
     assert len(facts(home, edition, Ended)) == 12 - 3
     assert [run.key for run in toy.order].count(parent) == 2
     assert len({run.key for run in conduct(home, edition).order}) == 3
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("gamma", [1.0, 30.0])
+def test_a_child_of_an_adopted_parent_is_no_answer_of_todays_code(home: Home, other_code, gamma: float) -> None:
+    """The parent completes, or diverges: today's code may give it other weights, or another end."""
+    start = FromTrial(values={"encoding.gamma": gamma}).plain()
+    some = {"alone": {}, "child": {"encoding.gamma": 2.0, "init": start}}
+    edition, other = arms(some, seeds=1), arms(some, name="others", seeds=1)
+    child = edition.arms()[1].runs(1)[0]
+    (parent,) = child.needs()
+    conduct(home, arms({"alone": {}, "parent": {"encoding.gamma": gamma}}, name="before", seeds=1, keep=("weights",)))
+    other_code()
+    adopting = conduct(home, edition, options={"adopt": True})
+    ended = {fact.run: fact.outcome for fact in facts(home, edition, Ended)}
+    assert ended[parent.key] == ended[child.key] == ("completed" if gamma == 1.0 else "diverged")
+    trained = [child] if gamma == 1.0 else []
+    assert adopting.order == trained
+    history = History.open(home, edition)
+    assert history.adopts(parent)
+    assert history.adopts(child)
+    assert not conduct(home, edition).trained, "it stays counted here"
+    assert conduct(home, other).order == [edition.arms()[0].runs(1)[0], parent, *trained]
+    assert not any(fact.reused for fact in facts(home, other, Ended))
+    today = CodeDigests()(child.recipe).digest
+    assert {answer.name == today for answer in Outcomes(home).of(child.key)} == {False, True}
 
 
 @pytest.mark.timeout(60)
