@@ -12,7 +12,7 @@ import linecache
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainables import trusted
@@ -108,20 +108,48 @@ def without_study(source: str, file: str) -> ast.Module:
     return tree
 
 
-def used_imports(tree: ast.Module) -> set[tuple[str, str]]:
-    """Returns what a file imports and uses, anywhere in it: (module, name) pairs.
+def used_imports(tree: ast.Module) -> set[str]:
+    """Returns the dotted names of what a file imports and uses, anywhere in it.
 
-    `import a.b.c` is the pair ("a.b", "c").
+    `import a.b as c` and `c.D.e` is "a.b.D.e". `from a.b import *` is "a.b".
     """
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {"*"}
-    imports: set[tuple[str, str]] = set()
+    used = {*_chains(tree)}
+    found: set[str] = set()
+    for name, origin in _imported(tree):
+        found |= {origin + chain.removeprefix(name) for chain in used if chain.partition(".")[0] == name}
+        found |= {origin} if name == "*" else set()
+    return found
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yields each name that an import makes, and the dotted name of what it is."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            imports |= {(node.module or "", alias.name) for alias in node.names if (alias.asname or alias.name) in used}
+            for alias in node.names:
+                inside = "" if alias.name == "*" else f".{alias.name}"
+                yield alias.asname or alias.name, f"{node.module or ''}{inside}"
         elif isinstance(node, ast.Import):
-            names = (alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in used)
-            imports |= {(alias.name.rpartition(".")[0], alias.name.rpartition(".")[2]) for alias in names}
-    return imports
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                yield (alias.asname, alias.name) if alias.asname else (top, top)
+
+
+def _chains(node: ast.AST) -> Iterator[str]:
+    """Yields the names in a tree, each with the attributes that follow it: `a.b.c` is one."""
+    chain = _chain(node)
+    if chain:
+        yield chain
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _chains(child)
+
+
+def _chain(node: ast.AST) -> str:
+    """Returns a name with its attributes; empty if the node is something else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    value = _chain(node.value) if isinstance(node, ast.Attribute) else ""
+    return f"{value}.{node.attr}" if value else ""  # type: ignore[attr-defined]
 
 
 def _names_study(node: ast.stmt) -> bool:

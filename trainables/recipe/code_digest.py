@@ -2,7 +2,8 @@
 
 An answer counts only if the code that computes its numbers is today's. The files follow from the recipe: the
 training loop, and for each kind in use its spec, its torch half, and all files that they import. A user's own file
-counts by its text, and by the files of this package that it imports and uses outside its `study`.
+counts by its text, and by the files of this package that it imports and uses outside its `study`: under the name that
+`service` gives too, and all files of a package that it uses as a whole (`from trainables.encodings import *`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ which is in its key, or launch and look at runs. What a placement chooses change
 environment of an answer."""
 
 FOLDER = Path(__file__).parents[1]
+PUBLIC = FOLDER.parent / "service" / "public.py"
+"""This file says where each name of `service` comes from."""
 
 
 def computes(file: str) -> bool:
@@ -162,11 +165,26 @@ class CodeDigests:
 
         The torch half of a spec's file counts with it.
         """
-        for module, name in used_imports(without_study(source, file)):
-            if module.partition(".")[0] == "trainables":
-                defined = self._file(module, name)
-                half = defined.replace(".py", "_torch.py")
-                yield from (path for path in (defined, half) if path in self._there)
+        names = used_imports(without_study(source, file))
+        for defined in {path for name in names for origin in _origins(name) for path in self._defining(origin)}:
+            half = defined.replace(".py", "_torch.py")
+            yield from (path for path in (defined, half) if path in self._there)
+
+    def _defining(self, name: str) -> set[str]:
+        """Returns the file that defines a dotted name of `trainables`.
+
+        For a package, and for what a package's list makes itself, all files of the package.
+        """
+        module, *rest = name.split(".")
+        init = "__init__.py"
+        for part in rest:
+            file = self._file(module, part)
+            if not file.endswith("__init__.py"):
+                return {file}
+            if file == init:
+                break
+            module, init = f"{module}.{part}", file
+        return {file for file in self._there if file.startswith(init.removesuffix("__init__.py"))}
 
     def _file(self, module: str, name: str) -> str:
         """Returns the file in which a name that is imported from a module is defined.
@@ -182,7 +200,7 @@ class CodeDigests:
             if path.lstrip("/") in self._there:
                 return path.lstrip("/")
         init = f"{inside}/__init__.py".lstrip("/")
-        if init not in self._there:  # imported by a function of a user's file that nothing has called
+        if init not in self._there:  # an edit took it away
             return init
         for imported, names in self._module(init).imports:
             if name in names:
@@ -205,6 +223,22 @@ def _parsed(text: str, path: str) -> _Module:
     lines = (node for node in tree.body if isinstance(node, ast.ImportFrom))
     imports = tuple((line.module or "", tuple(alias.name for alias in line.names)) for line in lines)
     return _Module(tree_fingerprint(tree), imports)
+
+
+def _origins(name: str) -> list[str]:
+    """Returns the dotted names of `trainables` that a dotted name of any module stands for.
+
+    For `service` as a whole, all that it offers.
+    """
+    room, *rest = name.split(".")
+    if room == "trainables":
+        return [name]
+    if room != "service":
+        return []
+    imports = _parsed(PUBLIC.read_text(), str(PUBLIC)).imports
+    offered = [(module, given) for module, names in imports for given in names if module.startswith("trainables.")]
+    asked = [part for part in rest if part != "public"][:1]
+    return [f"{module}.{given}" for module, given in offered if not asked or [given] == asked]
 
 
 def _roots(recipe: Recipe) -> Iterator[str]:

@@ -100,6 +100,45 @@ def test_what_an_own_file_uses_of_the_package_counts(subtests) -> None:
             assert files(own) == named
 
 
+def test_what_an_own_file_uses_counts_however_it_is_imported(subtests) -> None:
+    fourier = {"encodings/fourier"}
+    for line, used in [
+        ("from service import Fourier", "Fourier"),
+        ("from service import Fourier as Waves, Recipe", "Waves, Recipe"),
+        ("import service", "service.Fourier.model_fields, service.run"),
+        ("import service.public as S", "S.Fourier"),
+        ("from trainables import encodings", "encodings.Fourier"),
+        ("import trainables.encodings", "trainables.encodings.Fourier"),
+        ("import trainables.encodings as E", "E.Fourier(gamma=2.0).gamma"),
+        ("import trainables.encodings.fourier", "trainables.encodings.fourier.Fourier"),
+        ("import trainables", "trainables.encodings.Fourier"),
+    ]:
+        with subtests.test(line):
+            assert files(of_own(line, used)) == fourier
+    with subtests.test("in the study alone"):
+        assert files(of_own("import service\n\nstudy = service.Fourier", "")) == set()
+
+
+def test_a_package_that_an_own_file_uses_as_a_whole_counts_whole(subtests) -> None:
+    every = {f"encodings/{file.name}" for file in FOLDER.glob("encodings/*.py")} - {"encodings/__init__.py"}
+    some = {"encodings/fourier.py", "encodings/irpe.py", *(f"{name}.py" for name in PEG)}
+    for line, used, counted in [
+        ("from trainables.encodings import *", "", every),
+        ("import trainables.encodings as E", "getattr(E, 'Fourier')", every),
+        ("from trainables.encodings import KINDS", "KINDS['fourier']", every),
+        ("from trainables import encodings", "encodings.KINDS.get", every),
+        ("from service import *", "", some),
+        ("import service", "getattr(service, 'Fourier')", some),
+    ]:
+        with subtests.test(line):
+            assert {*CodeDigests().files(Recipe().put(of_own(line, used)))} >= counted
+
+
+def of_own(line: str, used: str) -> dict:
+    """A recipe's values with an own file that has this import and uses these names."""
+    return {"encoding": {"kind": "mine.py:Spiral", "source": f"{line}\n{OWN}\ndef uses():\n    return [{used}]\n"}}
+
+
 def test_every_version_of_an_own_file_counts() -> None:
     """A parent's encoding may be of another text than the child's."""
     other, kind = OWN + "\nONE = 1\n", "mine.py:Spiral"
