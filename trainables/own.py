@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Union
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from trainables.source import load, sha256_of
+from trainables.source import load, require_installed, sha256_of
 from trainables.spec import OWN, Spec, SpecError, require_plain
 from trainables.trusted import trust
 
@@ -43,7 +43,10 @@ class OwnSpec(Spec):
 
     @classmethod
     def _own_class(cls, kind: str, source: str) -> type[Spec]:
-        """Returns the class that a kind names. Raises: SpecError if it is none, or not one for this node."""
+        """Returns the class that a kind names.
+
+        Raises: SpecError if it is none, or not one for this node, or if its file uses code that does not travel.
+        """
         file, _, name = kind.partition(":")
         own, base = getattr(load(file, source), name, None), cls.BASE.__name__
         if not (isinstance(own, type) and issubclass(own, cls.BASE)):
@@ -53,6 +56,7 @@ class OwnSpec(Spec):
             raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {own.model_fields['kind'].default!r}")
         if "source" in own.model_fields:
             raise SpecError(f"{name} in {file} must have no field 'source', which is the text of the file")
+        require_installed(file, source)
         return own
 
     @classmethod

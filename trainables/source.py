@@ -13,10 +13,15 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from trainables import trusted
-from trainables.spec import LocusError
+from trainables.spec import LocusError, SpecError
+
+LOCUS = {"service", "search_spaces", "trainables"}
 
 
 class SourceError(LocusError):
@@ -119,6 +124,33 @@ def used_imports(tree: ast.Module) -> set[str]:
         found |= {origin + chain.removeprefix(name) for chain in used if chain.partition(".")[0] == name}
         found |= {origin} if name == "*" else set()
     return found
+
+
+@lru_cache(maxsize=512)
+def require_installed(file: str, source: str) -> None:
+    """Refuses a file that uses a module which neither Python, locus nor an installed package has, beside its `study`.
+
+    Only the file itself travels, and only its text counts. The version of an installed package is in no digest, and
+    what `importlib` imports is not seen.
+    Raises: SpecError that names the modules.
+    """
+    tops = {name.partition(".")[0] for name in used_imports(without_study(source, file))}
+    strange = sorted(top for top in tops - LOCUS - sys.stdlib_module_names if not _installed(top))
+    if strange:
+        raise SpecError(
+            f"{file} must use installed packages only, got {', '.join(strange)}: put its code into {file}, or install "
+            "it as a package (pip install, without -e)"
+        )
+
+
+def _installed(module: str) -> bool:
+    """Returns whether a module lies where packages are installed. One that is not there fails when it is imported."""
+    try:
+        spec = find_spec(module)
+    except ValueError:  # a script, `__main__`, has none
+        return False
+    places = (spec.submodule_search_locations or [spec.origin or ""]) if spec else []
+    return all({"site-packages", "dist-packages"} & {*Path(place).parts} for place in places)
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from trainables.source import SourceError, fingerprint, load
+from trainables.source import SourceError, fingerprint, load, require_installed
+from trainables.spec import SpecError
 
 FILE = '''"""A file."""
 import math
@@ -87,6 +88,44 @@ def test_a_file_that_does_not_run_says_where(text: str, said: str) -> None:
 def test_a_value_that_no_spec_takes_says_where_in_the_file() -> None:
     with pytest.raises(SourceError, match=r"^fields.py, line 3: no field 'gama'; known: .*; did you mean gamma\?$"):
         load("fields.py", "from trainables.encodings import Fourier\n\nwave = Fourier(gama=2)\n")
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that can be imported, and that are no installed packages."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)  # as in a script
+    (tmp_path / "scales.py").write_text("SCALE = 5.0\n")
+    (tmp_path / "loose_folder").mkdir()
+    (tmp_path / "loose_folder/scales.py").write_text("SCALE = 5.0\n")
+
+
+def test_code_that_is_not_installed_is_refused(subtests, beside) -> None:
+    for line, used, said in [
+        ("from scales import SCALE", "SCALE", "scales"),
+        ("from scales import *", "0", "scales"),
+        ("import scales as s", "s.SCALE", "scales"),
+        ("import loose_folder.scales", "loose_folder.scales.SCALE", "loose_folder"),
+        ("from __main__ import SCALE", "SCALE", "__main__"),
+        ("import scales, tests", "scales.SCALE, tests", "scales, tests"),
+    ]:
+        with subtests.test(line), pytest.raises(SpecError) as caught:
+            require_installed("mine.py", f"{line}\n\nx = {used}\n")
+        assert str(caught.value) == (
+            f"mine.py must use installed packages only, got {said}: put its code into mine.py, or install it as a "
+            "package (pip install, without -e)"
+        )
+
+
+def test_installed_code_is_taken(subtests, beside) -> None:
+    for text in [
+        "import json, sys, numpy as np, torch.nn.functional as F\n\nx = json, sys, np, F\n",
+        "import service, trainables\nfrom search_spaces.space import Real\n\nx = service.Fourier, Real, trainables\n",
+        "try:\n    import not_there_at_all as faster\nexcept ImportError:\n    faster = None\n",
+        "from scales import SCALE\n\nstudy = SCALE\n",
+    ]:
+        with subtests.test(text):
+            require_installed("mine.py", text)
 
 
 def test_ctrl_c_while_a_file_runs_is_no_mistake_of_the_file() -> None:

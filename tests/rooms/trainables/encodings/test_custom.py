@@ -56,3 +56,14 @@ def test_its_module_must_be_a_code():
 def test_an_object_of_its_class_is_put_with_the_text_of_its_file():
     tide = load("toys.py", TOYS).Tide(height=2.0)
     assert Recipe().put({"encoding": tide}) == Recipe(encoding=tide) == PLAIN
+
+
+def test_its_file_may_not_use_a_module_that_lies_beside_it(tmp_path, monkeypatch):
+    """Its code would count for no answer, and be missing on other machines."""
+    (tmp_path / "heights.py").write_text("HEIGHT = 2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = f"import heights\n{TOYS}\nHEIGHT = heights.HEIGHT\n"
+    with pytest.raises(SpecError, match=r"^toys\.py must use installed packages only, got heights: put its code into "):
+        Recipe(encoding=OwnEncoding(kind="toys.py:Tide", source=text))
+    with pytest.raises(SpecError, match="got heights"):
+        Recipe().put({"encoding": load("toys.py", text).Tide()})
