@@ -281,6 +281,8 @@ def advice(result: StudyResult) -> list[str]:
     plan, best = result.edition.study.plan, result.best
     if not (isinstance(plan, Ablation) and plan.race and best):
         return []
+    if (departure := result.departure) and not departure.told:
+        return [f"Nothing to take {departure.where}: {departure.why}."]
     if missing := _missing(result):
         return [f"Nothing to take yet: {missing}.{_ahead(result, best)}"]
     best = max(

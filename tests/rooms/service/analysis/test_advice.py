@@ -2,7 +2,7 @@
 
 import random
 
-from search_spaces.study import Ablation, Study
+from search_spaces.study import Ablation, Budget, Study
 from service.analysis.headline import advice, headline
 from service.analysis.power import seeds_needed
 from service.analysis.statistics import level_of
@@ -29,13 +29,16 @@ def raced(
     failed: tuple[str, ...] = (),
     chance: dict[str, int] | None = None,
     gpu: tuple[str, ...] = (),
+    gap: str = "",
 ) -> Result:
     """A study of four arms of six seeds, but for `got`; `failed`: of which the last run fails.
 
-    `chance`: how many seeds stay at chance; `gpu`: arms that trained on one.
+    `chance`: how many seeds stay at chance; `gpu`: arms that trained on one; `gap`: why its budget judges nothing.
     """
     recipe = base().put({"test_sizes": [36]})
-    edition = Study(name="mine", question="?", base=recipe, plan=Ablation(ARMS, "table", race=race), seeds=SEEDS).at()
+    budgets = {"smoke": Budget({}, gap=gap)} if gap else {}
+    plan = Ablation(ARMS, "table", race=race)
+    edition = Study(name="mine", question="?", base=recipe, plan=plan, seeds=SEEDS, budgets=budgets).at(*budgets)
     hand, noise = ByHand(root, edition), random.Random(0)
     with hand.journal:
         for trial, seed in hand.runs(ARMS, SEEDS):
@@ -135,6 +138,10 @@ def test_no_seeds_are_named_where_some_fail(tmp_path) -> None:
 
     failing = raced(tmp_path / "failing", MEANS | {"sines": 0.9}, got={}, chance={"sines": 2, "waves": 2})
     assert not [line for line in advice(failing) if "would tell it apart" in line]
+
+
+def test_a_budget_that_judges_nothing_takes_nothing(tmp_path) -> None:
+    assert advice(raced(tmp_path, gap="too few images")) == ["Nothing to take at smoke: too few images."]
 
 
 def test_costs_of_two_machines_are_not_compared(tmp_path) -> None:
