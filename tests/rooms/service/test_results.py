@@ -135,7 +135,7 @@ def test_a_diverged_seed_stands_at_chance_and_is_named(ablated_result):
 
 def test_it_reads_well(ablated_result, searched_result):
     assert repr(ablated_result).splitlines()[0] == "encodings@base: Which position encodings tell left from right?"
-    assert "the arm “fourier” comes out best: test accuracy 0.99" in ablated_result.headline
+    assert "the arm “fourier” comes out best so far: test accuracy 0.99" in ablated_result.headline
     assert "Not finished: 1 trial with failed runs." in ablated_result.headline
     assert "Not distinguishable from it: “peg”, 0.00" in ablated_result.headline
     assert "5 seeds can detect 0.0119 or more" in ablated_result.headline
