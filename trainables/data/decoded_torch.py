@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from trainables.cgroup import cores
 from trainables.spec import LocusError
+from trainables.whole_files import rename_durably
 
 MOST_BYTES = 20 * 2**30
 """How many bytes all decoded images of a folder take, but for those that a run has begun to read since `RECENT_S`."""
@@ -41,11 +42,11 @@ Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def kept(folder: Path, name: str) -> Arrays | None:
-    """Returns the decoded images of a name, mapped into memory; None if there are none yet."""
+    """Returns the decoded images of a name, mapped into memory; None if there are none yet, or a part of them."""
     images, labels = _files(folder, name)
     try:
         arrays = np.load(images, mmap_mode="c"), np.load(labels)  # torch refuses arrays that cannot be written
-    except FileNotFoundError:
+    except (FileNotFoundError, EOFError, ValueError):  # the last two: a file is empty or cut off
         return None
     with suppress(OSError):
         os.utime(labels)
@@ -107,10 +108,10 @@ def _written(
         images = _reserved(draft, shape)
         _fill(images, pixels)
         images.flush()
-        draft.replace(of_images)
+        rename_durably(draft, of_images)
         with draft.open("wb") as file:
             np.save(file, labels)
-        draft.replace(of_labels)  # last: where it is, the images are
+        rename_durably(draft, of_labels)  # last: where it is, the images are
     finally:
         draft.unlink(missing_ok=True)
     arrays = kept(folder, name)

@@ -22,6 +22,12 @@ HELD_OUT = 0.1
 RESIDENT_BYTES = 4 * 2**30
 """Decoded images of up to so many bytes are kept in a file that all runs of a machine map into memory."""
 
+READERS = (
+    "rng_torch.py", "data/decoded_torch.py", "data/folder_files.py", "data/images.py", "data/images_torch.py",
+    "data/splits_torch.py", "data/upright_rgb.py",
+)  # fmt: skip
+"""The files that choose and decode the images of any set; a set has two more. Paths are relative to `trainables/`."""
+
 
 class Described(NamedTuple):
     """Where the images of each split come from, in words, and what a reader should know of them, a sentence each."""
@@ -176,14 +182,14 @@ class ImagesSpec(DatasetSpec):
 
     @property
     def decoded_name(self) -> str:
-        """What the decoded images of these draws are called: by the draws, the set, and what decodes them."""
+        """What the decoded images of these draws are called: by the draws, the set, and the code that makes them."""
         unread = {"normalize", "balanced", "skill"}
         fields = {name: value for name, value in self.identity().items() if name not in unread}
-        here = Path(__file__).parent
-        own = type(self).__module__.rpartition(".")[2]
-        readers = ("upright_rgb.py", "images.py", "images_torch.py", f"{own}.py", f"{own}_torch.py")
-        code = [code_fingerprint((here / name).read_text(), name) for name in readers]
-        return digest([fields, self.fingerprint, code, version("pillow")])
+        folder = Path(__file__).parents[1]
+        own = type(self).__module__.partition(".")[2].replace(".", "/")
+        readers = (*READERS, f"{own}.py", f"{own}_torch.py")
+        code = [code_fingerprint((folder / name).read_text(), name) for name in readers]
+        return digest([fields, self.fingerprint, code, version("pillow"), version("numpy")])
 
     def root(self, folder: Path) -> Path:
         """Returns where the images lie; `folder`: that of all data."""

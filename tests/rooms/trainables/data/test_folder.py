@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.rooms.trainables.data.pictures import image_folder, picture, torn
 from trainables.data import Folder, ImageCounts, decoded_torch, folder_contents, images
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError
 
 
@@ -263,16 +265,41 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(root, tmp_path):
     assert not [*(tmp_path / "data" / "decoded").glob("*.[nt]*")]
 
 
-def test_decoded_images_are_known_by_what_decodes_them(root, monkeypatch):
-    """Else a change of that code, or another Pillow, would train on images of before."""
+def test_decoded_images_are_known_by_what_chooses_and_decodes_them(root, monkeypatch):
+    """Else a change of that code, another Pillow or another numpy would train on images of before."""
     spec = Folder(path=str(root), image_size=4)
-    before = spec.decoded_name
-    assert spec.model_copy(update={"path": "/elsewhere"}).decoded_name == before
-    monkeypatch.setattr(images, "version", lambda name: "1.0")
-    other = spec.decoded_name
-    monkeypatch.undo()
+    names = [spec.decoded_name]
+    assert spec.model_copy(update={"path": "/elsewhere"}).decoded_name == names[0]
+    for library in ("pillow", "numpy"):
+        monkeypatch.setattr(images, "version", lambda name, other=library: "1.0" if name == other else version(name))
+        names.append(spec.decoded_name)
+        monkeypatch.undo()
     monkeypatch.setattr(images, "code_fingerprint", lambda text, name: text[:10])
-    assert len({before, other, spec.decoded_name}) == 3
+    assert len({*names, spec.decoded_name}) == 4
+
+
+@pytest.mark.parametrize("kind", ["folder", "cifar10", "tiny_imagenet"])
+def test_the_name_of_decoded_images_leaves_out_no_code_that_chooses_them(root, monkeypatch, kind):
+    """All code of the data counts for a run; what is left out here neither chooses an image nor decodes it."""
+    recipe = Recipe().put({"data": {"kind": kind} | ({"path": str(root)} if kind == "folder" else {})})
+    counts = {file for file in CodeDigests().files(recipe) if file.startswith("data/")} | {"rng_torch.py"}
+    named = []
+    monkeypatch.setattr(images, "code_fingerprint", lambda text, name: named.append(name) or name)
+    assert recipe.data.decoded_name
+    left_out = {f"data/{name}.py" for name in ("augment", "dataset", "folder_contents", "streamed_torch")}
+    assert counts - {*named} <= left_out
+
+
+@pytest.mark.parametrize("what", [".npy", ".labels.npy"])
+@pytest.mark.parametrize("left", [0, 60, -1])
+def test_decoded_images_that_a_power_loss_cut_are_decoded_again(root, tmp_path, what, left):
+    spec = Folder(path=str(root), image_size=4)
+    first = numbers(load(spec, Reading(tmp_path / "data")).train)
+    file = tmp_path / "data" / "decoded" / f"{spec.decoded_name}{what}"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:left])
+    assert numbers(load(spec, Reading(tmp_path / "data")).train) == first
+    assert file.read_bytes() == whole
 
 
 @pytest.mark.parametrize("crop_pct", [1.0, 0.875, 0.5])
