@@ -55,14 +55,15 @@ class Forgettable:
         removed, where a driver runs the study now, and for a folder that cannot be removed.
         """
         folder = self.home.study(self.id)
-        with _alone(self.home, self.id), _free(self.home, self.answers) as free:
-            going = [key for key in self.answers if key in free - _used(self.home, self.id)]
-            _check_removable(self.home, self.id, going)
+        with _alone(self.home, self.id):
+            _check_removable(self.home, self.id, self.answers)
             if self.store:
                 self.store.delete(self.home.artifacts)
                 forget_in_experiment(self.store)
-            for key in going:
-                remove_member(self.home.outcomes, key)
+            with _free(self.home, self.answers) as free:  # last: MLflow may take long, and others may begin meanwhile
+                going = free - _used(self.home, self.id)
+                for key in going:
+                    remove_member(self.home.outcomes, key)
             remove_member(folder.root.parent, self.id)
         return len(self.answers) - len(going)
 

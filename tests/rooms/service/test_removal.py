@@ -13,7 +13,7 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import JournalError, read
 from service.storage.outcomes import Outcomes
-from service.tracking.store import look_up
+from service.tracking.store import Store, look_up
 from service.tracking.sync import MlflowSync
 from tests.rooms.toy import conduct, driving
 from trainables.encodings import Fourier
@@ -143,6 +143,20 @@ def test_what_came_into_use_while_the_question_was_open_stays(home):
     assert len(found.answers) == 2
     third = study("third", near=NEAR)
     conduct(home, third)
+    assert found.remove() == 2
+    assert [*repairs(home, third)] == []
+    assert set(home.ids()) == {OTHER.id, third.id}
+
+
+def test_what_came_into_use_while_mlflow_deleted_rows_stays(home, monkeypatch):
+    shown(home, ONE)
+    found, third, delete = forgettable(home, ONE.id), study("third", near=NEAR), Store.delete
+
+    def slow(store, artifacts):
+        delete(store, artifacts)
+        assert not conduct(home, third).trained
+
+    monkeypatch.setattr(Store, "delete", slow)
     assert found.remove() == 2
     assert [*repairs(home, third)] == []
     assert set(home.ids()) == {OTHER.id, third.id}
