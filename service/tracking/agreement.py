@@ -1,4 +1,4 @@
-"""Whether MLflow shows what the journal says: every row, its state, its curves point by point, its params and tags.
+"""Whether MLflow shows what the journal says: each row, its state, its curves point by point, params, tags and files.
 
 MLflow is only a mirror. What it lacks because a driver was killed is behind, and the next run sends it: that is no
 damage. What it has and should not have is damage.
@@ -7,17 +7,18 @@ damage. What it has and should not have is damage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.storage import Check, few
+from service.storage import Check, few, plain_json
 from service.storage.history import History
 from service.storage.home import Home
 from service.tracking.databases import in_a_sentence
 from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, TrackedRun, equal, rows
-from service.tracking.store import NOTE, PARENT, Store
+from service.tracking.store import NOTE, PARENT, RECIPES, Store
 
 WORDS = {NOTE, "locus.headline", "locus.claims"}
 """Tags that are prose. They are not compared: the next run writes them as it would put them then."""
@@ -53,7 +54,7 @@ def compare_with_mlflow(
         "MLflow copies", len(store.shown), "MLflow runs, none twice", [_double(shown) for shown in store.doubles]
     )
     if home is not None:
-        yield _files(store, home)
+        yield _files(store, home, alive=alive)
     if alive:
         yield Check("MLflow", True, "not compared while a driver runs: MLflow may lag")
         return
@@ -87,8 +88,11 @@ def _double(shown: TrackedRun) -> str:
     return f"{_name(shown)} is there twice" if shown.row_id else f"{_name(shown)} has tags that locus does not write"
 
 
-def _files(store: Store, home: Home) -> Check:
-    """Checks that every file that the home's own store keeps of a run lies in the home."""
+def _files(store: Store, home: Home, *, alive: bool) -> Check:
+    """Checks that what the home's own store keeps of a run lies in the home, and that no file which was sent is lost.
+
+    If a driver runs the study now, files may be on their way: no lost ones are looked for.
+    """
     inside = f"{home.artifacts.absolute().as_uri()}/"
     wrong = [
         f"{_name(run)} has its files at {run.files}" for run in store.shown.values() if not run.files.startswith(inside)
@@ -96,7 +100,24 @@ def _files(store: Store, home: Home) -> Check:
     if wrong and (place := home.original or home.moved_from):
         do = "the next run takes those that lie here for its own"
         return Check("MLflow files", True, f"behind: they are those of {place}, where this home comes from; {do}")
-    return Check.of("MLflow files", len(store.shown), "MLflow runs, with their files in the home", wrong)
+    found, study = Found(wrong), store.shown.get(STUDY)
+    if study and study.files.startswith(inside) and not alive and (lost := _lost(store, home)):
+        sentence = f"{_name(study)} lacks {few(lost)} (locus run {store.study} sends what is lost again)"
+        (found.behind if study.status == "RUNNING" else found.wrong).append(sentence)
+    return found.as_check("MLflow files", len(store.shown), "MLflow runs, with their files in the home")
+
+
+def _lost(store: Store, home: Home) -> list[str]:
+    """Returns which files the study's own run should have and has not: its recipes, and those of its report."""
+    folder, mine = store.local(STUDY), home.study(store.study).report
+    assert folder is not None, "the files of the home's own store lie in the home"
+    names = {name for name in ("report.html", "files.json") if (mine / name).exists()}
+    with suppress(OSError, ValueError):
+        listed = plain_json((folder / "report" / "files.json").read_bytes())
+        names |= listed.keys() if isinstance(listed, dict) else set()
+    lost = [f"report/{name}" for name in sorted(names) if not (folder / "report" / name).is_file()]
+    told = RECIPES in store.shown[STUDY].tags
+    return ["recipes.json as it was sent"] * (told and not store.has_recipes()) + lost
 
 
 def _rows(store: Store, history: History, expected: dict[RunId, Row], *, killed: bool) -> Iterator[Check]:

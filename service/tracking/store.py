@@ -27,6 +27,7 @@ from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric,
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repo import ArtifactRepository
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
@@ -269,12 +270,25 @@ class Store:
         """
         return get_artifact_repository(self.shown[place].files, tracking_uri=self.uri)
 
+    def local(self, place: RunId) -> Path | None:
+        """Returns the folder with the files of a row; None if a server keeps them."""
+        files = self._files(place)
+        return Path(files.artifact_dir) if isinstance(files, LocalArtifactRepository) else None
+
+    def has_recipes(self) -> bool:
+        """Returns whether the study's file of recipes has the digest of its tag. Of a server the tag alone counts."""
+        folder = self.local(STUDY)
+        try:
+            return folder is None or digest((folder / "recipes.json").read_text()) == self.shown[STUDY].tags[RECIPES]
+        except (OSError, ValueError):
+            return False
+
     def tell_recipes(self, trials: list[Trial]) -> None:
         """Stores what the study's trials are, as files of its own run: their recipes by label, and their data sets."""
         recipes = {trial.label: trial.recipe for trial in trials}
         text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
         shown, mark = self.shown[STUDY], digest(text)
-        if shown.tags.get(RECIPES) == mark:
+        if shown.tags.get(RECIPES) == mark and self.has_recipes():
             return
         with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
             file = Path(folder) / "recipes.json"

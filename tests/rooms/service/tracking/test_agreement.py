@@ -5,6 +5,9 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
+
+import pytest
 
 from service.storage.history import History
 from service.storage.home import Home
@@ -114,6 +117,38 @@ def test_every_change_is_named_and_the_next_run_puts_numbers_back(home: Home, sm
     show(home, small)
     mended = compared(home, small)
     assert all(ok and "behind" not in detail for ok, detail in mended.values()), mended
+
+
+@pytest.mark.parametrize("lost", ["", "recipes.json", "report/report.html", "report/files.json", "report/curves.svg"])
+def test_files_that_are_lost_are_named_and_the_next_run_sends_them(home: Home, small: Facts, lost: str) -> None:
+    report = home.study(small.edition.id).report
+    report.mkdir(parents=True)
+    for name in ("report.html", "curves.svg"):
+        (report / name).write_text(name)
+    (report / "files.json").write_text('{"curves.svg": "", "report.html": ""}')
+    show(home, small, report=report)
+    (kept,) = home.artifacts.glob("*/artifacts")
+    assert compared(home, small)["MLflow files"] == (True, "9 MLflow runs, with their files in the home")
+    (shutil.rmtree if not lost else Path.unlink)(kept / lost)
+    ok, said = compared(home, small)["MLflow files"]
+    assert (ok, "locus run reach@base sends what is lost again" in said) == (False, True)
+    assert (lost or "report/report.html") in said
+    show(home, small, report=report)
+    assert (kept / lost).exists()
+    assert compared(home, small)["MLflow files"][0]
+
+
+@pytest.mark.parametrize("content", ["{}", ""])
+def test_changed_recipes_are_named_and_the_next_run_sends_them(home: Home, small: Facts, content: str) -> None:
+    show(home, small)
+    (file,) = home.artifacts.glob("*/artifacts/recipes.json")
+    whole = file.read_text()
+    file.write_text(content)
+    ok, said = compared(home, small)["MLflow files"]
+    assert (ok, "reach@base lacks recipes.json as it was sent" in said) == (False, True)
+    show(home, small)
+    assert file.read_text() == whole
+    assert compared(home, small)["MLflow files"][0]
 
 
 def test_what_a_killed_driver_left_is_behind_and_damage_beside_it_is_wrong(home: Home, small: Facts) -> None:
