@@ -315,6 +315,12 @@ def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference])
     """Returns what to take; if no arm is told apart, what may tell them apart."""
     learn, seeds = counts(best.test)
     share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
+    if not learn:
+        images = plural(best.recipe.data.image_counts.test, "test image")
+        return (
+            f"Nothing is decided: no seed of {quoted(best.name)}, which has the highest validation score, is above "
+            f"what guessing reaches on {images}. A larger budget, or more images, may."
+        )
     if above := _above(result, best, result.of("trial")):
         return f"Nothing is decided: validation chooses {quoted(best.name)}{share}.{above} More validation images may."
     if not rivals:

@@ -144,6 +144,11 @@ def test_a_budget_that_judges_nothing_takes_nothing(tmp_path) -> None:
     assert advice(raced(tmp_path, gap="too few images")) == ["Nothing to take at smoke: too few images."]
 
 
+def test_an_arm_that_guesses_on_test_images_is_not_taken(tmp_path) -> None:
+    chosen = raced(tmp_path, got={}, tests=dict.fromkeys(MEANS, 0.5))
+    assert advice(chosen)[0].startswith("Nothing is decided: no seed of “")
+
+
 def test_costs_of_two_machines_are_not_compared(tmp_path) -> None:
     costs = next(line for line in advice(raced(tmp_path, gpu=("waves", "sines"))) if line.startswith("It costs"))
     assert costs.startswith("It costs 1.25 GiB of memory and ")
