@@ -289,10 +289,9 @@ class Study(Spec):
         return Study(**{**dict(self), "plan": plan, "claims": tuple(claims)})
 
     def _with(self, size: Budget, own: dict[str, Any]) -> Study:
-        any_side = (
-            {"model.patch_size": 1} if size.fit and has_patch(own, self.base.model) else {}
-        )  # a patch that fits the user's images
         base = self.base
+        fits = size.fit and has_patch(own, base.model)
+        any_side = {"model.patch_size": 1} if fits else {}  # a patch that fits the user's images
         for values in filter(None, (size.values, any_side | own)):
             base = base.variant(values)
         if size.fit:

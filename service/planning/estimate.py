@@ -445,16 +445,17 @@ def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
     yield from source.remarks
 
 
+SCORED: tuple[tuple[SplitName, str], ...] = (("val", "validation"), ("test", "test"))
+"""The splits that are scored, and what their images are called."""
 FEW = 200
 """With fewer images one image is more than half a percent of an accuracy."""
 
 
 def _few(data: ImagesSpec) -> Iterator[str]:
     """Yields how much one image changes a score, if few are scored, and how more may be."""
-    splits: list[tuple[SplitName, str]] = [("val", "validation"), ("test", "test")]
     few = [
         f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"
-        for split, word in splits[: 1 if data.cross_validated else 2]
+        for split, word in SCORED[: 1 if data.cross_validated else 2]
         if (count := getattr(data.image_counts, word)) < FEW
     ]
     if not few:
@@ -464,9 +465,11 @@ def _few(data: ImagesSpec) -> Iterator[str]:
 
 def _unscored(data: ImagesSpec) -> Iterator[str]:
     """Yields that a class may have no image in a split that is scored."""
-    splits: list[tuple[SplitName, str]] = [("val", "validation"), ("test", "test")]
-    counts = {word: (getattr(data.image_counts, word), getattr(data.rarest, split)) for split, word in splits}
-    few = [f"{count:,} {word} images" for word, (count, share) in counts.items() if count * share < 1 - 1e-9]
+    few = [
+        f"{count:,} {word} images"
+        for split, word in SCORED
+        if (count := getattr(data.image_counts, word)) * getattr(data.rarest, split) < 1 - 1e-9
+    ]
     if few:
         yield f"some classes can be without an image among the {' and '.join(few)}: those are not scored"
 

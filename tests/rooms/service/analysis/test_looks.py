@@ -27,14 +27,22 @@ def ablation(claims=CLAIMS) -> Edition:
 
 
 def trained(hand: ByHand, trials, seeds) -> None:
-    for place, (trial, mean) in enumerate(zip(trials, MEANS.values(), strict=False)):
+    for place, trial in enumerate(trials):
         for seed in seeds:
-            value = round(mean + NOISE[seed] * (1 + place), 3)
+            value = round(MEANS[trial.name] + NOISE[seed] * (1 + place), 3)
             hand.complete(trial, seed, value, value)
 
 
 def planned(hand: ByHand):
     return [hand.plan("trial", n, {"encoding.gamma": 1.0 + n}, name) for n, name in enumerate(MEANS)]
+
+
+def searched(hand: ByHand) -> dict[int, dict]:
+    """The two points of a search, by number, whose seeds have all ended."""
+    points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+    hand.journal.write(Counts(seeds=3, trials=2))
+    hand.points("trial", points, lambda number, seed: (0.9, 0.9))
+    return points
 
 
 def looks(root: Path, edition: Edition) -> int:
@@ -96,9 +104,7 @@ def test_a_failed_confirmation_hides_no_look(tmp_path: Path) -> None:
     edition = search(trials=2)
     hand = ByHand(tmp_path, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=2))
-        points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
-        hand.points("trial", points, lambda number, seed: (0.9, 0.9))
+        points = searched(hand)
         fresh = [hand.plan("confirmation", number, values) for number, values in points.items()]
         hand.journal.write(Confirms(numbers=(0, 1)))
         for seed in fresh[0].seeds(3):
@@ -112,9 +118,7 @@ def test_more_points_after_a_confirmation_are_another_look(tmp_path: Path) -> No
     edition = search(trials=2)
     hand = ByHand(tmp_path, edition)
     with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=2))
-        points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
-        hand.points("trial", points, lambda number, seed: (0.9, 0.9))
+        searched(hand)
         hand.journal.write(Counts(seeds=3, trials=3))
         assert looks(tmp_path, edition) == 1, "before the confirmation no verdict is seen"
         fresh = hand.plan("confirmation", 1, {"encoding.gamma": 2.0})
