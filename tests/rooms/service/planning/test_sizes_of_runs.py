@@ -58,3 +58,14 @@ def test_few_images_say_what_one_is_of_a_score_and_how_more_may_be(tmp_path) -> 
         "5 for each seed; test: 60 images of test/"
     )
     assert image_sources([Recipe(data=Cifar10(image_size=32))])[1:] == []
+
+
+def test_a_class_without_an_image_to_score_is_said(tmp_path) -> None:
+    """Of 40 classes of five images, 20 have one of the 20 images that validate; of 40 images each class has one."""
+    root = str(image_folder(tmp_path / "set", {"train": 5}, classes=40))
+    few = [line for line in image_sources([Recipe(data=Folder(path=root))]) if line.startswith("some classes")]
+    assert few == [
+        "some classes can be without an image among the 20 validation images and 20 test images: those are not scored"
+    ]
+    enough = image_sources([Recipe(data=Folder(path=root, val_size=40, test_size=40))])
+    assert not [line for line in enough if line.startswith("some classes")]
