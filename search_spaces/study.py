@@ -213,7 +213,7 @@ class Study(Spec):
         changed = some._edition(chosen, size, own, seeds, trials) if own or some is not self else edition
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))
-            edition = changed.model_copy(update={"own_paths": tuple(own)})
+            edition = changed.model_copy(update={"own_paths": tuple(own), "some_arms": some is not self})
         return edition.model_copy(update={"mark": f"~{mark}" if mark else ""})
 
     def _edition(
@@ -308,7 +308,10 @@ class Study(Spec):
 
 
 class Edition(Spec):
-    """A study as it runs, under an id: base resolved, counts settled. `own_paths`: those that the user's values set."""
+    """A study as it runs, under an id: base resolved, counts settled.
+
+    `own_paths`: those that the user's values set. `some_arms`: True if the user named the arms that run.
+    """
 
     budget: str = Field(pattern=rf"^{NAME}$", max_length=LONGEST, description=WORDS)
     study: Study
@@ -318,6 +321,7 @@ class Edition(Spec):
         description="'~WORD', '.NUMBER' or both",
     )
     own_paths: tuple[str, ...] = Field(default=(), strict=False)
+    some_arms: bool = False
 
     @property
     def id(self) -> str:
@@ -352,7 +356,7 @@ class Edition(Spec):
     def fresh(self, number: int) -> Edition:
         """Returns the same definition under the next id, with `.number`."""
         mark = re.sub(r"\.\d+$", "", self.mark) + f".{number}"
-        return Edition(budget=self.budget, mark=mark, study=self.study, own_paths=self.own_paths)
+        return self.model_copy(update={"mark": mark})
 
     def trial(
         self,

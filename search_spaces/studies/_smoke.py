@@ -1,11 +1,11 @@
-"""What the smallest budgets share: few red-green images, two seeds, and what they cannot show."""
+"""What the smallest budgets share: few red-green images, few seeds, and what they cannot show."""
 
 from typing import Any
 
 from search_spaces.study import Budget
 
-ARMS_GAP = "smoke trains too little, on two seeds: it shows that every arm runs, not what it scores"
-PARTS_GAP = "smoke trains too little, on two seeds: it shows that every part runs, not what it scores"
+ARMS_GAP = "smoke trains too little, on few seeds: it shows that every arm runs, not what it scores"
+PARTS_GAP = "smoke trains too little, on few seeds: it shows that every part runs, not what it scores"
 
 SMALL: dict[str, Any] = {
     "data.train_size": 400,

@@ -175,7 +175,8 @@ def seeds_sentence(history: History) -> str:
     if not history.edition.study.claims:
         return power
     first, second = level_of(history.looks), level_of(history.looks + 1)
+    seen = " (or chose these arms by answers that are there already)" if history.edition.some_arms else ""
     return (
         f"{power} Ask for all seeds in one command: verdicts are tested at {first:.3g} now. If you add seeds after you "
-        f"saw them, they are tested at {second:.3g}."
+        f"saw them{seen}, they are tested at {second:.3g}."
     )

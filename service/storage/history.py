@@ -42,9 +42,8 @@ class History:
 
     `adopted`: the code whose answer counts, by a run's key and the code of today that it counts instead of.
     `invalidations` goes up when trials that were settled may no longer be: whoever keeps results of them drops these.
-    `looks`: how many times verdicts could be seen, the present time with them: more seeds, or more points, after a
-    verdict are another look. `begun`: when the first run began; `claims_since`: by the digest of claims, when they were
-    first asked. Units: seconds since 1970.
+    `begun`: when the first run began; `claims_since`: by the digest of claims, when they were first asked. Units:
+    seconds since 1970.
 
     Three things are remembered, for a study asks again and again. Of 2,000 trials they save, each time: codes of runs
     45 ms, answers of trials 19 ms, the trials that may need training 7 ms.
@@ -69,7 +68,7 @@ class History:
         self._waiting: dict[str, list[Trial]] | None = None
         self._answers: dict[str, TrialAnswer] = {}
         self.invalidations = 0
-        self.looks = 1
+        self._looks = 1
         self.begun: float | None = None
         self.claims_since: dict[str, float] = {}
         self._counted: tuple[int, int] | None = None
@@ -142,22 +141,36 @@ class History:
         """Counts a look where more seeds or points are asked for after verdicts could be seen."""
         before, self._counted = self._counted, (seeds, trials)
         if before is not None and (seeds > before[0] or trials > before[1]) and self._was_judged(before[0]):
-            self.looks += 1
+            self._looks += 1
 
-    def _was_judged(self, seeds: int) -> bool:
+    @property
+    def looks(self) -> int:
+        """How many times verdicts could be seen, the present time with them.
+
+        More seeds, or more points, after a verdict are another look. So are arms that somebody names where another
+        study has answers of them: the arms may have been chosen by these answers.
+        """
+        return self._looks + (self.edition.some_arms and self._was_judged(self.seeds, reused=True))
+
+    def _was_judged(self, seeds: int, *, reused: bool = False) -> bool:
         """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, or of two arms.
 
-        Each of them needs `TESTED` answers of so many seeds. Runs that failed hide no verdict of the others.
+        Each of them needs `TESTED` answers of so many seeds. Runs that failed hide no verdict of the others. `reused`:
+        only answers of other studies count.
         """
         is_search = isinstance(self.edition.study.plan, Search)
         tested = {
             trial.name
             for trial in (self.confirmations("confirmation") if is_search else self.of("trial"))
-            if sum(self.state(trial.run(seed)).answered for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
+            if sum(self._seen(trial.run(seed), reused) for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
         }
         if is_search:
             return bool(tested)
         return len(tested) > 1 or any({*claim.names} <= tested for claim in self.edition.study.claims)
+
+    def _seen(self, run: Run, reused: bool) -> bool:
+        state = self.state(run)
+        return state.answered and (state.reused or not reused)
 
     def _misfit(self, fact: Fact) -> str:
         """Returns why a fact is none of this study; empty if it may be one."""

@@ -196,9 +196,11 @@ class Home:
     def usable(cls, given: str | Path | None = None) -> Home:
         """Returns the home, which is a folder or can become one: nothing is left where it is not there.
 
-        Raises: LocusError if it can neither be read nor made.
+        Raises: LocusError if it can neither be read nor made, or has `::`, which joins addresses in a path of copies.
         """
         home = cls.find(given)
+        if "::" in str(home.root):
+            raise LocusError(f"home must be a path without '::', got {home.root}")
         if home.root.is_dir():
             return home
         above = next(folder for folder in home.root.parents if folder.exists())

@@ -78,6 +78,7 @@ MISTAKES = {
     "delete": (("delete", "fourier-gamma"), "no command 'delete'; did you mean forget?"),
     "train": (("train", "fourier-gamma"), "no command 'train'; did you mean run?"),
     "id": (("plan", "fourier-gamma@smok"), "did you mean fourier-gamma@smoke?"),
+    "home has ::, run": ((*SEARCH, "--home", "x::y"), "home must be a path without '::', got"),
     "home is a file, run": ((*SEARCH, "--home", "empty.py/x"), "home must be a folder that can be written, got"),
     "home is a file, plan": (("plan", "fourier-gamma", "--home", "empty.py"), "home must be a folder that can be"),
     "home is a file, status": (("status", "--home", "empty.py"), "home must be a folder that can be written, got"),

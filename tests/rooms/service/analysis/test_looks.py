@@ -73,6 +73,24 @@ def test_more_seeds_after_a_verdict_are_another_look(tmp_path: Path) -> None:
     assert "one-sided tests at 0.0025 over seeds, in place of 0.045, as this is the second look at the study." in page
 
 
+def test_arms_that_are_named_after_their_answers_are_another_look(tmp_path: Path) -> None:
+    """Fewer arms need less adjustment, so arms that answers chose would pass more often than the level says."""
+    study = ablation(claims=()).study
+    some, whole = study.at(arms=["b"]), study.at()
+    seen = {}
+    for edition, reused in ((some, False), (some, True), (whole, True)):
+        hand = ByHand(root := tmp_path / f"{edition.mark}{reused}", edition)
+        with hand.journal:
+            hand.journal.write(Counts(seeds=3))
+            names = list(edition.study.plan.arms)
+            trials = [hand.plan("trial", n, edition.study.plan.arms[name], name) for n, name in enumerate(names)]
+            for trial in trials:
+                for seed in range(3):
+                    hand.complete(trial, seed, 0.8, 0.8, reused=reused)
+        seen[edition.some_arms, reused] = looks(root, edition)
+    assert seen == {(True, False): 1, (True, True): 2, (False, True): 1}
+
+
 def test_one_claim_whose_trials_have_ended_can_be_seen(tmp_path: Path) -> None:
     edition = ablation()
     hand = ByHand(tmp_path, edition)
