@@ -10,9 +10,19 @@ from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Edition, Search, Trial
 from service.analysis.scores import validation_scores
 from service.planning.forecast import parent_name
-from service.planning.schedule import Choose, Confirm, LeaveOut, PlanArms, Propose, RegisterParent, Tune
+from service.planning.schedule import (
+    Choose,
+    Confirm,
+    Decision,
+    LeaveOut,
+    PlanArms,
+    Propose,
+    Readmit,
+    RegisterParent,
+    Tune,
+)
 from service.planning.stopping import EarlyStopper
-from service.storage.facts import Confirms, Exhausted, Fact, Planned, StoppedAt, Tuned
+from service.storage.facts import Confirms, Exhausted, Fact, Planned, Readmitted, StoppedAt, Tuned
 from service.storage.history import SETTLED, History
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement
@@ -71,9 +81,6 @@ class EarlyStops:
         return self._firsts.get(key)
 
 
-Decision = RegisterParent | PlanArms | Propose | Confirm | LeaveOut | Tune | Choose
-
-
 class Decisions:
     """Turns the decisions of one study's schedule into facts."""
 
@@ -108,6 +115,8 @@ class Decisions:
                 return [Tuned(arm=arm, number=number)]
             case LeaveOut(run=run, cutoff=cutoff):
                 return [StoppedAt(run=run.key, code=history.code(run), epoch=0, cutoff=cutoff)]
+            case Readmit(run=run):
+                return [Readmitted(run=run.key, code=history.code(run))]
             case Confirm(numbers=numbers, rivals=rivals):
                 return [*_confirmations(history, (numbers, rivals)), Confirms(numbers=numbers, rivals=rivals)]
 

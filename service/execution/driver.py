@@ -27,14 +27,9 @@ from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import (
     Assign,
-    Choose,
-    Confirm,
     Done,
-    LeaveOut,
     MarkDiverged,
-    PlanArms,
     Propose,
-    RegisterParent,
     Tune,
     Wait,
     next_action,
@@ -160,7 +155,7 @@ class Driver:
         its parent diverged (MarkDiverged)             record that this run diverged, untrained
         a trial is to be listed or chosen (Propose,    write the facts that `Decisions` makes of it, and look
         PlanArms, RegisterParent, Tune, Choose,        again; Propose and Tune wait where another driver trains
-        Confirm, LeaveOut)                             points that come before
+        Confirm, LeaveOut, Readmit)                    points that come before
         runs in flight must end first (Wait)           None
         nothing is left (Done), or a stop was asked    FINISHED
         =============================================  ==========================================================
@@ -189,13 +184,13 @@ class Driver:
                     self._keep(Answered(run=run, code=self._code(run), outcome=outcome, ended=time.time()), None)
                 case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
                     return None  # another driver trains one of the points that come before
-                case RegisterParent() | PlanArms() | Propose() | Confirm() | LeaveOut() | Tune() | Choose() as decision:
-                    for fact in self._decisions.facts(decision):
-                        self._write(fact)
                 case Wait():
                     return None
                 case Done():
                     return FINISHED
+                case decision:
+                    for fact in self._decisions.facts(decision):
+                        self._write(fact)
         return FINISHED
 
     def on_result(self, job: Job, message: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from itertools import islice
 
 from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
 from search_spaces.study import Ablation, Search, Trial
-from service.planning.stopping import FEWEST, race_cutoff, racers, rounds
+from service.planning.stopping import FEWEST, race_cutoff, racers, readmitted, rounds
 from service.storage.history import History
 from service.storage.states import tuning_of
 from trainables.recipe import Run, Use
@@ -151,6 +151,13 @@ class LeaveOut:
 
 
 @dataclass(frozen=True)
+class Readmit:
+    """Ask again for this run, which was left out: its point or arm may be the best after all."""
+
+    run: Run
+
+
+@dataclass(frozen=True)
 class Wait:
     """Nothing can start until a run in flight ends."""
 
@@ -160,7 +167,8 @@ class Done:
     """Nothing is left to do."""
 
 
-Action = Assign | MarkDiverged | RegisterParent | Propose | PlanArms | Confirm | LeaveOut | Tune | Choose | Wait | Done
+Decision = RegisterParent | PlanArms | Propose | Confirm | LeaveOut | Readmit | Tune | Choose
+Action = Assign | MarkDiverged | Decision | Wait | Done
 
 
 def next_action(history: History, in_flight: set[str]) -> Action:
@@ -171,6 +179,8 @@ def next_action(history: History, in_flight: set[str]) -> Action:
             return choice
         if missing := _unlisted(history, plan):
             return PlanArms(missing)
+    if run := readmitted(history):
+        return Readmit(run)
     for trial, run in _wanted(history):
         action = _towards(history, trial, run, in_flight)
         if action is not None:
@@ -228,7 +238,7 @@ def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> 
 def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> Action | None:
     """Returns the next step towards the answer of this run, or None if nothing can be done now."""
     state = history.state(run)
-    if state.answered or run.key in in_flight or history.given_up(run):
+    if (state.answered and not state.left_out) or run.key in in_flight or history.given_up(run):
         return None
     rows: list[tuple[Trial, Run]] = []
     for use, parent in run.parents.items():

@@ -90,7 +90,7 @@ def _of_points(history: History, trial: Trial) -> float | None:
     """
     best = [history.answer(point) for point in history.highest(CONFIRMED, trial.role)]
     answer = history.answer(trial)
-    if len(best) < CONFIRMED:
+    if len(best) < CONFIRMED or not answer.values:
         return None
     cutoff = best[-1].mean or 0.0
     top = max(value for of_point in (*best, answer) for value in of_point.values.values())
@@ -121,7 +121,8 @@ def _of_arms(history: History, trial: Trial) -> float | None:
     """Returns the mean of the best arm so far, where this arm is below it by more than seeds explain.
 
     Each arm that is in the race has `rounds` seeds by now, and this is a look at them: validation scores by arm and
-    seed, without what a seed does to all arms. The baseline stays, for what the best arm gains is measured on it.
+    seed, without what a seed does to all arms. The baseline stays, for what the best arm gains is measured on it. So
+    does an arm with a higher mean than that of all seeds of any other one: the first seeds of the best may be lucky.
     """
     plan, count = history.edition.study.plan, rounds(history)
     assert isinstance(plan, Ablation)
@@ -135,7 +136,41 @@ def _of_arms(history: History, trial: Trial) -> float | None:
     data = trial.recipe.data
     step = data.score(data.step("val"), "val") - data.score(0.0, "val")
     out = behind(rows, len(plan.arms), step, data.overlap)
-    return max(map(fmean, rows.values())) if trial.label in out else None
+    return max(map(fmean, rows.values())) if trial.label in out and not _leads(history, trial) else None
+
+
+def _leads(history: History, trial: Trial) -> bool:
+    """Returns whether the mean of an arm's seeds is above those of all seeds of each other arm in the race."""
+    others = [history.answer(arm).mean for arm in racers(history) if arm is not trial]
+    mean = history.answer(trial).mean
+    return mean is not None and mean > max((other for other in others if other is not None), default=-math.inf)
+
+
+def left_out(history: History, trial: Trial) -> Run | None:
+    """Returns the run before which a trial left the race; None if it is in the race, or was stopped otherwise."""
+    if not history.answer(trial).raced:
+        return None
+    return next(run for run in history.runs(trial).values() if history.state(run).left_out)
+
+
+def readmitted(history: History) -> Run | None:
+    """Returns a run that was left out, whose trial would not leave the race today; None if there is none.
+
+    What a trial was below may count no more: its code was edited, its answer was lost, or its later seeds failed. An
+    arm comes back if it leads; a point if the mean that it has to reach has fallen, and it may reach it.
+    """
+    plan = history.edition.study.plan
+    if isinstance(plan, Ablation):
+        arms = history.of("trial") if plan.race else []
+        return next((run for arm in arms if (run := left_out(history, arm)) and _leads(history, arm)), None)
+    for role in POINTS if plan.stop else ():
+        best = history.highest(CONFIRMED, role)
+        lowest = (history.answer(best[-1]).mean or 0.0) if len(best) == CONFIRMED else math.inf
+        for point in history.of(role):
+            above = (history.answer(point).cutoff or 0.0) > lowest
+            if above and (run := left_out(history, point)) and _of_points(history, point) is None:
+                return run
+    return None
 
 
 def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:

@@ -102,6 +102,14 @@ class StoppedAt(Stamped):
     cutoff: float
 
 
+class Readmitted(Stamped):
+    """A run that was left out is asked for again, because its point or arm may be the best after all."""
+
+    fact: Literal["readmitted"] = Field(default="readmitted", init=False)
+    run: RunKey
+    code: Code
+
+
 class FailedWith(Stamped):
     """A run failed for a reason that is not its recipe's.
 
@@ -184,6 +192,7 @@ Fact = Annotated[
     | Started
     | Measured
     | StoppedAt
+    | Readmitted
     | FailedWith
     | Ended
     | Counts

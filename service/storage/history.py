@@ -19,6 +19,7 @@ from service.storage.facts import (
     FailedWith,
     Opened,
     Planned,
+    Readmitted,
     Started,
     Tuned,
 )
@@ -132,8 +133,8 @@ class History:
                     self._unsettle()  # an answer is gone, and is trained again
                 self.begun = self.begun or fact.time
                 state = self.states.setdefault((fact.run, fact.code), RunState())
-                if isinstance(fact, FailedWith) and state.answered:
-                    self._unsettle()  # its answer is lost
+                if isinstance(fact, Readmitted) or (isinstance(fact, FailedWith) and state.answered):
+                    self._unsettle()  # its answer is lost, or it is asked for again
                 state.last = fact.time
                 add_fact(state, fact)
 
@@ -310,7 +311,7 @@ class History:
         A parent is never asked about: a new child may need it at one more seed, so it may be settled and then not.
 
         A trial is settled when all its seeds have answers, or, in a search, when its first one stopped or diverged, or
-        a later one was left out.
+        a later one was left out and all before it have answers.
         """
         waiting = (self._waiting or {}).get(role)
         unsettled = [trial for trial in (self.of(role) if waiting is None else waiting) if not self._is_settled(trial)]
@@ -332,7 +333,7 @@ class History:
     def _is_settled(self, trial: Trial) -> bool:
         states = [self.state(run) for run in self.runs(trial).values()]
         ends = self._is_point(trial) and states[0].status in ("stopped", "diverged")
-        out = self.races(trial) and any(state.left_out for state in states)
+        out = self.races(trial) and _left_out(states) is not None
         return ends or out or all(state.answered for state in states)
 
     def _is_point(self, trial: Trial) -> bool:
@@ -381,7 +382,7 @@ class History:
         judged = trial.tunes or self._is_point(trial)
         if judged and first.status in ("stopped", "diverged"):
             return TrialAnswer(first.status, values, len(states), epoch, first.cutoff, first.reason)
-        left_out = next((state for state in states.values() if state.left_out), None)
+        left_out = _left_out(states.values())
         if left_out and (judged or self.races(trial)):
             return TrialAnswer("stopped", values, len(states), epoch, left_out.cutoff, reason, raced=True)
         if len(values) == len(states):
@@ -440,6 +441,12 @@ class History:
         for trial in self.trials:
             if trial.role != "parent":
                 yield from self.runs(trial).values()
+
+
+def _left_out(states: Iterable[RunState]) -> RunState | None:
+    """Returns the run that the race left out, of a trial's runs in order; None if one before it has lost its answer."""
+    state = next((state for state in states if state.left_out or not state.answered), None)
+    return state if state and state.left_out else None
 
 
 def ancestors(run: Run) -> Iterable[Run]:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from search_spaces.study import Ablation, Edition, Trial, Tuning
-from service.storage.facts import Ended, FailedWith, Measured, Started, StoppedAt
+from service.storage.facts import Ended, FailedWith, Measured, Readmitted, Started, StoppedAt
 
 RunStatus = Literal["missing", "running", "stopped", "failed", "completed", "diverged"]
 TrialStatus = Literal["open", "completed", "stopped", "diverged", "incomplete"]
@@ -91,7 +91,7 @@ class TrialAnswer:
         return fmean(self.values.values()) if self.values else None
 
 
-def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
+def add_fact(state: RunState, fact: Started | Measured | StoppedAt | Readmitted | FailedWith | Ended) -> None:
     """Adds one fact to the state of its run."""
     match fact:
         case Started(attempt=attempt, placement=placement):
@@ -101,6 +101,8 @@ def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith 
             state.curve.setdefault(fact.epoch, Epoch(fact.values, fact.time))
         case StoppedAt(cutoff=cutoff):
             state.status, state.cutoff = "stopped", cutoff
+        case Readmitted():
+            state.status, state.cutoff = "missing", None
         case FailedWith(reason=reason):
             if state.answered:  # its answer is lost: what is measured from now on counts
                 state.curve, state.lost = {}, state.lost + 1

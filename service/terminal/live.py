@@ -25,7 +25,18 @@ from service.analysis.format import left_out_words, stopped_words
 from service.analysis.trial_result import Summaries, TrialSummary
 from service.planning.forecast import EpochTimes, Forecast, Left
 from service.storage import editions
-from service.storage.facts import Confirms, Ended, Fact, FailedWith, Measured, Planned, Started, StoppedAt, Tuned
+from service.storage.facts import (
+    Confirms,
+    Ended,
+    Fact,
+    FailedWith,
+    Measured,
+    Planned,
+    Readmitted,
+    Started,
+    StoppedAt,
+    Tuned,
+)
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Place, read_on
@@ -46,7 +57,7 @@ class EventLines:
 
     def __call__(self, fact: Fact) -> str | None:
         """Returns a fact's line."""
-        if isinstance(fact, Measured | StoppedAt | FailedWith | Ended) and self._owner(fact.run) is None:
+        if isinstance(fact, Measured | StoppedAt | Readmitted | FailedWith | Ended) and self._owner(fact.run) is None:
             return f"{fact.run} {fact.fact}, a run of other data or values than the study has now"
         match fact:
             case Planned(role="trial" | "rival" as role, number=number, name=name):
@@ -75,6 +86,9 @@ class EventLines:
             case StoppedAt(epoch=epoch, cutoff=cutoff):
                 trial, seed = self._owners[fact.run]
                 return f"#{trial.label} seed {seed} {stopped_words(epoch, cutoff)}"
+            case Readmitted():
+                trial, seed = self._owners[fact.run]
+                return f"#{trial.label} seed {seed} is asked for again: it may be the best after all"
             case FailedWith(reason=reason):
                 trial, seed = self._owners[fact.run]
                 return f"#{trial.label} seed {seed} failed: {reason}"

@@ -40,11 +40,12 @@ class Situation:
 
     def __init__(self, edition: Edition) -> None:
         self.edition = edition
-        self.history = History(edition, lambda recipe: "c0dec0dec0de")
+        self.history, self.facts = History(edition, lambda recipe: "c0dec0dec0de"), []
         self.add(Counts(seeds=edition.study.seeds, trials=getattr(edition.study.plan, "trials", None)))
 
     def add(self, *facts) -> None:
         for fact in facts:
+            self.facts.append(fact)
             self.history.add(fact)
 
     def plan(self, gamma: float, role: str = "trial", number: int | None = None) -> Trial:

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t
 
 from service.execution.decisions import Decisions
-from service.planning.schedule import Assign, Done, LeaveOut, Propose, Wait
+from service.planning.schedule import Assign, Done, LeaveOut, Propose, Readmit, Wait
 from service.planning.stopping import behind, p_below, race_cutoff, saved_images
 from service.storage.facts import Counts, Planned, StoppedAt
 from service.storage.history import History
@@ -16,6 +16,7 @@ from service.storage.journal import read
 from service.storage.states import TRIES
 from tests.rooms.service.planning.situations import Situation, arms, search
 from tests.rooms.toy import conduct
+from trainables.recipe import FromTrial, Run
 
 
 def raced(*scores: float, seeds: int = 3) -> Situation:
@@ -126,6 +127,106 @@ def test_an_arm_that_cannot_be_the_best_gets_no_further_seed_and_the_others_go_o
         now.end(run, score)
     assert now.next() == Done()
     assert saved_images(now.history).racing == 3 * 4 * low.recipe.data.image_counts.train
+
+
+def left_out(now: Situation, number: int) -> Run:
+    """Leaves the next seed of a trial out, as the race decides now."""
+    trial = now.history.of("trial")[number]
+    run = trial.runs(6)[len(now.history.answer(trial).values)]
+    now.add(StoppedAt(run=run.key, code="c0dec0dec0de", epoch=0, cutoff=race_cutoff(now.history, trial, run)))
+    assert now.history.answer(trial).raced
+    return run
+
+
+def test_an_arm_comes_back_when_later_seeds_of_the_best_fail() -> None:
+    """Three lucky seeds of an arm that often fails are above a steady one; the mean of all its seeds is not."""
+    now = arms_that_race((0.7, 0.72, 0.71), (0.97, 0.96, 0.98), (0.93, 0.92, 0.93))
+    none, lucky, steady = now.history.of("trial")
+    run = left_out(now, 2)
+    for seed, score in ((3, 0.97), (4, 0.5)):
+        assert now.next(none.run(seed)) == Assign(lucky.run(seed), lucky)
+        now.end(none.run(seed), 0.71)
+        now.end(lucky.run(seed), score)
+    assert now.next() == Readmit(run), "0.926 is above 0.876"
+    now.add(*Decisions(now.history).facts(now.next()))
+    assert now.history.answer(steady).status == "open"
+    assert now.next() == Assign(run, steady), "though at three seeds it is behind"
+    for each in steady.runs(6)[3:]:
+        now.end(each, 0.93)
+    assert now.next() == Assign(none.run(5), none)
+
+
+def test_an_arm_comes_back_when_the_code_of_the_best_was_edited() -> None:
+    now = arms_that_race((0.7, 0.72, 0.71, 0.7, 0.7, 0.7), (0.97, 0.96, 0.98), (0.93, 0.92, 0.93))
+    _, edited, _ = now.history.of("trial")
+    run = left_out(now, 2)
+    today = Situation(now.edition)
+    today.history = History(now.edition, lambda recipe: "ed17ed" if recipe == edited.recipe else "c0dec0dec0de")
+    for fact in now.facts:
+        today.add(fact)
+    assert today.next() == Readmit(run)
+    today.add(*Decisions(today.history).facts(today.next()))
+    assert today.next() == Assign(edited.run(0), edited)
+    assert today.next(*edited.runs(3)) == Wait(), "nothing more of the others before three seeds of the edited one"
+
+
+def test_a_point_comes_back_when_what_it_had_to_reach_has_fallen() -> None:
+    now = raced(0.8)
+    trial = now.history.of("trial")[5]
+    run = left_out(now, 5)
+    for number in range(5):
+        (lost := now.history.of("trial")[number].run(0),)
+        now.fail(lost)
+        now.end(lost, 0.7)
+    assert now.next() == Readmit(run)
+    now.add(*Decisions(now.history).facts(now.next()))
+    assert now.next() == Assign(run, trial)
+
+
+def test_more_seeds_bring_no_point_back_by_themselves() -> None:
+    now = raced(0.7)
+    left_out(now, 5)
+    now.add(Counts(seeds=5, trials=9))
+    assert now.next() == Assign((first := now.history.of("trial")[0]).run(3), first)
+
+
+def test_a_lost_answer_of_an_arm_that_is_out_is_trained_again() -> None:
+    now = arms_that_race(LEVEL, EVEN, LOW)
+    *others, low = now.history.of("trial")
+    left_out(now, 2)
+    now.fail(low.run(1))
+    assert now.history.answer(low).status == "open"
+    assert now.next() == Assign(low.run(1), low)
+    now.end(low.run(1), 0.52)
+    assert now.history.answer(low).raced
+    assert now.next() == Assign(others[0].run(3), others[0])
+
+
+def test_a_lost_answer_of_a_point_that_is_out_is_trained_again() -> None:
+    now = raced(0.7)
+    trial = now.history.of("trial")[5]
+    left_out(now, 5)
+    now.fail(trial.run(0))
+    assert now.next() == Assign(trial.run(0), trial)
+    now.end(trial.run(0), 0.71)
+    assert now.history.answer(trial).raced
+
+
+def test_a_run_that_was_left_out_is_trained_where_another_arm_starts_from_it() -> None:
+    some = {"base": {"encoding.gamma": 1.0}, "low": {"encoding.gamma": 3.0}}
+    some["child"] = {"encoding.gamma": 3.0, "optimizer.lr": 0.01}
+    some["child"]["init"] = FromTrial(values={"optimizer.lr": 0.001}).plain()
+    now = Situation(arms(some, seeds=4, race=True))
+    now.add(*(Planned(role="trial", number=n, name=name, values=some[name]) for n, name in enumerate(some)))
+    base, low, child = now.history.of("trial")
+    parent = next(iter(child.run(3).parents.values()))
+    assert parent.key == low.run(3).key
+    now.add(*Decisions(now.history).facts(now.next(*base.runs(4), *low.runs(4))))
+    for trial, scores in ((base, (0.9, 0.91, 0.9, 0.9)), (low, (0.5, 0.51, 0.5)), (child, (0.95, 0.94, 0.95))):
+        for run, score in zip(trial.runs(4), scores, strict=False):
+            now.end(run, score)
+    assert left_out(now, 1) == parent
+    assert now.next().run == parent
 
 
 def test_three_seeds_of_every_arm_come_first() -> None:
