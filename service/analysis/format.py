@@ -70,8 +70,9 @@ def raced_words(seeds: int, asked: int, cutoff: float) -> str:
 
 
 def percent(level: float) -> str:
-    """Returns a confidence level: `95 %`, `98.3 %`."""
-    return f"{100 * level:.3g} %"
+    """Returns a confidence level, which is never shown as 100: `95 %`, `98.3 %`, `99.96 %`."""
+    digits = next(digits for digits in range(3, 17) if level == 1 or float(f"{100 * level:.{digits}g}") < 100)
+    return f"{100 * level:.{digits}g} %"
 
 
 def ordinal(number: int) -> str:
@@ -86,10 +87,15 @@ def whole_percent(share: float) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Returns a p-value as journals print it, without the letter: `= 0.012`, `< 0.001`."""
+    """Returns a p-value without the letter: `= 0.12`, `= 0.012`, `= 0.0013`, `< 0.0001`.
+
+    Small ones have two digits, for levels are as small when a study is looked at again.
+    """
     if p is None:
         return ""
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
+    if p < 0.01:
+        return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"
+    return f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
 
 
 def metric_words(metric: str) -> str:

@@ -285,9 +285,6 @@ def advice(result: StudyResult) -> list[str]:
         return [f"Nothing to take {departure.where}: {departure.why}."]
     if missing := _missing(result):
         return [f"Nothing to take yet: {missing}.{_ahead(result, best)}"]
-    best = max(
-        result.winners, key=lambda row: row.test.sound.mean or 0.0
-    )  # of arms that tie, the order decides nothing
     names = {row.trial.label: row.name for row in result.of("trial")}
     rivals = {names[label]: gap for label, gap in result.level_with(best, result.of("trial")).items()}
     partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
@@ -315,11 +312,12 @@ def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference])
     """Returns what to take; if no arm is told apart, what may tell them apart."""
     learn, seeds = counts(best.test)
     share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
-    if not learn:
-        images = plural(best.recipe.data.image_counts.test, "test image")
+    if learn < FEWEST:
+        images, few = plural(best.recipe.data.image_counts.test, "test image"), f"{learn or 'none'} of {seeds} seeds"
         return (
-            f"Nothing is decided: no seed of {quoted(best.name)}, which has the highest validation score, is above "
-            f"what guessing reaches on {images}. A larger budget, or more images, may."
+            f"Nothing is decided: {few} of {quoted(best.name)}, which has the highest validation score, "
+            f"{'is' if learn < 2 else 'are'} above what guessing reaches on {images}. A larger budget, or more images, "
+            f"may."
         )
     if above := _above(result, best, result.of("trial")):
         return f"Nothing is decided: validation chooses {quoted(best.name)}{share}.{above} More validation images may."

@@ -141,24 +141,22 @@ def never_apart(who: str, pairs: int, least: float, std: float, scale: Scale, al
     return f"{plural(pairs, 'seed')} cannot tell {who} apart, whatever the difference{more}"
 
 
-def power_sentence(pairs: int, spread: float | None, scale: Scale, images: int = 0) -> str:
-    """Returns which differences a study's seeds can detect, tested alone.
+def power_sentence(pairs: int, spread: float | None, scale: Scale, images: int = 0, level: float = ALPHA) -> str:
+    """Returns which differences a study's seeds can detect, tested alone at a level.
 
-    `spread`: `paired_spread` of the scores so far.
-
-    `images`: how many test images the scale counts, where it does.
+    `spread`: `paired_spread` of the scores so far; `images`: how many test images the scale counts, where it does.
     """
     if pairs < FEWEST:
         return f"{plural(pairs, 'seed')} can detect no difference: a test needs {FEWEST} or more."
     std = guessed_spread(scale) if spread is None else spread
     source = "a guess" if spread is None else "as measured"
-    least = smallest_difference(pairs, std, overlap=scale.overlap)
+    least = smallest_difference(pairs, std, alpha=level, overlap=scale.overlap)
     assert least is not None
     counted = f", about {least / (scale.high - scale.low) * images:.0f} of {images:,} test images," if images else ""
-    words = never_apart("two trials", pairs, least, std, scale) or (
+    words = never_apart("two trials", pairs, least, std, scale, level) or (
         f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more{counted} between two trials"
     )
-    return f"{words} (power {POWER:.0%}, level {ALPHA:g}, standard deviation of differences {fixed(std)}, {source})."
+    return f"{words} (power {POWER:.0%}, level {level:.3g}, standard deviation of differences {fixed(std)}, {source})."
 
 
 def counted_images(data: Data) -> int:
@@ -171,10 +169,10 @@ def seeds_sentence(history: History) -> str:
     trials = {trial.name: validation_scores(history, trial) for trial in history.of("trial")}
     data = history.edition.study.base.data
     spread = paired_spread(trials, history.edition.study.plan)
-    power = power_sentence(history.seeds, spread, score_scale(data, "test"), counted_images(data))
+    first, second = level_of(history.looks), level_of(history.looks + 1)
+    power = power_sentence(history.seeds, spread, score_scale(data, "test"), counted_images(data), first)
     if not history.edition.study.claims:
         return power
-    first, second = level_of(history.looks), level_of(history.looks + 1)
     seen = " (or chose these arms by answers that are there already)" if history.edition.some_arms else ""
     return (
         f"{power} Ask for all seeds in one command: verdicts are tested at {first:.3g} now. If you add seeds after you "

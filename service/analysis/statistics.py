@@ -346,12 +346,16 @@ class Scores:
 
     @property
     def uniform(self) -> bool:
-        """True if all seeds learn, or none: if some do, the mean of all describes neither."""
-        return len(self.learnt) in (0, self.n)
+        """True if the seeds are one group: they do not split, or all of them learn, or none.
+
+        If they are two groups, the mean of all describes neither. If they are one that lies about the threshold of
+        learning, those above it are the lucky ones.
+        """
+        return not self.split or len(self.learnt) in (0, self.n)
 
     @cached_property
     def sound(self) -> Scores:
-        """The scores of the seeds that learn; all scores where no seed learns."""
+        """The scores of the seeds that learn, if seeds split in two groups; else all scores."""
         if self.uniform:
             return self
         values = {seed: value for seed, value in self.values.items() if seed in self.learnt}
@@ -359,7 +363,7 @@ class Scores:
 
     @cached_property
     def estimate(self) -> Estimate | None:
-        """The mean over the seeds that learn, and how sure it is; over all seeds where none learns; None for none."""
+        """The mean of the sound scores, and how sure it is; None for none."""
         return self.sound.whole
 
     @cached_property
@@ -388,7 +392,7 @@ class Scores:
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the seeds that learn; None for fewer than three."""
+        """The 95 % interval of the sound scores; None for fewer than three."""
         return self.estimate.interval() if self.estimate else None
 
     @property

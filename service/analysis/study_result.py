@@ -112,8 +112,11 @@ class StudyResult:
 
     @property
     def best(self) -> TrialResult | None:
-        """The best trial, the first listed of several that tie; None if nothing ended or no trial beats chance."""
-        return next(iter(self.winners), None)
+        """The best trial; None if nothing ended or no trial beats chance.
+
+        Of several that tie, the one with the highest test mean, for their order says nothing.
+        """
+        return max(self.winners, key=lambda row: row.test.sound.mean or 0.0, default=None)
 
     def trial(self, name: str | None = None) -> TrialResult:
         """Returns the trial of a name (an arm, or `best`, `first`, `random` of a search) or of a row.
@@ -295,8 +298,12 @@ class StudyResult:
         return self._against[asked]
 
     def rivals(self, best: TrialResult, rows: Sequence[TrialResult]) -> list[TrialResult]:
-        """Returns the trials that can be compared with the best one: with all their seeds, of which some learn."""
-        return [row for row in rows if row is not best and row.test.complete and row.test.learnt]
+        """Returns the trials that can be compared with the best one: with all their seeds.
+
+        Those of which no seed learns are not compared with one of which all do.
+        """
+        some = len(best.test.learnt) < best.test.n
+        return [row for row in rows if row is not best and row.test.complete and (some or row.test.learnt)]
 
     def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
         """Returns, by label, the rivals that are not told apart from the best one."""

@@ -205,7 +205,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
             "“Equal” and “differs” compare our mean with the published number, within the margin that the study states "
             f"(two one-sided tests{tests}); the published number counts as exact."
         ]
-    parts += _power(rows, result.edition.study.plan)
+    parts += _power(rows, result.edition.study.plan, result.alpha)
     parts += cost_note(result, rows)
     parts += star_words(result, columns)
     return " ".join(parts)
@@ -230,11 +230,11 @@ def _why(result: StudyResult) -> str:
     return f" (here {result.departure.why})" if result.departure else ""
 
 
-def _power(rows: Sequence[TrialResult], plan: Plan) -> list[str]:
-    """Returns which differences the study's seeds can detect."""
+def _power(rows: Sequence[TrialResult], plan: Plan, level: float) -> list[str]:
+    """Returns which differences the study's seeds can detect at a level."""
     count = max(row.test.asked for row in rows)
     std, first = paired_spread({row.name: row.test for row in rows}, plan), rows[0]
-    sentence = power_sentence(count, std, first.test.scale, counted_images(first.recipe.data))
+    sentence = power_sentence(count, std, first.test.scale, counted_images(first.recipe.data), level)
     return [sentence] if len(rows) > 1 else []
 
 

@@ -91,7 +91,7 @@ def test_a_verdict_says_who_is_faster_and_how_likely_luck_is():
     assert ahead.measured == pytest.approx(mean_lead(good, poor)) == ahead.margin
     assert ahead.why == (
         "The best score so far of the search minus that of the random points is +0.2750, in the mean over the first "
-        "120 training images (12 and 12 points, 9,999 permutations); luck alone seldom leads as far (p < 0.001)."
+        "120 training images (12 and 12 points, 9,999 permutations); luck alone seldom leads as far (p = 0.0001)."
     )
     assert "luck alone seldom lags as far behind" in behind.why
     mixed = good[:6] + poor[:6]

@@ -59,7 +59,7 @@ def test_a_ranking_is_no_line():
     found = verdict(Ranked(("a", "b", "c")), a=a, b=b, c=c)
     assert found.word == "REFUTED"
     assert found.why.startswith("The weakest step, “b” minus “c” is −0.0967 (95.5 % interval")
-    assert "3 pairs of seeds); the interval lies below 0.00 (p = 0.001)" in found.why
+    assert "3 pairs of seeds); the interval lies below 0.00 (p = 0.0012)" in found.why
     rising = verdict(Rising(("c", "b", "a")), a=a, b=b, c=c).why
     assert rising.startswith("The slope along “c”, “b” and “a” is +0.0483 a step (91 % interval")
 

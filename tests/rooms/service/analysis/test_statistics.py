@@ -289,8 +289,19 @@ def test_a_seed_learns_above_chance_and_not_in_the_lower_of_two_groups():
     ):
         found = scores(*values)
         assert found.learnt == learnt, values
-        assert {*found.sound.values} == (learnt or {*found.values})
+        assert {*found.sound.values} == (learnt if found.split else {*found.values})
         assert found.mean == pytest.approx(np.mean(values)), "the mean is that of all seeds"
+
+
+def test_seeds_about_the_threshold_are_one_group():
+    """If only those above it were compared, the luckiest seed of one arm would stand for all of it."""
+    scale = Scale(0.5, 0.0, 1.0, 1 / 100)
+    some, none = scores(0.62, 0.61, 0.69, 0.6, scale=scale), scores(0.6, 0.63, 0.61, 0.62, scale=scale)
+    assert (some.learnt, none.learnt) == ({2}, set())
+    assert some.uniform
+    assert some.sound is some
+    gap = difference(some, none)
+    assert (gap.n, gap.mean) == (4, pytest.approx(0.015))
 
 
 def test_guessing_seldom_seems_to_learn():

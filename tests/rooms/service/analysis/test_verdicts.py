@@ -160,7 +160,7 @@ def test_scores_and_numbers_of_seeds_that_learn_must_not_say_opposite_things():
     found = verdict(Better("seldom", "often"), seldom=seldom, often=often)
     exact = stats.fisher_exact([[6, 4], [0, 10]], alternative="greater").pvalue
     assert found.word == "INCONCLUSIVE"
-    assert f"but they do not learn equally often (Fisher's test p = {exact:.3f})" in found.why
+    assert f"but they do not learn equally often (Fisher's test p = {exact:.2g})" in found.why
     assert "4 of 10 seeds of “seldom” learn" in found.why
     assert word(Better("often", "seldom"), seldom=seldom, often=often) == "INCONCLUSIVE"
     for pair in (("seldom", "often"), ("often", "seldom")):

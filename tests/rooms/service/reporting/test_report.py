@@ -10,7 +10,7 @@ import pytest
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
 from search_spaces.words import configuration
-from service.analysis.format import number, p_text, signed
+from service.analysis.format import number, p_text, percent, signed
 from service.reporting.provenance import circumstances, sizes
 from service.reporting.results_table import measured
 from service.results import Result
@@ -144,7 +144,10 @@ def test_answers_of_other_code_are_said_not_to_count(tmp_path):
 def test_numbers_as_people_read_them():
     assert [number(value) for value in (0.99, 0.9961, 0.5, 1.0, -0.02)] == ["0.99", "0.9961", "0.50", "1.00", "−0.02"]
     assert (signed(-0.01), signed(0.01)) == ("−0.0100", "+0.0100")
-    assert [p_text(p) for p in (0.0001, 0.0123, 0.456)] == ["< 0.001", "= 0.012", "= 0.46"]
+    ps = {0.00001: "< 0.0001", 0.00137: "= 0.0014", 0.0123: "= 0.012", 0.456: "= 0.46"}
+    assert {p: p_text(p) for p in ps} == ps
+    levels = {0.95: "95 %", 0.98333: "98.3 %", 0.9996: "99.96 %", 1.0: "100 %"}
+    assert {level: percent(level) for level in levels} == levels
 
 
 @pytest.mark.parametrize("make", [searched, ablated])
