@@ -17,8 +17,11 @@ from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import Spec, SpecError, digest
 
-RULES = 2
-"""The number of the rules in service/README.md that judge scores. It rises with a rule that changes verdicts."""
+RULES = 3
+"""The number of the rules in service/README.md that judge scores. It rises with a rule that changes verdicts.
+
+The third rules judge all seeds that are one group, also if only some of them learn; else they judge as the second did.
+"""
 BEFORE = "before these rules"
 """What is said of results that were judged by earlier rules, such as the words in `Study.found`."""
 ANOTHER = "of another definition"
@@ -129,7 +132,10 @@ class Record(Spec):
 
         Rows of another definition are not compared by their code.
         """
-        differences = [BEFORE] if self.rules < RULES else []
+        some_learn = any(
+            0 < scored.learnt < scored.n for row in self.rows for scored in (row.test, *row.test_sizes.values())
+        )
+        differences = [BEFORE] if self.rules < RULES - 1 or (self.rules < RULES and some_learn) else []
         if self.definition != defined(edition) or not {row.name for row in self.rows} <= {*edition.study.names()}:
             return [*differences, ANOTHER]
         older = any(row.code != codes(row.recipe(edition)).digest for row in self.rows)

@@ -33,6 +33,10 @@ def raced(scores: Scores, step: float = 0.0, baseline: int = BASELINE) -> list[i
         rows = {f"{arm}": scores[arm, :seeds].tolist() for arm in range(len(scores)) if got[arm] == SEEDS}
         for arm in behind(rows, len(scores), step):
             got[int(arm)] = seeds if int(arm) != baseline else SEEDS
+    leading = max(row.mean() for row, seeds in zip(scores, got, strict=True) if seeds == SEEDS)
+    for arm, seeds in enumerate(got):
+        while seeds < SEEDS and scores[arm, :seeds].mean() > leading:  # it comes back for as long as it leads
+            seeds = got[arm] = seeds + 1
     return got
 
 
@@ -80,6 +84,23 @@ def falling(gap: float) -> Draw:
     return lambda stream: means + normal()(stream)
 
 
+def failing(learns: float, best: bool = False) -> Draw:
+    """A steady best arm, one that scores more in a share of its seeds and chance in all others, and lower ones.
+
+    `best`: whether the second one has the highest mean of all, and is the one that is asked about.
+    """
+
+    def draw(stream: np.random.Generator) -> Scores:
+        scores = 0.01 * stream.normal(size=(ARMS, SEEDS)) + (0.7 if best else 0.8)
+        scores[1] = np.where(stream.random(SEEDS) < learns, 0.97, 0.5) + 0.01 * stream.normal(size=SEEDS)
+        scores[0] += 0.0 if best else 0.13
+        return scores[[1, 0, *range(2, ARMS)]] if best else scores
+
+    return draw
+
+
+FAILING = (0.5, 0.7, 0.8)
+"""In which share of its seeds an arm learns that is not the best in the mean."""
 EQUAL = {
     "normal": normal(),
     "the arm spreads 1.7 times as much": normal(1.7),
@@ -123,6 +144,13 @@ def rows(repetitions: int) -> Iterator[Row]:
     for name, draw in EQUAL.items():
         lost = [raced(draw(stream))[0] < SEEDS for _ in range(repetitions)]
         yield share(f"an arm as good as the best is out: {name}", lost, LOST)
+    draws = {
+        f"another arm learns in {learns:.0%} of its seeds, and then scores more": failing(learns) for learns in FAILING
+    }
+    for name, draw in (draws | {"it learns in 50% of its own seeds": failing(0.5, best=True)}).items():
+        drawn = [draw(stream) for _ in range(repetitions)]
+        lost = [raced(scores)[0] < SEEDS for scores in drawn if scores.mean(axis=1).argmax() == 0]
+        yield share(f"the best of all ten seeds is out: {name}", lost, LOST)
     for gap in GAPS:
         found = [raced(falling(gap)(stream)) for _ in range(repetitions)]
         yield share(f"one of the three best is out, others lower by {gap:g}", [got[0] < SEEDS for got in found], LOST)

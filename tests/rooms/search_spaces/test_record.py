@@ -94,6 +94,10 @@ def test_what_differs_today_is_said() -> None:
     longer = STUDY.model_copy(update={"base": STUDY.base.put({"optimizer.epochs": 3})}).at("cpu")
     assert found.since(longer, CODES) == ["of another definition"]
     assert recorded(rules=RULES - 1).since(edition, edited) == [BEFORE, "by older code"]
+    all_learn = {"test": found.rows[0].test.model_copy(update={"learnt": 3}), "test_sizes": {}}
+    alike = recorded(rules=RULES - 1, rows=[row.model_copy(update=all_learn) for row in found.rows])
+    assert alike.since(edition, CODES) == [], "the rules of before judge seeds that all learn, or none, alike"
+    assert alike.model_copy(update={"rules": RULES - 2}).since(edition, CODES) == [BEFORE]
     more = Study(**{**dict(STUDY), "seeds": 9, "question": "Another one?", "found": {"cpu": "words"}}).at("cpu")
     assert found.since(more, CODES) == [], "counts and words may change"
     unknown = recorded(rows=(found.rows[0].model_copy(update={"name": "far"}),))
