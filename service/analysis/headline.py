@@ -332,8 +332,9 @@ def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference])
             return (
                 f"Nothing is decided: all {arms} arms reach the highest score there is. The task is too easy for them."
             )
+        none = "none of the arms left in the race" if any(row.answer.raced for row in result.of("trial")) else "no arm"
         return (
-            f"Nothing is decided: {plural(seeds, 'seed')} tell no arm apart from {quoted(best.name)}, which has the "
+            f"Nothing is decided: {plural(seeds, 'seed')} tell {none} apart from {quoted(best.name)}, which has the "
             f"highest validation score{share}. A larger budget, or more images, may."
         )
     return f"Take {quoted(best.name)}{share}. {plural(seeds, 'seed')} do not tell it apart from {others}."

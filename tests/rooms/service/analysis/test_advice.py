@@ -132,6 +132,13 @@ def test_an_arm_at_chance_beside_equal_ones_decides_nothing(tmp_path) -> None:
     assert advice(raced(tmp_path, means, got={}))[0].startswith("Nothing is decided: 6 seeds tell no arm apart from “")
 
 
+def test_nothing_is_decided_among_the_arms_left_in_the_race(tmp_path) -> None:
+    means = {"table": 0.9, "waves": 0.9, "sines": 0.9, "none": 0.5}
+    said = advice(raced(tmp_path, means))
+    assert said[0].startswith("Nothing is decided: 6 seeds tell none of the arms left in the race apart from “")
+    assert "Out of the race, as they could not be the best any more: “none” after 3 seeds." in said
+
+
 def test_no_seeds_are_named_where_some_fail(tmp_path) -> None:
     """More seeds do not tell how often an arm fails from how well it learns."""
     result = raced(tmp_path, MEANS | {"sines": 0.9}, got={})
