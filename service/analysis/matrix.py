@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,15 +59,15 @@ class CellVerdict:
 class FilledCell:
     """What the paper printed, and what was found: the verdicts of claims, or a number of parameters.
 
-    `parameters`: the encoding's parameters that are trained; None if the row counts none. `study_ran`: whether the
-    home has the row's study at this budget; without it there are no verdicts.
+    `parameters`: the encoding's parameters that are trained; None if the row counts none. `id`: of the newest start of
+    the row's study at this budget; empty if the home has none: then there are no verdicts.
     """
 
     row: str
     encoding: str
     published: Mark
     study: str
-    study_ran: bool
+    id: str
     verdicts: tuple[CellVerdict, ...] = ()
     parameters: int | None = None
 
@@ -75,7 +76,7 @@ class FilledCell:
         """What was found, a line each."""
         if self.parameters is not None:
             return [f"{plural(self.parameters, 'parameter')} learn" if self.parameters != 1 else "1 parameter learns"]
-        if not self.study_ran:
+        if not self.id:
             return [f"{self.study} was not run"]
         return [_line(verdict) for verdict in self.verdicts] or ["not tested"]
 
@@ -97,7 +98,8 @@ class FilledCell:
             "encoding": self.encoding,
             "published": self.published,
             "study": self.study,
-            "ran": self.study_ran,
+            "ran": bool(self.id),
+            "id": self.id,
             "claims": claims,
             "parameters": self.parameters,
         }
@@ -148,14 +150,22 @@ def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> Fil
     """
     codes = CodeDigests()
     ids = home.ids()
-    ran = [study for study in matrix.studies if f"{study}@{budget}" in ids]
-    results = {study: StudyResult.open(home, f"{study}@{budget}", adopt=adopt, codes=codes) for study in ran}
+    newest = {study: _newest(f"{study}@{budget}", ids) for study in matrix.studies}
+    results = {study: StudyResult.open(home, id, adopt=adopt, codes=codes) for study, id in newest.items() if id}
     rows = tuple(
         tuple(_cell(row, encoding, budget, results.get(row.study)) for encoding in matrix.encodings)
         for row in matrix.rows
     )
     missing = {row.study: None for row in matrix.rows if row.shown_by != "parameters" and row.study not in results}
     return FilledMatrix(matrix, budget, _held(rows), tuple(missing))
+
+
+def _newest(id: str, ids: Sequence[str]) -> str:
+    """Returns the newest start of an id that a home has: `id.n` with the greatest n, else the id; empty for none."""
+    starts = {
+        int(match[1] or 1): known for known in ids if (match := re.fullmatch(re.escape(id) + r"(?:\.(\d+))?", known))
+    }
+    return starts[max(starts)] if starts else ""
 
 
 def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, ...], ...]:
@@ -188,7 +198,7 @@ def _adjusted(verdicts: Sequence[CellVerdict]) -> list[float | None]:
 
 def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None) -> FilledCell:
     cell = row.cells[encoding]
-    known = FilledCell(row.name, encoding, cell.published, row.study, result is not None)
+    known = FilledCell(row.name, encoding, cell.published, row.study, result.edition.id if result else "")
     if row.shown_by == "parameters":
         study = library.find(row.study).at(budget).study
         return replace(known, parameters=_trained_parameters(study, cell.arms[0]))

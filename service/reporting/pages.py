@@ -350,7 +350,8 @@ def only_words(comparison: Comparison) -> list[str]:
 
 def write_matrix(home: Home, filled: FilledMatrix) -> Path:
     """Writes the page and returns its path."""
-    reports = {study: home.study(f"{study}@{filled.budget}").report / "report.html" for study in filled.matrix.studies}
+    ids = {cell.study: cell.id for row in filled.cells for cell in row if cell.id}
+    reports = {study: home.study(id).report / "report.html" for study, id in ids.items()}
     links = {study: page.as_uri() for study, page in reports.items() if page.exists()}
     text = templates().get_template("matrix.html.j2").render(filled=filled, links=links, fixed=fixed)
     path = home.matrix(filled.id)

@@ -1,6 +1,7 @@
 """`locus matrix`: a table of a paper, filled with the verdicts of studies that were run."""
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -145,3 +146,37 @@ def test_the_named_one_as_it_is_typed(tmp_path):
     listed = RUN.invoke(app, ["matrix"])
     assert listed.exit_code == 0
     assert "properties" in listed.output
+
+
+def high(root, edition, score, seeds=3):
+    """Writes a study of `test_looks` of which each arm has about one score."""
+    hand = ByHand(root, edition)
+    with hand.journal:
+        for trial, seed in hand.runs(edition.study.plan.arms, seeds):
+            hand.complete(trial, seed, score, score + 0.001 * seed)
+    return hand
+
+
+ONE = Matrix(
+    name="one",
+    question="?",
+    paper="a paper",
+    rows=(Property("is high", "grown", {"c": Cell("yes", ("c",))}),),
+)
+
+
+def test_the_newest_start_of_a_study_counts_and_is_linked(tmp_path):
+    home, edition = Home(tmp_path), ablation((AtLeast("c", 0.7),))
+    for number, score in ((1, 0.6), (2, 0.95), (10, 0.9)):
+        start = edition if number == 1 else edition.fresh(number)
+        shutil.rmtree(home.outcomes, ignore_errors=True)
+        high(tmp_path, start, score)
+        (cell,) = fill(home, ONE, "base").cells[0]
+        assert (cell.id, cell.plain()["id"]) == (start.id, start.id)
+        assert [one.verdict.measured for one in cell.verdicts] == [pytest.approx(score + 0.001)]
+    home.study(edition.id).journal.write_text("of an older form\n")
+    found = MatrixWithPage(**vars(fill(home, ONE, "base")), home=home)
+    report = home.study("grown@base.10").report / "report.html"
+    report.parent.mkdir()
+    report.touch()
+    assert report.as_uri() in found.report().read_text()
