@@ -365,10 +365,11 @@ class MatrixWithPage(FilledMatrix):
     def __repr__(self) -> str:
         lines = [f"{cell.row}, {cell.encoding}: paper {cell.published}; {'; '.join(cell.found)}" for row in self.cells
                  for cell in row]  # fmt: skip
-        return "\n".join([self.id, *lines, self.headline, *self.commands])
+        return "\n".join([self.id, *lines, self.headline, *self.lacks, *self.commands])
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self.headline)}</p>{self.table().to_html()}"
+        words = html.escape(" ".join([self.headline, *(f"{line}." for line in self.lacks)]))
+        return f"<p>{words}</p>{self.table().to_html()}"
 
 
 def fill_matrix(home: Home, name: str, budget: str, *, adopt: bool) -> MatrixWithPage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,12 +107,16 @@ class FilledCell:
 
 @dataclass(frozen=True)
 class FilledMatrix:
-    """A matrix at a budget. `cells`: row by row; `missing`: the studies that the home does not have at this budget."""
+    """A matrix at a budget. `cells`: row by row; `missing`: the studies that the home does not have at this budget.
+
+    `unfinished`: what the other studies lack, by name: `2 of 5 seeds`, `60 answers of other code do not count`.
+    """
 
     matrix: Matrix
     budget: str
     cells: tuple[tuple[FilledCell, ...], ...]
     missing: tuple[str, ...]
+    unfinished: Mapping[str, str]
 
     @property
     def id(self) -> str:
@@ -122,7 +126,12 @@ class FilledMatrix:
     @property
     def commands(self) -> list[str]:
         """What fills the rest."""
-        return [f"locus run {study} --budget {self.budget}" for study in self.missing]
+        return [f"locus run {study} --budget {self.budget}" for study in (*self.missing, *self.unfinished)]
+
+    @property
+    def lacks(self) -> list[str]:
+        """What each unfinished study lacks, a line each."""
+        return [f"{study}: {what}" for study, what in self.unfinished.items()]
 
     @property
     def headline(self) -> str:
@@ -140,7 +149,13 @@ class FilledMatrix:
     def plain(self) -> dict[str, Any]:
         """Returns plain values."""
         rows = [cell.plain() for row in self.cells for cell in row]
-        return {"matrix": self.id, "paper": self.matrix.paper, "cells": rows, "missing": list(self.missing)}
+        return {
+            "matrix": self.id,
+            "paper": self.matrix.paper,
+            "cells": rows,
+            "missing": list(self.missing),
+            "unfinished": dict(self.unfinished),
+        }
 
 
 def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> FilledMatrix:
@@ -156,8 +171,10 @@ def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> Fil
         tuple(_cell(row, encoding, budget, results.get(row.study)) for encoding in matrix.encodings)
         for row in matrix.rows
     )
-    missing = {row.study: None for row in matrix.rows if row.shown_by != "parameters" and row.study not in results}
-    return FilledMatrix(matrix, budget, _held(rows), tuple(missing))
+    judged = dict.fromkeys(row.study for row in matrix.rows if row.shown_by != "parameters")
+    missing = tuple(study for study in judged if study not in results)
+    unfinished = {study: lacks for study in judged if study in results and (lacks := _lacks(results[study]))}
+    return FilledMatrix(matrix, budget, _held(rows), missing, unfinished)
 
 
 def _newest(id: str, ids: Sequence[str]) -> str:
@@ -166,6 +183,19 @@ def _newest(id: str, ids: Sequence[str]) -> str:
         int(match[1] or 1): known for known in ids if (match := re.fullmatch(re.escape(id) + r"(?:\.(\d+))?", known))
     }
     return starts[max(starts)] if starts else ""
+
+
+def _lacks(result: StudyResult) -> str:
+    """Returns why verdicts of a study are still missing, in words; empty if each arm has ended."""
+    plan, answers = result.edition.study.plan, {name: row.answer for name, row in result.named.items()}
+    arms = plan.arms if isinstance(plan, Ablation) else answers
+    left = [name for name in arms if name not in answers or answers[name].status in ("open", "incomplete")]
+    if not left:
+        return ""
+    if result.stale:
+        return f"{plural(result.stale, 'answer')} of other code {'does' if result.stale == 1 else 'do'} not count"
+    done = min(len(answers[name].values) if name in answers else 0 for name in left)
+    return f"{done} of {plural(result.history.seeds, 'seed')}"
 
 
 def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, ...], ...]:

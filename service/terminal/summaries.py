@@ -213,6 +213,8 @@ def matrix(filled: FilledMatrix, home: Home, page: Path | None) -> None:
     sentence(out, filled.headline)
     for gap in filled.matrix.gaps:
         sentence(out, Text(f"gap: {gap}", style="dim"))
+    for line in filled.lacks:
+        sentence(out, line)
     for command in filled.commands:
         labelled(out, "to run", f"{command}{home_option(home)}")
     if page is not None:

@@ -15,8 +15,10 @@ from service.cli import app
 from service.results import MatrixWithPage
 from service.storage.facts import Counts
 from service.storage.home import Home
+from service.terminal import summaries
 from tests.rooms.by_hand import ByHand, ablated
 from tests.rooms.service.analysis.test_looks import ablation, planned, trained
+from trainables.recipe.code_digest import CodeDigest
 
 RUN = CliRunner()
 MATRIX = Matrix(
@@ -105,7 +107,8 @@ def test_a_claim_of_a_later_look_is_held_to_the_level_of_that_look(tmp_path):
 def test_a_study_that_was_not_run_is_said_with_its_command(filled):
     assert {cell.found[0] for cell in filled.cells[1]} == {"other was not run"}
     assert filled.missing == ("other",)
-    assert filled.commands == ["locus run other --budget base"]
+    assert filled.commands == [f"locus run {study} --budget base" for study in ("other", "encodings")]
+    assert filled.lacks == ["encodings: 4 of 5 seeds"], "one failed"
 
 
 def test_its_page_has_every_cell_and_links_the_reports_that_are_there(home, filled):
@@ -180,3 +183,39 @@ def test_the_newest_start_of_a_study_counts_and_is_linked(tmp_path):
     report.parent.mkdir()
     report.touch()
     assert report.as_uri() in found.report().read_text()
+
+
+def test_what_an_unfinished_study_lacks_is_said_with_its_command(tmp_path):
+    home, edition = Home(tmp_path), ablation((AtLeast("c", 0.7),))
+    assert fill(home, ONE, "base").lacks == []
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trained(hand, planned(hand), range(2))
+    found = fill(home, ONE, "base")
+    assert (found.missing, found.lacks, found.commands) == (
+        (),
+        ["grown: 2 of 3 seeds"],
+        ["locus run grown --budget base"],
+    )
+    assert found.plain()["unfinished"] == {"grown": "2 of 3 seeds"}
+    shown = MatrixWithPage(**vars(found), home=home)
+    for text in (repr(shown), shown.report().read_text(), shown._repr_html_()):
+        assert "grown: 2 of 3 seeds" in text
+    high(tmp_path, edition, 0.9)
+    assert fill(home, ONE, "base").lacks == []
+
+
+def test_answers_of_other_code_are_said_with_their_command(tmp_path, capsys):
+    home, edition = Home(tmp_path), ablation((AtLeast("c", 0.7),))
+    hand = ByHand(tmp_path, edition)
+    hand.codes = lambda recipe: CodeDigest(files={"older": recipe.encoding.kind})
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trained(hand, planned(hand), range(3))
+    found = fill(home, ONE, "base")
+    assert found.lacks == ["grown: 9 answers of other code do not count"]
+    summaries.matrix(found, home, None)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "grown: 9 answers of other code do not count" in printed
+    assert "to run locus run grown --budget base" in printed
