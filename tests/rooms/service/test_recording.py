@@ -196,6 +196,9 @@ def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> 
         "“near”: 0.8600 ± 0.2401 (of seeds that learn 0.9309 to 1.0000), 3 of 4 seeds learn; at 48 px 0.7250 ± 0.1708"
         in shown
     )
+    none = next(row for row in read(Path("records/mine@cpu.json")).rows if row.name == "none")
+    low, high = none.test.interval
+    assert f"“none”: 0.5075 ± 0.0151 ({low:.4f} to {high:.4f}), 0 of 4 seeds learn; at 48 px" in shown
     assert "REFUTED: “none” reaches at least 0.9 (0.5075; " in shown
     assert "near 0.99" not in shown, "a record takes the place of words"
     assert "found at" not in typed("show", "./mine.py", "--set", "optimizer.lr=0.002")

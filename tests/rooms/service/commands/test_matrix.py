@@ -151,15 +151,6 @@ def test_the_named_one_as_it_is_typed(tmp_path):
     assert "properties" in listed.output
 
 
-def high(root, edition, score, seeds=3):
-    """Writes a study of `test_looks` of which each arm has about one score."""
-    hand = ByHand(root, edition)
-    with hand.journal:
-        for trial, seed in hand.runs(edition.study.plan.arms, seeds):
-            hand.complete(trial, seed, score, score + 0.001 * seed)
-    return hand
-
-
 ONE = Matrix(
     name="one",
     question="?",
@@ -173,7 +164,10 @@ def test_the_newest_start_of_a_study_counts_and_is_linked(tmp_path):
     for number, score in ((1, 0.6), (2, 0.95), (10, 0.9)):
         start = edition if number == 1 else edition.fresh(number)
         shutil.rmtree(home.outcomes, ignore_errors=True)
-        high(tmp_path, start, score)
+        hand = ByHand(tmp_path, start)
+        with hand.journal:
+            for trial, seed in hand.runs(start.study.plan.arms, 3):
+                hand.complete(trial, seed, score, score + 0.001 * seed)
         (cell,) = fill(home, ONE, "base").cells[0]
         assert (cell.id, cell.plain()["id"]) == (start.id, start.id)
         assert [one.verdict.measured for one in cell.verdicts] == [pytest.approx(score + 0.001)]
@@ -191,7 +185,8 @@ def test_what_an_unfinished_study_lacks_is_said_with_its_command(tmp_path):
     hand = ByHand(tmp_path, edition)
     with hand.journal:
         hand.journal.write(Counts(seeds=3))
-        trained(hand, planned(hand), range(2))
+        trials = planned(hand)
+        trained(hand, trials, range(2))
     found = fill(home, ONE, "base")
     assert (found.missing, found.lacks, found.commands) == (
         (),
@@ -202,7 +197,8 @@ def test_what_an_unfinished_study_lacks_is_said_with_its_command(tmp_path):
     shown = MatrixWithPage(**vars(found), home=home)
     for text in (repr(shown), shown.report().read_text(), shown._repr_html_()):
         assert "grown: 2 of 3 seeds" in text
-    high(tmp_path, edition, 0.9)
+    with hand.journal:
+        trained(hand, trials, range(2, 3))
     assert fill(home, ONE, "base").lacks == []
 
 
