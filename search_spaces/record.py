@@ -93,7 +93,8 @@ class Record(Spec):
 
     `mark`: of an edition with a person's own values, as in its id; `own`: these values, by the nodes of the recipe.
     `date`: the day (UTC) of the last result. `rules`: the number of the rules of the verdicts. `definition`: a digest
-    of what was asked. `minutes`: in which at least one run was under way. `machine`: what trained.
+    of what was asked. `minutes`: in which at least one run was under way; a run that another study trained adds the
+    time of its own epochs. `machine`: what trained.
     `level`: of the intervals of `rows`. `ranks`: the mean rank of each method over tasks, where the study has tasks.
     `gap`: why no claim is judged here; empty if claims are judged. With own values `verdicts` are what each test
     finds there.

@@ -16,7 +16,7 @@ from search_spaces.words import plural, without_sources
 from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
 from service.analysis.study_result import StudyResult
-from service.analysis.trial_result import TrialResult
+from service.analysis.trial_result import RunResult, TrialResult
 from service.analysis.verdicts import Verdict, judge
 from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
@@ -25,7 +25,6 @@ from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
-from service.storage.states import RunState
 from service.terminal.tables import run_command
 from trainables.data import Arrays, Folder
 from trainables.spec import LocusError, Spec, SpecError
@@ -110,17 +109,17 @@ def of_result(result: StudyResult) -> Record:
     study = result.edition.study
     own, departure, looks = _own(result.edition), result.departure, result.history.looks
     tests = judge(study.claims, result.scores_of, look=looks) if departure and departure.told else result.claims
-    league, states = result.league, _states(result.history)
+    league, runs = result.league, _runs(result)
     return Record(
         study=study.name,
         budget=result.edition.budget,
         mark=result.edition.mark if own else "",
         own=own,
-        date=_date(states),
+        date=_date(runs),
         rules=RULES,
         definition=defined(result.edition),
         seeds=result.history.seeds,
-        minutes=_minutes(states),
+        minutes=_minutes(runs),
         machine=_machine(result),
         versions=_versions(result),
         headline=headline(result),
@@ -173,26 +172,26 @@ def _judged(verdict: Verdict) -> Judged:
     )
 
 
-def _states(history: History) -> list[RunState]:
-    """Returns the states of the runs that count, parents and runs that were stopped included."""
-    runs = {run.key: run for trial in history.trials for run in history.runs(trial).values()}
-    return [history.state(run) for run in runs.values()]
+def _runs(result: StudyResult) -> list[RunResult]:
+    """Returns the runs that count, each once, parents and runs that were stopped included."""
+    return list({run.run.key: run for row in result.rows for run in row.runs.values()}.values())
 
 
-def _date(states: list[RunState]) -> str:
+def _date(runs: list[RunResult]) -> str:
     """Returns the day (UTC) on which the last run ended."""
-    last = max((state.last for state in states if state.last is not None), default=0.0)
+    last = max((run.state.last for run in runs if run.state.last is not None), default=0.0)
     return datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d")
 
 
-def _minutes(states: list[RunState]) -> float:
-    """Returns how long at least one run was under way, each from the start of its last try. Units: minutes."""
-    spans = [
-        (state.begun, state.last)
-        for state in states
-        if state.begun is not None and state.last is not None and not state.reused
-    ]
-    seconds, end = 0.0, -math.inf
+def _minutes(runs: list[RunResult]) -> float:
+    """Returns how long at least one run was under way, each from the start of its last try. Units: minutes.
+
+    A run that another study trained counts with the time of its own epochs.
+    """
+    here = [run.state for run in runs if run.state.begun is not None and not run.state.reused]
+    spans = [(state.begun, state.last) for state in here if state.begun is not None and state.last is not None]
+    seconds = sum(run.seconds for run in runs if run.state.begun is None or run.state.reused)
+    end = -math.inf
     for begun, last in sorted(spans):
         seconds += max(last - max(begun, end), 0.0)
         end = max(end, last)

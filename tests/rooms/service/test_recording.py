@@ -22,11 +22,13 @@ from service.storage.facts import Adopted, Started
 from service.storage.home import Home
 from service.storage.journal import Journal, read_lines
 from service.terminal import catalog
+from tests.rooms import toy
 from tests.rooms.by_hand import ENVIRONMENT, EPOCHS, ByHand, edit_lines
 from tests.rooms.service.analysis.logits import mean_interval
 from tests.rooms.toy import conduct
+from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
-from trainables.recipe.outcome import at_image_size
+from trainables.recipe.outcome import Measurement, at_image_size
 from trainables.spec import LocusError, SpecError
 
 MINE = f"""
@@ -59,6 +61,7 @@ sized = Study(
     name="sized", question="Which, for any images?", base=base, plan=study.plan, seeds=2,
     budgets={{"smoke": Budget(fit=Fit(images=200, side=16))}},
 )
+again = study.model_copy(update={{"name": "again"}})
 league = Study(name="league", question="Which, over tasks?", base=base, plan=plan, seeds=1)
 """
 TESTS = {"near": (0.99, 0.97, 0.98, 0.5), "none": (0.5, 0.53, 0.502, 0.498)}
@@ -155,6 +158,21 @@ def test_minutes_are_those_in_which_runs_were_under_way(mine: Path) -> None:
     found = read(record(home, "mine.py@smoke"))
     assert found.minutes == sum(runs.count(run) - 1 for run in {*runs} - {""}) > 8
     assert found.date == "1970-01-02"
+
+
+def test_runs_that_another_study_trained_count_with_the_time_of_their_epochs(mine: Path, monkeypatch) -> None:
+    """All answers come from the other study, where each of 8 runs took 2 epochs of 300 s; here none is trained."""
+    measured = toy.measure
+
+    def timed(run: Run, epoch: int) -> Measurement:
+        said = measured(run, epoch)
+        return said.model_copy(update={"values": said.values | {"time/epoch_s": 300.0}})
+
+    monkeypatch.setattr(toy, "measure", timed)
+    home, edition = Home(mine / "home"), library.find("mine.py:again").at("smoke")
+    conduct(home, library.find("mine.py").at("smoke"))
+    assert not conduct(home, edition).order
+    assert read(record(home, "mine.py:again")).minutes == 8 * 2 * 5
 
 
 def test_a_search_and_tuned_arms_have_the_values_that_were_chosen(mine: Path) -> None:
