@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 Values = dict[int, list[float]]
 """By epoch, or by side of images: the score of each seed."""
-ENDS = {"stopped": "v", "diverged": "x"}
-"""What marks the end of a line that was not trained to its last epoch."""
+ENDS = {"stopped": "v", "raced": "v", "diverged": "x"}
+"""What marks the end of a line that lacks epochs, or the seeds that a trial out of the race does not run."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One trial's line. `end`: how the trial ended, where it was not trained to its last epoch; no name, no label."""
+    """One trial's line. `end`: one of `ENDS`, if the trial lacks epochs or seeds; no name, no label."""
 
     values: Values
     look: plot.Look
@@ -64,7 +64,7 @@ def curve_lines(result: StudyResult) -> list[Line]:
             fresh = row.trial.role == "confirmation"
             own = palette.named(row) and (fresh or not result.confirmed)
             look, called = (palette[row], _name(result, row)) if own else (plot.GRAY, "")
-            end = row.answer.status if row.answer.status in ENDS else ""
+            end = "raced" if row.answer.raced else row.answer.status if row.answer.status in ENDS else ""
             lines.append(Line(values, look, called, row in result.winners, end))
     return sorted(lines, key=lambda line: bool(line.name))
 
@@ -138,7 +138,7 @@ def draw_gray(axes: Axes, lines: Sequence[Line]) -> None:
 
 
 def draw_line(axes: Axes, line: Line) -> None:
-    """Draws the mean over seeds with its band; a mark where the trial was not trained to its last epoch."""
+    """Draws the mean over seeds with its band; a mark where the trial lacks epochs or seeds."""
     places, means = list(line.values), [fmean(values) for values in line.values.values()]
     color = line.look.color
     if any(len(values) > 1 for values in line.values.values()):
@@ -160,11 +160,15 @@ def _caption_curves(result: StudyResult, lines: Sequence[Line]) -> str:
     ends, gray = {line.end for line in lines}, any(not line.name for line in lines)
     fresh = " on fresh seeds" if result.confirmed and any(line.name for line in lines) else ""
     open = sum(run.state.status == "running" and bool(run.curve) for row in result.rows for run in row.runs.values())
+    triangles = [
+        "was stopped there" if "stopped" in ends else "",
+        "left the race after the seeds of its line" if "raced" in ends else "",
+    ]
     reached = "not ended; a line is the mean of the seeds that reached an epoch"
     return plot.sentences((
         f"Learning curves: {band(lines)}.",
         f"In color the confirmed points{fresh}; in gray the points of the search." if gray and fresh else "",
-        "A triangle was stopped there." if "stopped" in ends else "",
+        f"A triangle {' or '.join(filter(None, triangles))}." if any(triangles) else "",
         "A cross diverged there." if "diverged" in ends else "",
         f"{plural(open, 'run')} {'has' if open == 1 else 'have'} {reached}." if open else "",
         "The heavy line is the best trial." if any(line.strong for line in lines) else "",

@@ -273,9 +273,15 @@ def best_sentence(result: StudyResult, rings: Sequence[TrialResult]) -> str:
 
 def status_sentences(rows: Iterable[TrialResult]) -> list[str]:
     """Returns what the marks mean that occur."""
-    seen = {row.answer.status for row in rows}
+    answers = [row.answer for row in rows]
+    seen = {answer.status for answer in answers}
+    raced = {answer.raced for answer in answers if answer.status == "stopped"}
+    triangles = [
+        "a point's first seed where it was stopped" if False in raced else "",
+        "the mean of the seeds of a point that left the race" if True in raced else "",
+    ]
     return [
-        "A triangle is a point's first seed where it was stopped." if "stopped" in seen else "",
+        f"A triangle is {' or '.join(filter(None, triangles))}." if raced else "",
         "A cross diverged and counts at chance." if "diverged" in seen else "",
         "A hollow dot lacks a seed." if seen & {"incomplete", "open"} else "",
     ]

@@ -43,6 +43,10 @@ def search(
         how = ends.get(number, "whole")
         if how == "stopped":
             hand.stop(trial, seeds[0], 1.05, 3, 0.85)  # at its rung above all others
+        elif how == "raced":
+            for seed in seeds[:2]:
+                hand.complete(trial, seed, scores[seed], scores[seed])
+            hand.stop(trial, seeds[2], 0.0, 0, 0.85)
         elif how == "diverged":
             hand.diverge(trial, seeds[0], 4)
         elif how == "failed":

@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from scipy.interpolate import LinearNDInterpolator
 
+from service.reporting.figures.curves import learning_curves
 from service.reporting.figures.plot import INK, MUTED, STYLE, drawn, inline
 from service.reporting.figures.search import (
     best_so_far,
@@ -109,6 +110,28 @@ def test_captions_and_keys_name_what_occurs(two, calm):
         assert word not in contour(calm).caption, word
     assert "or diverged, it is interpolated linearly" in contour(two).caption
     assert "all seeds, it is interpolated linearly" in contour(calm).caption
+
+
+def test_a_point_that_left_the_race_is_not_said_to_be_stopped_in_its_first_seed(two, tmp_path):
+    rung, raced = "a point's first seed where it was stopped", "the mean of the seeds of a point that left the race"
+    curve_rung, curve_raced = "was stopped there", "left the race after the seeds of its line"
+    found = {
+        f"{rung}.": (two, f"A triangle {curve_rung}."),
+        f"{raced}.": (search(tmp_path / "raced", odd={3: "raced"}), f"A triangle {curve_raced}."),
+        f"{rung} or {raced}.": (
+            search(tmp_path / "both", odd={3: "raced", 4: "stopped"}),
+            f"A triangle {curve_rung} or {curve_raced}.",
+        ),
+    }
+    for words, (result, curve_words) in found.items():
+        for figure in (landscape, contour, optimization_history):
+            assert f"A triangle is {words}" in figure(result).caption
+        assert curve_words in learning_curves(result).caption
+    ((place, mean),) = (tuple(point) for one in optimization_history(found[f"{raced}."][0]).draw().axes[0].lines
+                        if one.get_marker() == "v" for point in one.get_xydata())  # fmt: skip
+    (row,) = (row for row in found[f"{raced}."][0].of("trial") if row.answer.raced)
+    assert (place, mean) == (3, pytest.approx(np.mean([*row.answer.values.values()])))
+    assert len(row.answer.values) == 2
 
 
 def test_the_surface_is_scipys_linear_interpolation_on_log_axes(two):
