@@ -171,13 +171,17 @@ def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """One row. `margin`: how large a difference a claim asks for; `both`: whether it counts on both sides of 0."""
+    """One row. `seeds`: the difference of each; `diverged`: in either trial; `whole`: whether the mean is of all seeds.
+
+    `margin`: how large a difference a claim asks for; `both`: whether it counts on both sides of 0.
+    """
 
     name: str
     mean: float
     interval: Interval | None
     seeds: Mapping[int, float]
     diverged: frozenset[int]
+    whole: bool
     look: plot.Look
     margin: float = 0.0
     both: bool = False
@@ -200,8 +204,8 @@ def to_baseline(result: StudyResult) -> list[Pair]:
         return []
     palette, scores, pairs = plot.Palette.of(result), result.scores, []
     for name, gap in result.differences.items():
-        seeds, fallen = _seeds(scores[name], scores[plan.compared_with(name) or plan.baseline])
-        pairs.append(Pair(name, gap.mean, gap.interval, seeds, fallen, palette[result.named[name]]))
+        seeds = _seeds(scores[name], scores[plan.compared_with(name) or plan.baseline])
+        pairs.append(Pair(name, gap.mean, gap.interval, *seeds, palette[result.named[name]]))
     return sorted(pairs, key=lambda pair: -pair.mean)
 
 
@@ -219,18 +223,19 @@ def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
     assert isinstance(claim, Better | Equivalent | NoWorse)
     assert verdict.measured is not None
     scores = result.scores_at(claim.image_size)
-    seeds, fallen = _seeds(scores[claim.who], scores[claim.than])
+    seeds = _seeds(scores[claim.who], scores[claim.than])
     look = plot.Palette.of(result)[result.named[claim.who]]
     name = f"claim: {quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
     both = isinstance(claim, Equivalent)
     margin = -claim.margin if isinstance(claim, NoWorse) else claim.margin
-    return Pair(name, verdict.measured, verdict.interval, seeds, fallen, look, margin, both)
+    return Pair(name, verdict.measured, verdict.interval, *seeds, look, margin, both)
 
 
-def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]:
-    """Returns the difference of each seed that both have, and the seeds of which either diverged."""
+def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int], bool]:
+    """Returns the difference of each seed that both have, the seeds of which either diverged, and whether all count."""
     shared = sorted(who.values.keys() & than.values.keys())
-    return {seed: who.values[seed] - than.values[seed] for seed in shared}, who.diverged | than.diverged
+    gaps = {seed: who.values[seed] - than.values[seed] for seed in shared}
+    return gaps, who.diverged | than.diverged, who.uniform and than.uniform
 
 
 def _draw_forest(result: StudyResult, pairs: Sequence[Pair]) -> Figure:
@@ -270,7 +275,8 @@ def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[
         if any(pair.both for pair in pairs) else "",
         "An upright mark is the difference that a claim asks for."
         if any(pair.margin and not pair.both for pair in pairs) else "",
-        "A cross is a seed of which one of the two diverged; means are those of the seeds that learn in both."
+        "A cross is a seed of which one of the two diverged."
         if any(pair.diverged & pair.seeds.keys() for pair in pairs) else "",
+        "Means are those of the seeds that learn in both." if not all(pair.whole for pair in pairs) else "",
         f"No interval for fewer than {FEWEST} pairs." if any(pair.interval is None for pair in pairs) else "",
     ))  # fmt: skip
