@@ -376,9 +376,9 @@ class Comparison:
         return changes(self.a.edition, self.b.edition, pairs)
 
     @property
-    def metric(self) -> str:
-        """The metric of the scores of A."""
-        return self.a.edition.study.score.test
+    def metrics(self) -> tuple[str, str]:
+        """The metrics of the scores of A and of B."""
+        return self.a.edition.study.score.test, self.b.edition.study.score.test
 
     @cached_property
     def warnings(self) -> list[str]:
@@ -407,7 +407,8 @@ class Comparison:
         return {
             "a": self.a.label,
             "b": self.b.label,
-            "metric": self.metric,
+            "metric": self.metrics[0],
+            "metric_b": self.metrics[1],
             "changes": [vars(change) for change in self.changes],
             "warnings": self.warnings,
             "trials": [self._row(place, match) for place, match in enumerate(self.matches)],

@@ -194,11 +194,11 @@ def scores(comparison: Comparison) -> Table | None:
     if not matches:
         return None
     gaps = [comparison.differences.get(place) for place in range(len(matches))]
-    metric = metric_words(comparison.metric)
+    metric, other = map(metric_words, comparison.metrics)
     columns = [
         Column("trial", [match.name for match in matches], words=True),
         Column("A", [_score(match.a.test) for match in matches], metric),
-        Column("B", [_score(match.b.test) for match in matches], metric),
+        Column("B", [_score(match.b.test) for match in matches], other),
         Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], "B minus A"),
         Column("interval (Holm)", [between(gap.interval) if gap else "" for gap in gaps], "B minus A", under=True),
         Column("p (Holm)", [p_text(gap.p).removeprefix("= ") if gap else "" for gap in gaps], "B minus A"),
@@ -207,7 +207,7 @@ def scores(comparison: Comparison) -> Table | None:
     ]
     return Table(
         "scores",
-        f"The {metric} of {plural(len(matches), 'trial')} of both",
+        f"The {metric if metric == other else 'scores'} of {plural(len(matches), 'trial')} of both",
         columns,
         note=f"{MEAN} {comparison_note(comparison)} {DOTS}",
     )

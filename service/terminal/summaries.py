@@ -173,7 +173,9 @@ def comparison(compared: Comparison, headline: str, notes: list[str], page: Path
 
 
 def _table(compared: Comparison) -> Table:
-    view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=metric_words(compared.metric))
+    metric, other = map(metric_words, compared.metrics)
+    heads = metric if metric == other else f"A: {metric}; B: {other}"
+    view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=heads)
     view.title_justify = "left"
     view.add_column("trial", overflow="fold", min_width=8)
     for name in ("A", "B", "B - A", "interval (Holm)", "p (Holm)"):

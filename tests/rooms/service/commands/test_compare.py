@@ -9,8 +9,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from search_spaces.trial import Score
+from service.analysis.format import metric_words
 from service.api import compare
 from service.cli import app
+from service.reporting import pages
 from service.terminal import output, summaries
 from tests.rooms.by_hand import ablated, base
 from tests.rooms.service.analysis.test_comparison import ARMS, study, write
@@ -76,6 +79,20 @@ def test_json_has_the_numbers_and_writes_nothing(home):
     pairs = zip(found["trials"], back["trials"], strict=True)
     assert all(one["difference"] == pytest.approx(-other["difference"]) for one, other in pairs)
     assert found["changes"][0] == {"what": "optimizer.lr", "a": "0.1", "b": "0.001"}
+
+
+def test_studies_of_different_metrics_have_each_their_own_head(tmp_path, capsys):
+    write(tmp_path, study().at(), {})
+    distances = study(name="distances", base=base().put({"data.task": "distance"}), score=Score("val/r2"))
+    write(tmp_path, distances.at(), {})
+    found = compare("encodings", "distances", home=str(tmp_path))
+    a, b = metric_words("test/accuracy"), metric_words("test/r2")
+    table = pages.scores(found)
+    assert [column.full_head for column in table.columns[1:3]] == [f"{a}, A", f"{b}, B"]
+    assert table.title == "The scores of 3 trials of both"
+    summaries.comparison(found, found.headline, found.notes, None)
+    assert f"A: {a}; B: {b}" in strip(capsys.readouterr().out)
+    assert (found.plain()["metric"], found.plain()["metric_b"]) == ("test/accuracy", "test/r2")
 
 
 def test_it_imports_nothing_heavy(home):
