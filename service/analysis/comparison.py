@@ -320,8 +320,18 @@ class Match:
         return self.a.name if self.a.name == self.b.name else f"{self.a.name} / {self.b.name}"
 
     @property
+    def all_shared(self) -> bool:
+        """Whether both have the very same runs, and neither has one more."""
+        return self.how == "same runs" and len(self.seeds) == max(self.a.test.n, self.b.test.n)
+
+    @property
     def how_words(self) -> str:
-        """How they are compared, in a cell: `5 pairs`, `3 of 5 pairs` where seeds fail, `unpaired`, `same runs`."""
+        """How they are compared, in a cell: `5 pairs`, `3 of 5 pairs` where seeds fail, `unpaired`, `same runs`.
+
+        `3 same runs` where one of the two has more runs.
+        """
+        if self.how == "same runs" and not self.all_shared:
+            return plural(len(self.seeds), "same run")
         if self.how != "paired":
             return self.how
         learn = self.estimate.n if self.estimate else 0

@@ -234,8 +234,14 @@ def comparison_note(comparison: Comparison) -> str:
         parts.append("Pairs: the two runs of a seed, subtracted.")
     if "unpaired" in hows:
         parts.append("Unpaired: the seeds differ (Welch's test).")
-    if "same runs" in hows:
+    same = [match for match in comparison.matches if match.how == "same runs"]
+    if any(match.all_shared for match in same):
         parts.append("Same runs: both have the very same runs, so the difference is 0 by itself.")
+    if not all(match.all_shared for match in same):
+        parts.append(
+            "A number of same runs: so many seeds are the very same runs in both, so their difference is 0 by itself; "
+            "one of the two has more seeds, which have no pair."
+        )
     if failing := [match for match in comparison.matches if not (match.a.test.uniform and match.b.test.uniform)]:
         parts.append(f"Means are of all seeds, differences of those that learn: {'; '.join(map(_learn, failing))}.")
     named = {comparison.matches[place].name: gap for place, gap in comparison.differences.items()}

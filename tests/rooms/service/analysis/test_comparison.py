@@ -148,8 +148,28 @@ def test_runs_of_both_are_not_tested(tmp_path) -> None:
     more = study({**FEW, "table": {"encoding.kind": "learnable"}}, name="more")
     write(tmp_path, more.at(), {})
     found = compare("encodings", "more", home=str(tmp_path))
-    assert [match.how for match in found.matches] == ["same runs"] * 3
+    assert [match.how_words for match in found.matches] == ["same runs"] * 3
+    assert any("both have the very same runs" in note for note in found.notes)
+    assert not any("A number of same runs" in note for note in found.notes)
     assert (found.tests, found.only) == (0, ([], ["table"]))
+
+
+def test_more_runs_on_one_side_are_not_said_to_be_the_very_same(tmp_path) -> None:
+    """B has the three runs of A and five more, so their means differ though no pair does."""
+    for name, seeds in (("encodings", 3), ("more", 8)):
+        hand = ByHand(tmp_path, study(name=name, seeds=seeds).at())
+        with hand.journal:
+            for trial, seed in hand.runs(FEW, seeds):
+                hand.complete(trial, seed, 0.9 + 0.002 * seed, 0.9 + 0.002 * seed)
+    found = compare("encodings", "more", home=str(tmp_path))
+    (note,) = found.notes
+    assert {(match.how, match.how_words, match.all_shared) for match in found.matches} == {
+        ("same runs", "3 same runs", False)
+    }
+    assert {(match.a.test.n, match.b.test.n) for match in found.matches} == {(3, 8)}
+    assert "both have the very same runs" not in note
+    assert "so many seeds are the very same runs in both" in note
+    assert (found.tests, found.headline) == (0, "No difference can be tested.")
 
 
 def test_few_seeds_are_shown_and_not_tested(tmp_path) -> None:
