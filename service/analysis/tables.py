@@ -19,7 +19,7 @@ FIRST = ("trial", "name", "n", "mean", "test_mean", "test_low", "test_high", "di
 """The columns of trials that come first."""
 
 if TYPE_CHECKING:
-    from service.analysis.statistics import Scores
+    from service.analysis.statistics import Interval, Scores
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult, TrialResult
 
@@ -53,10 +53,11 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
 
 
 def trials_table(result: StudyResult) -> pd.DataFrame:
-    """Returns a row a trial, what matters most first. `learnt`: how many seeds learn; `low`, `high`: the 95 % interval
-    of these; `difference` is to the baseline, on the test set; of axes, to the arm in the column `minus`.
+    """Returns a row a trial, what matters most first.
 
-    `difference_low` and `difference_high` are at the level of Holm's test, as `p_holm` is.
+    `learnt`: how many seeds learn. `low`, `high`: the 95 % interval of the mean, empty where only some seeds learn.
+    `difference`: to the baseline, on the test set; of axes, to the arm in the column `minus`. `pairs`: how many seeds
+    learn in both, whose mean it is. `difference_low`, `difference_high`: at the level of Holm's test, as `p_holm` is.
     """
     rows = [_trial(result, row) for row in result.rows]
     names = [*dict.fromkeys(name for row in rows for name in row)]
@@ -84,7 +85,7 @@ def _brief(result: StudyResult, row: TrialResult) -> dict[str, str | int]:
         "learn": len(row.test.learnt),
         metric_words(score.metric): fixed(row.validation.mean),
         metric_words(score.test): fixed(row.test.mean),
-        "95 % interval": between(row.test.interval),
+        "95 % interval": between(_interval(row.test)),
         **({"difference": signed(gap.mean) if gap else "", "p (Holm)": p} if result.differences else {}),
         "state": row.answer.status,
     }
@@ -165,7 +166,7 @@ def costs(runs: Iterable[RunResult]) -> dict[str, float | None]:
 
 
 def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
-    low, high = scores.interval or (None, None)
+    low, high = _interval(scores) or (None, None)
     return {
         f"{prefix}mean": scores.mean,
         f"{prefix}std": scores.std,
@@ -173,6 +174,11 @@ def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
         f"{prefix}low": low,
         f"{prefix}high": high,
     }
+
+
+def _interval(scores: Scores) -> Interval | None:
+    """Returns the interval of the mean over all seeds; None if only some learn, for then it is not one of that mean."""
+    return scores.interval if scores.uniform else None
 
 
 def _partner(result: StudyResult, row: TrialResult) -> dict[str, str | None]:
@@ -184,9 +190,9 @@ def _partner(result: StudyResult, row: TrialResult) -> dict[str, str | None]:
 
 
 def _difference(result: StudyResult, row: TrialResult) -> dict[str, float | None]:
-    names = ("difference", "difference_low", "difference_high", "p", "p_holm")
+    names = ("difference", "difference_low", "difference_high", "p", "p_holm", "pairs")
     if row.trial.role != "trial" or row.name not in result.differences:
         return dict.fromkeys(names)
     gap = result.differences[row.name]
-    values = (gap.mean, *(gap.interval or (None, None)), gap.estimate.p(), gap.p)
+    values = (gap.mean, *(gap.interval or (None, None)), gap.estimate.p(), gap.p, gap.estimate.n)
     return dict(zip(names, values, strict=True))

@@ -177,6 +177,19 @@ def test_what_matters_most_stands_first(ablated_result, searched_result):
     assert "difference" not in brief_table(searched_result)
 
 
+def test_a_mean_over_seeds_of_which_some_do_not_learn_has_no_interval_beside_it(ablated_result):
+    """The interval is of the seeds that learn, and the difference of the pairs that learn: `learnable` lost one."""
+    rows, brief = ablated_result.trials().set_index("name"), brief_table(ablated_result).set_index("trial")
+    assert (rows.loc["learnable", "test_learnt"], rows.loc["learnable", "pairs"]) == (4, 4)
+    assert rows.loc["learnable", ["low", "high", "test_low", "test_high"]].isna().all()
+    assert brief.loc["learnable", "95 % interval"] == ""
+    for name, learnt, pairs in (("peg", 5, 5), ("none", 0, None), ("relative bias", 4, 4)):
+        assert rows.loc[name, "test_learnt"] == learnt
+        assert rows.loc[name, "pairs"] == pairs if pairs else rows.isna().loc[name, "pairs"]
+        assert rows.loc[name, "test_low"] <= rows.loc[name, "test_mean"] <= rows.loc[name, "test_high"]
+        assert brief.loc[name, "95 % interval"]
+
+
 def test_before_anything_ran_there_is_no_answer(tmp_path):
     edition = ablation().at()
     save_edition(edition, Home(tmp_path))
