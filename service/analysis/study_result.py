@@ -283,8 +283,8 @@ class StudyResult:
 
     @property
     def adjusted_over(self) -> int:
-        """How many of these differences are tested together: those that no claim tests."""
-        return sum(not gap.claimed for gap in self.differences.values())
+        """How many of these differences are tested together: those with enough pairs that no claim tests."""
+        return sum(gap.adjusted is not None and not gap.claimed for gap in self.differences.values())
 
     def against_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         """Compares the best trial with each other one on the test set, best minus other, by the other's label.

@@ -252,6 +252,6 @@ def _test_words(result: StudyResult) -> list[str]:
 
 def claimed_words(result: StudyResult) -> list[str]:
     """Returns how many differences a claim tests alone, if any."""
-    claimed = len(result.differences) - result.adjusted_over
+    claimed = sum(gap.claimed for gap in result.differences.values())
     are = "is" if claimed == 1 else "are"
     return [f"{plural(claimed, 'difference')} {are} tested by a claim alone, one-sided."] if claimed else []

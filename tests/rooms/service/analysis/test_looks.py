@@ -168,6 +168,27 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     assert "the interval of Holm&#39;s test over 1 difference" in page, "the other one is not counted"
 
 
+def test_differences_of_too_few_pairs_are_not_counted_as_tested(tmp_path: Path) -> None:
+    """Of `c` one of three seeds failed, so only `b` is tested, alone."""
+    edition = ablation(())
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        a, b, c = planned(hand)
+        trained(hand, [a, b], range(3))
+        for seed in range(2):
+            hand.complete(c, seed, 0.8, 0.8)
+        hand.fail(c, 2, "the worker died")
+    result = Result.open(Home(tmp_path), edition.id)
+    assert (len(result.differences), result.adjusted_over) == (2, 1)
+    gap = result.differences["b"]
+    assert gap.p == gap.estimate.p()
+    assert result.differences["c"].adjusted is None
+    page = result.report().read_text()
+    assert "adjusted for 1 difference (Holm)" in page
+    assert "tested by a claim alone" not in page
+
+
 def test_claims_about_runs_of_another_study_are_not_said_to_come_first(tmp_path: Path) -> None:
     edition = ablation()
     hand = ByHand(tmp_path, edition)
