@@ -31,7 +31,7 @@ ANOTHER = "of another definition"
 class Scored(Spec):
     """The test scores of a trial over its seeds.
 
-    `learnt`: how many seeds learn. `interval`: of the mean of these; None for too few.
+    `learnt`: how many seeds learn. `interval`: of the mean; None for too few seeds, or two groups of them.
     """
 
     n: int

@@ -156,7 +156,8 @@ def _chosen(result: StudyResult, row: TrialResult) -> dict[str, Any]:
 
 def _scored(scores: Scores) -> Scored:
     assert scores.mean is not None, "a study that has ended has a score of each trial"
-    return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, learnt=len(scores.learnt))
+    interval = scores.interval if scores.uniform else None
+    return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=interval, learnt=len(scores.learnt))
 
 
 def _judged(verdict: Verdict) -> Judged:

@@ -264,8 +264,7 @@ def _row(row: Row) -> str:
 
 
 def _scored(scored: Scored) -> str:
-    whose = "" if scored.learnt in (0, scored.n) else "of seeds that learn "
-    interval = f" ({whose}{between(scored.interval)})" if scored.interval else ""
+    interval = f" ({between(scored.interval)})" if scored.interval else ""
     return f"{spread(scored.mean, scored.std)}{interval}, {scored.learnt} of {plural(scored.n, 'seed')} learn"
 
 

@@ -291,7 +291,7 @@ def _caption_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> str:
         "The line is the mean of the power laws that were fitted to the seeds." if laws else "",
         "No line where no seed has a score at every size." if laws and len(laws) < len(curves) else "",
         f"No interval for fewer than {FEWEST} seeds." if any(score.interval is None for score in scores) else "",
-        "No interval where some seeds do not learn." if any(not score.uniform for score in scores) else "",
+        "No interval where seeds lie in two groups." if any(not score.uniform for score in scores) else "",
         "A cross is a diverged seed, which counts at chance." if any(score.diverged for score in scores) else "",
         "Marks of one size stand beside each other." if len(curves) > 1 else "",
     ))  # fmt: skip

@@ -160,7 +160,7 @@ def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
         f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: the mean{interval}, and "
         "a small dot a seed.",
         f"No interval for fewer than {FEWEST} seeds." if any(row.test.interval is None for row in rows) else "",
-        "No interval where some seeds do not learn." if any(not row.test.uniform for row in rows) else "",
+        "No interval where seeds lie in two groups." if any(not row.test.uniform for row in rows) else "",
         "A cross is a diverged seed, which counts at chance." if any(row.test.diverged for row in rows) else "",
         "A hollow dot lacks seeds." if any(not row.test.complete for row in rows) else "",
         f"Diamonds are published{', with their spread' if any(entry.spread for entry in known) else ''}."
