@@ -27,7 +27,10 @@ from service.storage.states import TrialAnswer, tuning_of
 from trainables.recipe import Recipe, Run
 
 ATTEMPTS = 16
-"""How many points are drawn from each sampler before an unlimited space counts as exhausted."""
+"""How many points are drawn from each sampler before its proposals count as repetitions."""
+MOST_ATTEMPTS = 4_000
+"""How many points are drawn at random before a space with real numbers counts as exhausted. Where most kinds of a
+choice have no number, many draws in a row repeat a point. 4,000 take a few seconds, once."""
 LEARNED = ("completed", "stopped", "diverged")
 """The ends of trials from which TPE learns."""
 TOLD = ("open", *LEARNED)
@@ -101,17 +104,22 @@ class Sampler:
         return drawn
 
     def _candidates(self, arm: str, searched: _Searched, wanted: str, name: str) -> Iterator[dict[str, Any]]:
-        """Yields points to try, the best guess first; all of a finite space come up in the end."""
+        """Yields points to try, the best guess first.
+
+        All of a finite space come up in the end. Of an endless one, points are drawn on at random.
+        """
         id = searched.history.edition.id
         if wanted == "grid":
             yield from _shuffled(searched)
             return
+        finite = is_finite(searched.space)
         samplers = (wanted, "random") if wanted == "tpe" else ("random",)
         for sampler in samplers:
+            most = MOST_ATTEMPTS if sampler == "random" and not finite else ATTEMPTS
             study = self._told.setdefault(arm, _Told()).study(searched) if sampler == "tpe" else _new_study()
-            for attempt in range(ATTEMPTS):
+            for attempt in range(most):
                 yield _draw(searched, study, sampler, f"{id}/{name}" + (f"/{attempt}" if attempt else ""))
-        if is_finite(searched.space):
+        if finite:
             yield from grid(searched.space, searched.base)
 
 

@@ -12,6 +12,7 @@ from search_spaces.plans.grid import grid
 from search_spaces.roles import Role
 from search_spaces.space import Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study
+from service.planning import sampling
 from service.planning.sampling import Sampler, _frozen_trial
 from service.planning.schedule import Confirm, next_action
 from service.planning.stopping import EarlyStopper, rungs
@@ -357,6 +358,41 @@ def test_a_small_space_is_tried_once_and_ends(tmp_path: Path, sampler: str) -> N
     again = conduct(home, edition)
     assert not again.trained
     assert len([fact for fact in read(home.study(edition.id).journal)[0] if isinstance(fact, Exhausted)]) == 1
+
+
+KINDS = Space(
+    {"encoding.kind": Choice(options=("none", "learnable", "sinusoidal", "rotary", "relative", "alibi", "fourier"))},
+    {"encoding.kind": {"fourier": {"encoding.gamma": Real(low=0.1, high=40, log=True)}}},
+)
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_an_endless_space_is_never_exhausted_though_most_draws_repeat_a_point(sampler: str) -> None:
+    """Six kinds have no number, so that most draws of TPE, which likes `rotary`, are points that were tried."""
+    edition = search(25, space=KINDS, sampler=sampler)
+    history = History(edition, lambda _: "c0dec0dec0de")
+    history.add(Counts(seeds=1, trials=25))
+    for number in range(25):
+        point = Sampler(history).propose(number)
+        assert point is not None, number
+        assert point == Sampler(history).propose(number)
+        history.add(Planned(role="trial", number=number, name="", values=point))
+        run = history.first_run(history.of("trial")[-1])
+        value = {"rotary": 0.9, "fourier": 0.5}.get(point["encoding.kind"], 0.6)
+        history.add(Measured(run=run.key, code="c0dec0dec0de", epoch=7, values={"val/accuracy": value}))
+        history.add(Ended(run=run.key, code="c0dec0dec0de", outcome="completed", epoch=7))
+    assert len({trial.recipe for trial in history.of("trial")}) == 25
+
+
+def test_a_space_that_is_endless_on_paper_alone_ends(monkeypatch) -> None:
+    """A range with no number between its ends has two points at most."""
+    monkeypatch.setattr(sampling, "MOST_ATTEMPTS", 100)
+    space = Space({"encoding.gamma": Real(low=1.0, high=1.0 + 2**-52)})
+    history = History(search(9, space=space, sampler="random"), lambda _: "c0dec0dec0de")
+    history.add(Counts(seeds=1, trials=9))
+    while (point := Sampler(history).propose(len(history.of("trial")))) is not None:
+        history.add(Planned(role="trial", number=len(history.of("trial")), name="", values=point))
+        assert len(history.of("trial")) <= 2
 
 
 def test_points_that_build_one_recipe_are_one_point(tmp_path: Path) -> None:
