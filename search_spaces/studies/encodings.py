@@ -4,9 +4,10 @@
 
 Source: ours. Any images: a folder with <class>/ or train/<class>/, or a known set; by default digits. Size, patch,
 epochs and batch follow from the images and the budget (`search_spaces/fit.py`). Every encoding of the catalog is tuned
-in its rate by the same three values; then arms race: one that cannot be the best any more gets no further seed. No
-number published. Cost: smoke 3 min (an estimate), quick 15 min (an estimate), cpu 60 min (an estimate) on 2 cores; gpu
-1.9 GPU-hours. (Those are for digits; 3,000 photographs take twice as long on a GPU.)
+in its rate by the same three values, at smoke and quick by two of them, the same two for all; then arms race: one that
+cannot be the best any more gets no further seed. No number published. Cost: smoke 3 min (an estimate), quick 15 min (an
+estimate), cpu 60 min (an estimate) on 2 cores; gpu 1.9 GPU-hours. (Those are for digits; 3,000 photographs take twice
+as long on a GPU.)
 Expected: rotary and relative encodings above a learned table, and every encoding above none.
 """
 
@@ -56,7 +57,7 @@ study = Study(
         race=True,
     ),
     seeds=10,
-    budgets={
+    budgets={  # with trials=2, two of the three rates are tried
         "smoke": Budget({"model.depth": 2}, trials=2, seeds=3, gap=ARMS_GAP, fit=Fit(images=2_000, side=16, most=200)),
         "quick": Budget({"model.depth": 3}, trials=2, seeds=5, fit=Fit(images=8_000, side=32, most=1_000)),
         "cpu": Budget(fit=Fit(images=10_000, side=64)),  # 234 runs of 25 s, two at a time, if no arm is raced out

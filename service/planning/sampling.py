@@ -42,8 +42,12 @@ a search of 20."""
 
 @dataclass(frozen=True)
 class _Searched:
-    """What is searched: a space, the recipe that its points are put on, and the trials from which TPE learns."""
+    """What is searched: a space, the recipe that its points are put on, and the trials from which TPE learns.
 
+    `name` seeds what is drawn by chance.
+    """
+
+    name: str
     history: History
     space: Space
     base: Recipe
@@ -75,7 +79,8 @@ class Sampler:
             return dict(plan.first[number])
         known = history.tried(role)
         seed = FIRST_SEEDS.get(role, 0)
-        searched = _Searched(history, plan.space, history.edition.study.base, history.of("trial"))
+        edition = history.edition
+        searched = _Searched(edition.id, history, plan.space, edition.study.base, history.of("trial"))
         sampler = plan.sampler if role == "trial" else "random"
         for point in self._candidates("", searched, sampler, f"{LETTERS[role]}{number}"):
             if Run(recipe=history.edition.study.recipe(point), seed=seed).key not in known:
@@ -85,8 +90,10 @@ class Sampler:
     def propose_tuning(self, arm: str, number: int) -> dict[str, Any]:
         """Returns the values of a new point that may tune an arm.
 
-        What is drawn follows from the study and the number, not from the arm: so all arms try the same points, until
-        TPE has learned from their scores. A study whose space has too few points is refused when it is made.
+        What is drawn follows from the study's name and the number, not from the arm: so all arms try the same points,
+        until TPE has learned from their scores. Nor does it follow from the budget or the user's own values: so the
+        editions of a study try the same points, of which one with fewer trials tries the first ones, and share runs.
+        A study whose space has too few points is refused when it is made.
         """
         edition, plan, tune = self.history.edition, self.history.edition.study.plan, tuning_of(self.history.edition)
         assert isinstance(plan, Ablation)
@@ -95,7 +102,9 @@ class Sampler:
             return dict(tune.first[number])
         earlier = self.history.tuning.trials(arm)
         known = [trial.recipe for trial in earlier]
-        searched = _Searched(self.history, tune.space, edition.study.recipe(plan.arms[arm]), earlier)
+        searched = _Searched(
+            edition.study.name, self.history, tune.space, edition.study.recipe(plan.arms[arm]), earlier
+        )
         points = self._candidates(arm, searched, tune.sampler, f"{LETTERS['tuning']}{number}")
         drawn = {}
         for drawn in points:
@@ -108,7 +117,6 @@ class Sampler:
 
         All of a finite space come up in the end. Of an endless one, points are drawn on at random.
         """
-        id = searched.history.edition.id
         if wanted == "grid":
             yield from _shuffled(searched)
             return
@@ -118,7 +126,7 @@ class Sampler:
             most = MOST_ATTEMPTS if sampler == "random" and not finite else ATTEMPTS
             study = self._told.setdefault(arm, _Told()).study(searched) if sampler == "tpe" else _new_study()
             for attempt in range(most):
-                yield _draw(searched, study, sampler, f"{id}/{name}" + (f"/{attempt}" if attempt else ""))
+                yield _draw(searched, study, sampler, f"{searched.name}/{name}" + (f"/{attempt}" if attempt else ""))
         if finite:
             yield from grid(searched.space, searched.base)
 
@@ -182,7 +190,7 @@ def _new_study(storage: optuna.storages.InMemoryStorage | None = None) -> optuna
 def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
     """Returns the points of the grid in an order of the study's own: cut short, they still lie all over the space."""
     points = list(grid(searched.space, searched.base))
-    random.Random(searched.history.edition.id).shuffle(points)
+    random.Random(searched.name).shuffle(points)
     return points
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from search_spaces.space import Choice, Real, Space
-from search_spaces.study import Ablation, Edition, Study, Tuning
+from search_spaces.study import Ablation, Budget, Edition, Study, Tuning
 from service.planning.estimate import estimate_work
 from service.planning.forecast import unproposed
 from service.planning.placement import Placement
@@ -81,6 +81,26 @@ def test_arms_try_the_same_points_so_that_no_arm_is_luckier(tmp_path) -> None:
     assert token == mean == far
     assert token[0] == {"encoding.gamma": 2.0}
     assert len({json.dumps(point) for point in token}) == 4
+
+
+@pytest.mark.parametrize("sampler", ["random", "grid"])
+def test_every_edition_tries_the_same_points_in_the_same_order(tmp_path, sampler: str) -> None:
+    """Named arms, own values, another budget or a fresh start: what they share is not trained again."""
+    space = Space({"encoding.gamma": Real(0.3, 24, log=True, points=8)})
+    whole = fair(4, space=space, sampler=sampler)
+    study = whole.study.model_copy(update={"budgets": {"quick": Budget(trials=2)}})
+    editions = [
+        whole,
+        whole.fresh(2),
+        study.at("quick"),
+        study.at(arms=["mean"]),
+        study.at(set={"optimizer.weight_decay": 0.1}),
+    ]
+    found = []
+    for edition in editions:
+        conduct(home := Home(tmp_path / edition.id), edition)
+        found.append(points(home, edition)["mean"])
+    assert found == [found[0], found[0], found[0][:2], found[0], found[0]]
 
 
 def test_tpe_learns_from_the_arms_own_trials_alone(tmp_path) -> None:
