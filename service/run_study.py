@@ -200,9 +200,13 @@ class StudyRun:
         self.took = 0.0
 
     def open(self, storage: StorageSync, journal: Journal, callbacks: Sequence[Callback]) -> None:
-        """Writes the study into its home and its storage, and opens MLflow."""
+        """Writes the study into its home and its storage, and opens MLflow.
+
+        What was asked of the driver before, and not read, is forgotten; what is asked from here on is kept until `run`.
+        """
         from service.tracking.sync import MlflowSync
 
+        steering.take_request(self.folder)
         edition, home, note = self.edition, self.home, self.progress.note
         self.storage = storage
         editions.save_edition(edition, home)
@@ -259,6 +263,7 @@ class StudyRun:
             driver.history, driver.lock, lambda: driver.in_flight.share(driver.placement.max_concurrent), epoch_s
         )
         attention = DriverPolls(driver, progress.note)
+        attention.look()  # also where nothing is missing until more is asked for
         while isinstance(job := _next(driver, attention), Job):
             # outside `interruptible`: after an interrupted import, Ray cannot be shut down
             from service.execution.tune import run_on_tune

@@ -97,7 +97,6 @@ class Driver:
 
     def begin(self) -> None:
         """Records the counts that are asked for now, and the decisions that a killed driver did not write."""
-        take_request(self.folder)  # what the driver before did not read
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
         asked = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)

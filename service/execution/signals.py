@@ -269,6 +269,7 @@ def _in_main_thread() -> bool:
 PATIENCE_S = 20.0
 """How long a driver may take to read a request. It reads them while runs train, every second."""
 POLL_S = 0.2
+AGAIN = "if nothing is left to train (its probes or its report are made), type this again once it has ended"
 NOTHING = Control()
 
 
@@ -321,7 +322,7 @@ def request(home: Home, id: str, asked: Control) -> str:
     if not folder.control.exists():
         return f"was asked {_words(asked)}"
     if folder.driven:
-        return f"will be asked {_words(asked)} as soon as it trains"
+        return f"will be asked {_words(asked)} as soon as it trains; {AGAIN}"
     folder.control.unlink(missing_ok=True)
     raise LocusError(f"{id} ended before its driver read this; type it again")
 

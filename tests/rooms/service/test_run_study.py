@@ -11,13 +11,16 @@ from search_spaces.space import Choice, Space
 from search_spaces.study import Ablation, Edition, Search, Study
 from service import api, run_study
 from service.execution import machine
+from service.execution.signals import Control, ask_driver
 from service.planning.placement import Machine
 from service.planning.run_options import RunOptions
 from service.storage.facts import Confirms, Counts
+from service.storage.history import History
 from service.storage.home import Home
 from service.terminal.live import Progress
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
+from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import ByHand, search
 from trainables.recipe import Recipe
 from trainables.spec import LocusError, SpecError
@@ -100,6 +103,27 @@ def test_a_study_is_closed_in_one_order_whatever_fails(tmp_path: Path, monkeypat
     ]
     assert look_up(Home(tmp_path), edition).shown[STUDY].status == "FINISHED"
     assert not Home(tmp_path).study(edition.id).driven
+
+
+def test_a_request_of_before_is_forgotten_and_one_that_comes_while_a_study_is_opened_is_heard(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """Opening takes seconds, in which the lock is held: another command is told that its request will be done."""
+    edition, notes = answered(tmp_path), []
+    progress, folder, open_mlflow = Progress(edition), Home(tmp_path).study(edition.id), MlflowSync.open
+
+    def slowly(sync: MlflowSync) -> None:
+        assert not folder.control.exists(), "what the driver before did not read is forgotten"
+        ask_driver(folder, Control(stop="after the epoch"))
+        open_mlflow(sync)
+
+    monkeypatch.setattr(progress, "note", notes.append)
+    monkeypatch.setattr(MlflowSync, "open", slowly)
+    ask_driver(folder, Control(seeds=9))
+    with pytest.raises(KeyboardInterrupt):
+        run_study.run_study(edition, RunOptions(home=str(tmp_path)), progress)
+    assert "asked by another command: stop after the epoch" in notes
+    assert History.open(Home(tmp_path), edition).seeds == 2
 
 
 def test_a_report_that_cannot_be_written_takes_no_answer_and_fails_no_study(tmp_path: Path, monkeypatch) -> None:

@@ -2,10 +2,13 @@
 
 import random
 
+from service.execution.driver import Driver
 from service.execution.signals import Control, ask_driver
 from service.planning.placement import Placement
+from service.storage import editions
 from service.storage.facts import Counts, Ended, Started
 from service.storage.home import Home
+from service.storage.journal import Journal
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import Toy, driving
 
@@ -24,6 +27,18 @@ class Asked(Toy):
             ask_driver(self.driver.folder, self.asks[self.epochs])
         super()._advance(key)
         self.driver.heed()
+
+
+def test_what_is_asked_before_the_driver_begins_is_done(home: Home) -> None:
+    """The lock is held from here on, so that another command is told that its request will be heard."""
+    folder = home.study(arms().id)
+    with Journal(folder.journal, folder.lock) as journal:
+        editions.save_edition(arms(), home)
+        driver = Driver(arms(), home, journal, Placement(max_concurrent=1))
+        ask_driver(folder, Control(seeds=4, stop="after the epoch"))
+        driver.begin()
+        assert driver.heed() == Control(seeds=4, stop="after the epoch")
+        assert (driver.history.seeds, driver.stop.asked) == (4, True)
 
 
 def test_more_seeds_are_trained_by_the_driver_that_runs(home: Home) -> None:
@@ -61,11 +76,3 @@ def test_a_stop_ends_each_run_at_its_report(home: Home) -> None:
         Asked(driver, {2: Control(stop="after the epoch")}, max_concurrent=2).drive()
         assert driver.stop.asked
     assert not facts(home, arms(), Ended)
-
-
-def test_what_the_driver_before_did_not_read_is_forgotten(home: Home) -> None:
-    ask_driver(home.study(arms().id), Control(stop="now", seeds=9))
-    with driving(home, arms()) as driver:
-        Toy(driver, random.Random(0)).drive()
-        assert not driver.stop.asked
-    assert len(facts(home, arms(), Ended)) == 6

@@ -83,7 +83,10 @@ def test_the_same_command_again_asks_for_nothing(home: Home) -> None:
 def test_a_driver_that_does_not_read_yet_is_said(home: Home, monkeypatch) -> None:
     monkeypatch.setattr(steering, "PATIENCE_S", 0.3)
     with driving(home, arms()):
-        assert request(home, arms().id, Control(stop="now")) == "will be asked to stop now as soon as it trains"
+        assert request(home, arms().id, Control(stop="now")) == (
+            "will be asked to stop now as soon as it trains; if nothing is left to train (its probes or its report are "
+            "made), type this again once it has ended"
+        )
 
 
 def test_a_study_that_nobody_runs_cannot_be_asked(home: Home) -> None:
