@@ -199,7 +199,7 @@ class Study(Spec):
         `arms`: those of an ablation that run, beside its baseline; all where none is named. `label`: stands in the mark
         of an edition without a name.
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides, an
-        unknown arm.
+        unknown arm, a search over epochs with early stopping.
         """
         if not re.fullmatch(r"[\w-]{0,60}", name):
             must = "an edition's name must be at most 60 letters, digits, '-' and '_'"
@@ -214,6 +214,8 @@ class Study(Spec):
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))
             edition = changed.model_copy(update={"own_paths": tuple(own), "some_arms": some is not self})
+        if isinstance(plan := edition.study.plan, Search):
+            plan.require_one_length()
         return edition.model_copy(update={"mark": f"~{mark}" if mark else ""})
 
     def _edition(

@@ -32,6 +32,7 @@ class Search(Spec):
 
     `sampler`: `tpe` learns from earlier trials; `random` does not, so it is the baseline; `grid` tries every
     combination of choices, integers and the `points` of real numbers, in an order that the study's id decides.
+    `stop`: None where `optimizer.epochs` is searched, as points are compared after the same epochs.
     `rival`: as many random points again, stopped and confirmed in the same way; claims call the best of them `random`.
     """
 
@@ -61,6 +62,19 @@ class Search(Spec):
             count = sum(1 for _ in islice(grid(self.space, base), GRID_LIMIT + 1))
             require(count <= GRID_LIMIT, "plan.space", f"of at most {GRID_LIMIT} grid points", "more")
         return [*self.first, *probes(self.space, base)]
+
+    def require_one_length(self) -> None:
+        """Refuses early stopping where runs differ in length: the same epoch is early in one and the last of another.
+
+        Not at once when a search is made: a budget may stop nothing, and a user may set the epochs.
+        """
+        searched = any(path == "optimizer.epochs" for path, _ in self.space.every())
+        if self.stop is not None and searched:
+            raise SpecError(
+                "plan.stop must be None where optimizer.epochs is searched, as early stopping compares points after "
+                "the same epochs: give service.sweep(..., stop=False), Search(..., stop=None) or Budget(..., "
+                "stop=False)"
+            )
 
     def pinned(self, own: dict[str, Any], study: str) -> Search:
         """Returns the search of what a user's own values leave open. Raises: SpecError if they leave nothing open."""

@@ -48,6 +48,18 @@ def arms(**changes) -> Study:
     return Study(**{"name": "arms", "question": "Which?", "base": Recipe(), "plan": plan} | changes)
 
 
+def test_a_search_over_epochs_stops_no_point_early() -> None:
+    """Of runs of other lengths the same epoch is an early one and the last."""
+    space = Space({"optimizer.epochs": Integer(3, 40), "encoding.gamma": GAMMA})
+    study = search(plan=Search(space=space, trials=12, stop=Halving()))
+    said = r"plan.stop must be None where optimizer.epochs is searched, .*: give service.sweep\(..., stop=False\)"
+    with pytest.raises(SpecError, match=said):
+        study.at("cpu")
+    assert study.at("smoke").study.plan.stop is None
+    assert study.at("cpu", set={"optimizer.epochs": 9}).study.plan.stop == Halving()
+    assert search(plan=Search(space=space, trials=12)).at("cpu").study.plan.space == space
+
+
 def test_a_study_equals_its_own_json_at_every_budget() -> None:
     for study in (search(), arms()):
         assert Study.read(json.loads(json.dumps(study.plain()))) == study
