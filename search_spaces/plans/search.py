@@ -16,6 +16,10 @@ from trainables.spec import Spec, SpecError, require
 GRID_LIMIT = 10_000
 """How many points a grid may have: all are listed before the first one is tried."""
 
+STARTUP_TRIALS = 5
+"""So many trials, those that are tried first among them, have ended before TPE learns. Optuna's default, 10, is half of
+a search of 20."""
+
 
 class Halving(Spec):
     """Early stopping of points that cannot be among the best five any more, over epochs and over seeds.

@@ -21,6 +21,7 @@ from search_spaces.words import clock, listed, plural, rough_time
 from service.planning.forecast import (
     Forecast,
     Unproposed,
+    blind,
     known_runs,
     known_trials,
     lost_answers,
@@ -142,7 +143,8 @@ class WorkEstimate:
     memory that a run took, where one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a trial;
     `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what the study says that the budget
     takes on 2 cores; `recipes`: one for each run to train, the base
-    where a point is unknown; `gpu_hours`: see `with_gpu_hours`. Units: seconds, bytes.
+    where a point is unknown; `gpu_hours`: see `with_gpu_hours`; `blind`: a sentence if TPE chooses hardly a point.
+    Units: seconds, bytes.
     """
 
     done: int
@@ -170,6 +172,7 @@ class WorkEstimate:
     gpu_hours: float | None = None
     saved: str = ""
     races: bool = False
+    blind: str = ""
 
     @property
     def run_gib(self) -> float:
@@ -220,8 +223,7 @@ class WorkEstimate:
         parts = [f"{most}{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
         if shared := self._shared():
             yield shared
-        if self.saved:
-            yield self.saved
+        yield from (words for words in (self.saved, self.blind) if words)
         together = self.placement.fuse
         memory = fused_gib(self.run_gib, together) * math.ceil(self.placement.max_concurrent / together)
         some = self.weight.learnt < self.weight.parameters
@@ -348,6 +350,7 @@ def estimate_work(
         recipes=tuple(left),
         saved=str(saved_images(history)),
         races=getattr(history.edition.study.plan, "race", False),
+        blind=blind(history, placement.max_concurrent),
     )
 
 

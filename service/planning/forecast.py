@@ -13,6 +13,7 @@ from itertools import islice
 from statistics import fmean, median
 
 from search_spaces.plans.grid import grid, is_finite
+from search_spaces.plans.search import STARTUP_TRIALS
 from search_spaces.roles import COMPARED, CONFIRMED, FIRST_SEEDS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
 from service.planning.placement import Placement
@@ -100,6 +101,24 @@ def most_trials(history: History) -> int:
         return asked
     extra = len(plan.first) if plan.sampler == "grid" else 0  # the first points need not be points of the grid
     return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
+
+
+def blind(history: History, places: int) -> str:
+    """Returns, in words, that so many places leave TPE hardly a point to choose; nothing if it chooses more.
+
+    About as many points are open as runs train together, and of those TPE knows no score.
+    """
+    plan, most = history.edition.study.plan, most_trials(history)
+    if not isinstance(plan, Search) or plan.sampler != "tpe" or not len(history.of("trial")) < most > STARTUP_TRIALS:
+        return ""
+    ended = [trial for trial in history.of("trial") if history.answer(trial).status != "open"]
+    if max(len(ended), most - places) >= STARTUP_TRIALS:
+        return ""
+    return (
+        f"TPE chooses no point or hardly one, so this is a random search: with {places} concurrent runs {most} points "
+        f"are proposed before {STARTUP_TRIALS} have ended; --max-concurrent {(most - STARTUP_TRIALS + 1) // 2} lets it "
+        "choose half of the others"
+    )
 
 
 LOST = "its answer or its weights are gone, damaged or replaced; it is trained again, or takes the answer that is there"

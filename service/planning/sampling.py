@@ -19,6 +19,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from search_spaces.plans.grid import grid, is_finite
+from search_spaces.plans.search import STARTUP_TRIALS
 from search_spaces.roles import FIRST_SEEDS, LETTERS, POINTS, Role
 from search_spaces.space import Coordinate, Integer, Real, Space
 from search_spaces.study import Ablation, Edition, Search, Trial
@@ -35,9 +36,6 @@ LEARNED = ("completed", "stopped", "diverged")
 """The ends of trials from which TPE learns."""
 TOLD = ("open", *LEARNED)
 """What TPE is told of; a trial that failed for another reason than its recipe's is no point of its own."""
-STARTUP_TRIALS = 5
-"""So many trials, those that are tried first among them, have ended before TPE learns. Optuna's default, 10, is half of
-a search of 20."""
 
 
 @dataclass(frozen=True)

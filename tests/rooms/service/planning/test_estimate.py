@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from search_spaces.roles import Role
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Tuning
 from service.analysis.study_status import one_status
 from service.api import resolve
 from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate, estimate_work, run_memory
 from service.planning.placement import Placement
+from service.planning.sampling import Sampler
 from service.storage.facts import Adopted, Ended, Planned
 from service.storage.history import History, ancestors
 from service.storage.home import Home
@@ -98,6 +100,35 @@ def test_where_no_time_is_stated_the_hours_of_a_gpu_are_counted(home: Home) -> N
     flops = sum(map(training_flops, big.recipes))
     assert big.with_gpu_hours().gpu_hours == pytest.approx(flops / GPU_FLOPS / 3600)
     assert len(big.recipes) == large.to_train
+
+
+def test_the_plan_says_where_so_many_runs_at_once_leave_tpe_no_point_to_choose(home: Home) -> None:
+    words = (
+        "TPE chooses no point or hardly one, so this is a random search: with 50 concurrent runs 20 points are "
+        "proposed before 5 have ended; --max-concurrent 8 lets it choose half of the others"
+    )
+    assert words in [*planned(home, search(20), 50).lines("x")]
+    assert not planned(home, search(5), 50).blind, "so few points are random ones in any case"
+    for trials, runs, fewest, most in ((14, 14, 0, 0), (20, 16, 0, 3), (20, 8, 7, 12)):
+        there = Home(home.root / f"{trials} {runs}")
+        assert bool(planned(there, search(trials), runs).blind) == (runs > 8)
+        assert fewest <= chosen_by_tpe(there, search(trials), runs) <= most
+        assert not planned(there, search(40), runs).blind, "the others are chosen by what is known of these"
+
+
+def chosen_by_tpe(home: Home, edition: Edition, runs: int) -> int:
+    """Trains a search; how many of its points were proposed after five had ended."""
+    known = []
+    with driving(home, edition) as driver:
+        sampler, history = driver._decisions._sampler, driver.history
+
+        def propose(number: int, role: Role) -> dict | None:
+            known.append(sum(history.answer(trial).status != "open" for trial in history.of(role)))
+            return Sampler.propose(sampler, number, role)
+
+        sampler.propose = propose
+        Toy(driver, random.Random(0), runs).drive()
+    return sum(count >= 5 for count in known)
 
 
 def test_what_learns_is_said_where_something_does_not(home: Home) -> None:
