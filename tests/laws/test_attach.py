@@ -10,9 +10,13 @@ from timm.models.vision_transformer import VisionTransformer
 from torch.nn.functional import cross_entropy
 
 from tests.laws.conftest import SIZE
+from trainables.backbones import ViT
+from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings import PEG, Fourier, Learnable, NoEncoding, OwnEncoding, Rotary
+from trainables.encodings.injection import Concat
 from trainables.spec import SpecError
 from trainables.training.attach import attach
+from trainables.training.init import init_weights
 
 LABELS = torch.tensor([0, 2, 1, 2])
 
@@ -83,6 +87,24 @@ def test_the_rest_of_the_model_stays_timms(images):
             bare = copy.deepcopy(known)
             torch.nn.init.zeros_(bare.pos_embed)
             torch.testing.assert_close(attach(copy.deepcopy(known), NoEncoding())(images), bare(images))
+
+
+def test_only_layers_that_become_narrower_start_anew():
+    for places in (("common",), ("query", "key"), ("value",)):
+        spec = Learnable(injection=Concat(places=places))
+        numbers = {"embed_dim": 16, "depth": 12, "num_heads": 2, "qk_norm": True}
+        own = PositionedViT(ViT(patch_size=4, registers=2, **numbers), SIZE, 3, spec)
+        init_weights(own, 0)
+        known = VisionTransformer(SIZE[1:], 4, 3, num_classes=3, reg_tokens=2, **numbers)
+        for value in known.parameters():
+            torch.nn.init.normal_(value)
+        before = {name: value.detach().clone() for name, value in known.named_parameters()}
+        attached = dict(attach(known, spec).named_parameters())  # nothing else holds the layers that it replaces
+        anew = {name for name, value in attached.items() if name not in before or value.shape != before[name].shape}
+        expected = {name: value if name in anew else before[name] for name, value in own.named_parameters()}
+        assert attached.keys() == expected.keys()
+        assert [name for name in expected if not torch.equal(attached[name], expected[name])] == []
+        assert len(anew) == {"common": 5, "query": 12 * 6 + 1, "value": 12 * 2 + 1}[places[0]], anew
 
 
 def test_timms_optimizers_leave_places_without_decay(images):

@@ -40,8 +40,9 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
 
     All other weights stay as they are, and so do images, outputs, `forward_features` and `forward_head`. The
     encoding's initial values are those that a run of this seed has; its parameters are named `encoding.<kind>...`. An
-    encoding that takes channels from the content (concatenated) makes layers narrower, which start anew. One that draws
-    random numbers in training (`rotary` with `jitter_coords`) needs `model.draw(seed, step)` before each forward pass.
+    encoding that takes channels from the content (concatenated) makes layers narrower, which start anew, as in such a
+    run. One that draws random numbers in training (`rotary` with `jitter_coords`) needs `model.draw(seed, step)` before
+    each forward pass.
     Raises: SpecError for a model that is no VisionTransformer of timm (a class derived from it may compute something
     else, as DeiT's with a distillation token does), or does what its blocks here do not do, and for an encoding that
     does not fit it.
@@ -60,7 +61,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     except PydanticCustomError as error:
         raise SpecError(str(error)) from None
     parts = position(encoding, shape)
-    weight, known = attention.qkv.weight, {id(parameter) for parameter in attached.parameters()}
+    weight, before, patches = attention.qkv.weight, dict(attached.named_parameters()), attached.patch_embed
     attached.pos_embed, attached.dist_token, attached.head_dist = (
         None,
         None,
@@ -72,9 +73,21 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     attached.encoding = parts
     if parts.reserved != ReservedChannels():
         attached.give(parts.reserved)
-    init_weights(attached, seed, {name for name, value in attached.named_parameters() if id(value) not in known})
+    if not parts.reserved.tokens:
+        attached.patch_embed = patches
+    init_weights(attached, seed, _put_back(attached, before))
     made: AttachedViT = attached.to(weight.device, weight.dtype)
     return made
+
+
+def _put_back(model: nn.Module, before: dict[str, nn.Parameter]) -> set[str]:
+    """Puts back each parameter whose name and shape stayed, and returns the names of the others."""
+    after = dict(model.named_parameters())
+    stay = {name for name, value in after.items() if name in before and value.shape == before[name].shape}
+    for name in stay:
+        owner, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(owner), leaf, before[name])
+    return after.keys() - stay
 
 
 def _unlike(model: Any) -> Iterator[tuple[str, str]]:
