@@ -12,11 +12,12 @@ from torch.nn.functional import cross_entropy
 from tests.laws.conftest import SIZE
 from trainables.backbones import ViT
 from trainables.backbones.vit_torch import PositionedViT
-from trainables.encodings import PEG, Fourier, Learnable, NoEncoding, OwnEncoding, Rotary
+from trainables.encodings import PEG, Composed, Fourier, Learnable, NoEncoding, OwnEncoding, Rotary
 from trainables.encodings.injection import Concat
 from trainables.spec import SpecError
 from trainables.training.attach import attach
 from trainables.training.init import init_weights
+from trainables.training.parameters import set_trainable
 
 LABELS = torch.tensor([0, 2, 1, 2])
 
@@ -44,6 +45,7 @@ def losses(model, images, steps):
 def compare(spec, make, images, pool, steps):
     """Trains the spec's model of ours beside a model of timm with the same weights; their losses."""
     mine, other = make(spec, pool), timms(pool)
+    set_trainable(mine, "all")  # as a run does: what is frozen keeps its values
     attached = attach(other, spec)
     drawn = {name: value for name, value in attached.named_parameters() if name.startswith("encoding.")}
     own = dict(mine.named_parameters())
@@ -105,6 +107,14 @@ def test_only_layers_that_become_narrower_start_anew():
         assert attached.keys() == expected.keys()
         assert [name for name in expected if not torch.equal(attached[name], expected[name])] == []
         assert len(anew) == {"common": 5, "query": 12 * 6 + 1, "value": 12 * 2 + 1}[places[0]], anew
+
+
+def test_a_frozen_encoding_keeps_its_values(images):
+    attached = attach(timms(), Composed(parts=(PEG(frozen=True), Learnable())))
+    before = {name: value.clone() for name, value in attached.named_parameters()}
+    losses(attached, images, 2)
+    stayed = {name for name, value in attached.named_parameters() if torch.equal(value, before[name])}
+    assert stayed == {name for name in before if name.startswith("encoding.peg.")} != set()
 
 
 def test_timms_optimizers_leave_places_without_decay(images):

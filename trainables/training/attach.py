@@ -13,6 +13,7 @@ from trainables.backbones.backbone_torch import position
 from trainables.backbones.vit_torch import Attention, Block, PositionedViT
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape, Widths
 from trainables.encodings.declared_torch import assign_numbers, draw_numbers, that_draw
+from trainables.encodings.encoding_torch import PositionEncoding
 from trainables.spec import SpecError
 from trainables.training.init import init_weights
 from trainables.training.parameters import no_decay
@@ -42,7 +43,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     encoding's initial values are those that a run of this seed has; its parameters are named `encoding.<kind>...`. An
     encoding that takes channels from the content (concatenated) makes layers narrower, which start anew, as in such a
     run. One that draws random numbers in training (`rotary` with `jitter_coords`) needs `model.draw(seed, step)` before
-    each forward pass.
+    each forward pass. A frozen one keeps its initial values.
     Raises: SpecError for a model that is no VisionTransformer of timm (a class derived from it may compute something
     else, as DeiT's with a distillation token does), or does what its blocks here do not do, and for an encoding that
     does not fit it.
@@ -76,6 +77,9 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     if not parts.reserved.tokens:
         attached.patch_embed = patches
     init_weights(attached, seed, _put_back(attached, before))
+    for part in parts.modules():
+        if isinstance(part, PositionEncoding) and part.frozen:
+            part.requires_grad_(False)
     made: AttachedViT = attached.to(weight.device, weight.dtype)
     return made
 
