@@ -117,6 +117,15 @@ def test_a_frozen_encoding_keeps_its_values(images):
     assert stayed == {name for name in before if name.startswith("encoding.peg.")} != set()
 
 
+def test_an_encoding_evaluates_in_a_model_that_does(images):
+    for training in (False, True):
+        attached = attach(
+            timms().train(training), PEG(form="depthwise_stack")
+        )  # it normalizes over batches in training
+        assert {part.training for part in attached.modules()} == {training}
+        assert torch.allclose(attached(images)[:1], attached(images[:1])) is not training
+
+
 def test_timms_optimizers_leave_places_without_decay(images):
     attached = attach(timms("token"), Fourier(gamma=2.0))
     groups = timm.optim.param_groups_weight_decay(attached, 0.1, no_weight_decay_list=attached.no_weight_decay())

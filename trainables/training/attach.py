@@ -80,6 +80,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     for part in parts.modules():
         if isinstance(part, PositionEncoding) and part.frozen:
             part.requires_grad_(False)
+    parts.train(attached.training)
     made: AttachedViT = attached.to(weight.device, weight.dtype)
     return made
 
