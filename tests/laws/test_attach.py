@@ -146,10 +146,25 @@ def test_what_cannot_be_is_one_sentence():
         (timms(attn_drop_rate=0.1), Rotary(), "model must be without attn_drop_rate"),
         (timms(qkv_bias=False), Rotary(), "model must have biases in its projections, got qkv_bias=False"),
         (timms(dynamic_img_size=True), Rotary(), "model must have images of one size, got dynamic_img_size=True"),
+        (timms(dynamic_img_pad=True), Rotary(), "model must have images of one size, got dynamic_img_pad=True"),
         (timms(), PEG(places=(5,)), "encoding.places must be block indices from -1 to 0 in a model of depth 2, got"),
     ):
         with pytest.raises(SpecError, match=said):
             attach(model, spec)
+
+
+def test_images_of_another_size_are_refused(images):
+    attached = attach(timms(), Rotary())
+    with pytest.raises(SpecError, match="model must have its input size before an encoding is attached"):
+        attached.set_input_size((24, 40))
+    attached.patch_embed.strict_img_size = False
+    assert attached(images).isfinite().all()
+    for forward in (attached, attached.forward_features):
+        with pytest.raises(SpecError, match="have 12 x 20 pixels, as when the encoding was attached, got 20 x 12"):
+            forward(images.mT)
+    attached.patch_embed.set_input_size(patch_size=(2, 10))
+    with pytest.raises(SpecError, match="cut images into 3 x 5 patches, as when the encoding was attached, got 6 x 2"):
+        attached(images)
 
 
 def test_a_seed_draws_the_encoding_alone():

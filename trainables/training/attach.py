@@ -7,25 +7,49 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 from timm.models import vision_transformer as timm_vit
-from torch import nn
+from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import position
 from trainables.backbones.vit_torch import Attention, Block, PositionedViT
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape, Widths
 from trainables.encodings.declared_torch import assign_numbers, draw_numbers, that_draw
-from trainables.encodings.encoding_torch import PositionEncoding
+from trainables.encodings.encoding_torch import PositionEncoding, Tokens
 from trainables.spec import SpecError
 from trainables.training.init import init_weights
 from trainables.training.parameters import no_decay
 
 
 class AttachedViT(PositionedViT):
-    """A ViT of timm with an encoding, in place of its own positions. `attach` makes one."""
+    """A ViT of timm with an encoding, in place of its own positions. `attach` makes one.
+
+    `attached_for`: the rows and columns of an image's pixels, and those of its patches.
+    """
+
+    attached_for: tuple[tuple[int, int], tuple[int, int]]
 
     def no_weight_decay(self) -> set[str]:
         """Names the parameters that timm's optimizers exempt from weight decay: timm's, and the encoding's."""
         names: set[str] = timm_vit.VisionTransformer.no_weight_decay(self)
         return (names - {"pos_embed"}) | no_decay(self)
+
+    def set_input_size(self, *_: Any, **__: Any) -> None:
+        """Is refused, because the encoding is made for one grid of patches. Raises: SpecError."""
+        must = "have its input size before an encoding is attached, which is made for one grid of patches"
+        raise SpecError(f"model must {must}, got set_input_size after it")
+
+    def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:
+        """Returns the first tokens after the last block. Raises: SpecError for another size than the encoding's."""
+        for what, made_for, got in zip(
+            ("images must have {} x {} pixels", "model must cut images into {} x {} patches"),
+            self.attached_for,
+            (images.shape[-2:], self.patch_embed.grid_size),
+            strict=True,
+        ):
+            if tuple(got) != made_for:
+                raise SpecError(
+                    f"{what.format(*made_for)}, as when the encoding was attached, got {' x '.join(map(str, got))}"
+                )
+        return super()._after_blocks(images, read)
 
     def draw(self, seed: int, step: int) -> None:
         """Draws what the encoding needs for the next forward pass in training, such as a jitter of coordinates."""
@@ -39,11 +63,11 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
         model = timm.create_model("vit_small_patch16_224", pretrained=True)
         service.attach(model, service.Fourier(gamma=2))
 
-    All other weights stay as they are, and so do images, outputs, `forward_features` and `forward_head`. The
-    encoding's initial values are those that a run of this seed has; its parameters are named `encoding.<kind>...`. An
-    encoding that takes channels from the content (concatenated) makes layers narrower, which start anew, as in such a
-    run. One that draws random numbers in training (`rotary` with `jitter_coords`) needs `model.draw(seed, step)` before
-    each forward pass. A frozen one keeps its initial values.
+    All other weights stay as they are, and so do outputs, `forward_features` and `forward_head`; images keep the size
+    that they have now. The encoding's initial values are those that a run of this seed has; its parameters are named
+    `encoding.<kind>...`. An encoding that takes channels from the content (concatenated) makes layers narrower, which
+    start anew, as in such a run. One that draws random numbers in training (`rotary` with `jitter_coords`) needs
+    `model.draw(seed, step)` before each forward pass. A frozen one keeps its initial values.
     Raises: SpecError for a model that is no VisionTransformer of timm (a class derived from it may compute something
     else, as DeiT's with a distillation token does), or does what its blocks here do not do, and for an encoding that
     does not fit it.
@@ -71,7 +95,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     for block in attached.blocks:
         block.__class__, block.attn.__class__ = Block, Attention
     attached.__class__ = AttachedViT
-    attached.encoding = parts
+    attached.encoding, attached.attached_for = parts, (tuple(attached.patch_embed.img_size), (rows, columns))
     if parts.reserved != ReservedChannels():
         attached.give(parts.reserved)
     if not parts.reserved.tokens:
@@ -106,8 +130,12 @@ def _unlike(model: Any) -> Iterator[tuple[str, str]]:
         yield "have attention without gates", "gated=True"
     if any(block.attn.qkv.bias is None for block in model.blocks):
         yield "have biases in its projections", "qkv_bias=False"
-    if model.dynamic_img_size:
-        yield "have images of one size", "dynamic_img_size=True"
+    for name, dynamic in (
+        ("size", model.dynamic_img_size),
+        ("pad", getattr(model.patch_embed, "dynamic_img_pad", False)),
+    ):
+        if dynamic:
+            yield "have images of one size", f"dynamic_img_{name}=True"
     idle = {"pos_drop_rate": [model.pos_drop], "patch_drop_rate": [model.patch_drop], "pre_norm": [model.norm_pre]}
     idle |= {
         f"{name}_drop_rate": [getattr(block.attn, f"{name}_drop") for block in model.blocks]
