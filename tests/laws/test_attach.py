@@ -1,12 +1,15 @@
 """An encoding in a ViT of timm computes what the same encoding computes in ours."""
 
 import copy
+from functools import partial
 
 import pytest
 import timm.optim
 import torch
+from timm.layers import HybridEmbed, PatchEmbed
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
+from torch.nn import Conv2d, LayerNorm, Sequential
 from torch.nn.functional import cross_entropy
 
 from tests.laws.conftest import SIZE
@@ -165,6 +168,23 @@ def test_images_of_another_size_are_refused(images):
     attached.patch_embed.set_input_size(patch_size=(2, 10))
     with pytest.raises(SpecError, match="cut images into 3 x 5 patches, as when the encoding was attached, got 6 x 2"):
         attached(images)
+
+
+def test_only_a_plain_patch_embedding_becomes_narrower():
+    stem = Sequential(Conv2d(3, 8, 1))
+    stem.num_features = 8
+    for more, name in (
+        ({"embed_norm_layer": LayerNorm}, "PatchEmbed"),
+        ({"embed_layer": lambda bias, **rest: PatchEmbed(bias=not bias, **rest)}, "PatchEmbed"),
+        ({"embed_layer": partial(HybridEmbed, stem, feature_ratio=1, feature_size=SIZE[1:])}, "HybridEmbed"),
+    ):
+        model = timms(**more)
+        before = [*model.state_dict()]
+        with pytest.raises(SpecError, match=f"model must have timm's plain patch embedding, .* narrower, got {name}"):
+            attach(model, Learnable(injection=Concat()))
+        assert [*model.state_dict()] == before, "a model that is refused stays as it is"
+        patches = model.patch_embed
+        assert attach(model, Learnable(injection=Concat(places=("query", "key")))).patch_embed is patches
 
 
 def test_a_seed_draws_the_encoding_alone():

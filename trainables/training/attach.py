@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pydantic_core import PydanticCustomError
+from timm.layers import PatchEmbed
 from timm.models import vision_transformer as timm_vit
 from torch import Tensor, nn
 
@@ -86,6 +87,9 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     except PydanticCustomError as error:
         raise SpecError(str(error)) from None
     parts = position(encoding, shape)
+    if parts.reserved.tokens and not _has_plain_patches(attached.patch_embed):
+        must = "have timm's plain patch embedding, with a bias and no norm, where an encoding makes it narrower"
+        raise SpecError(f"model must {must}, got {type(attached.patch_embed).__name__}")
     weight, before, patches = attention.qkv.weight, dict(attached.named_parameters()), attached.patch_embed
     attached.pos_embed, attached.dist_token, attached.head_dist = (
         None,
@@ -117,6 +121,11 @@ def _put_back(model: nn.Module, before: dict[str, nn.Parameter]) -> set[str]:
         owner, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(owner), leaf, before[name])
     return after.keys() - stay
+
+
+def _has_plain_patches(patches: Any) -> bool:
+    """Returns whether a patch embedding is one that `give` makes narrower without leaving anything out."""
+    return type(patches) is PatchEmbed and patches.proj.bias is not None and isinstance(patches.norm, nn.Identity)
 
 
 def _unlike(model: Any) -> Iterator[tuple[str, str]]:
