@@ -15,11 +15,12 @@ from torch.nn.functional import cross_entropy
 from tests.laws.conftest import SIZE
 from trainables.backbones import ViT
 from trainables.backbones.vit_torch import PositionedViT
-from trainables.encodings import PEG, Composed, Fourier, Learnable, NoEncoding, OwnEncoding, Rotary
+from trainables.encodings import FIRE, PEG, Composed, Fourier, Learnable, NoEncoding, OwnEncoding, Rotary
 from trainables.encodings.injection import Concat
 from trainables.spec import SpecError
 from trainables.training.attach import attach
 from trainables.training.init import init_weights
+from trainables.training.optional.layer_decay import layer_scales
 from trainables.training.parameters import set_trainable
 
 LABELS = torch.tensor([0, 2, 1, 2])
@@ -138,6 +139,14 @@ def test_timms_optimizers_leave_places_without_decay(images):
     assert not any(name.startswith("encoding.") and "table" in name for name in names)
     assert "pos_embed" not in attached.state_dict()
     assert attached.half().encoding.part("fourier") is not None
+
+
+def test_timms_layer_wise_decay_is_that_of_a_run():
+    attached = attach(timms("token", reg_tokens=2), Composed(parts=(Learnable(), FIRE())))
+    groups = timm.optim.param_groups_layer_decay(attached, layer_decay=0.5)
+    scales = {id(value): group["lr_scale"] for group in groups for value in group["params"]}
+    assert {name: scales[id(value)] for name, value in attached.named_parameters()} == layer_scales(attached, 0.5)
+    assert scales[id(attached.encoding.part("learnable").table)] == 0.5**3 < scales[id(attached.head.weight)] == 1
 
 
 def test_what_cannot_be_is_one_sentence():

@@ -33,6 +33,11 @@ class AttachedViT(PositionedViT):
         names: set[str] = timm_vit.VisionTransformer.no_weight_decay(self)
         return (names - {"pos_embed"}) | no_decay(self)
 
+    def group_matcher(self, coarse: bool = False) -> dict[str, Any]:
+        """Tells timm's layer-wise decay that the encoding belongs to the lowest layer, as timm's table does."""
+        groups: dict[str, Any] = timm_vit.VisionTransformer.group_matcher(self, coarse)
+        return groups | {"stem": rf"{groups['stem']}|^encoding\."}
+
     def set_input_size(self, *_: Any, **__: Any) -> None:
         """Is refused, because the encoding is made for one grid of patches. Raises: SpecError."""
         must = "have its input size before an encoding is attached, which is made for one grid of patches"
