@@ -221,6 +221,14 @@ POOLS: dict[str, dict[str, Any]] = {
 }
 """How timm's ViT is told what `model.pool` says; a teacher's token belongs to the training alone."""
 
+OPTIONS = {
+    "registers": "reg_tokens",
+    "layer_scale": "init_values",
+    "qk_norm": "qk_norm",
+    "drop_path": "drop_path_rate",
+}
+"""timm's names of those numbers of a ViT that the lines leave out where a model is without them."""
+
 
 def snippet(result: StudyResult) -> str:
     """Returns the lines; empty if no trial is best, its model is no ViT, or its encoding is of a user's own file."""
@@ -289,6 +297,7 @@ def _of_timm(recipe: Recipe, model: ViT) -> tuple[dict[str, Any], dict[str, Any]
         "depth": model.depth,
         "num_heads": model.num_heads,
         "mlp_ratio": model.mlp_ratio,
+        **{timms: getattr(model, ours) for ours, timms in OPTIONS.items() if getattr(model, ours)},
         **POOLS[model.pool],
     }
 
