@@ -149,6 +149,34 @@ def test_timms_layer_wise_decay_is_that_of_a_run():
     assert scales[id(attached.encoding.part("learnable").table)] == 0.5**3 < scales[id(attached.head.weight)] == 1
 
 
+def kept(model, images):
+    """How many numbers a forward pass of training keeps, and the gradients that come of it."""
+    numbers = []
+    model.zero_grad()
+    with torch.autograd.graph.saved_tensors_hooks(lambda value: (numbers.append(value.numel()), value)[1], lambda x: x):
+        loss = model.train()(images).square().sum()
+    loss.backward()
+    return sum(numbers), [value.grad for value in model.parameters()]
+
+
+def test_checkpointing_keeps_fewer_numbers_and_the_gradients(images):
+    attached = attach(timms(), Learnable())
+    most, gradients = kept(attached, images)
+    for _ in range(2):
+        attached.set_grad_checkpointing()
+        fewer, others = kept(attached, images)
+        assert fewer < most / 2
+        assert all(map(torch.equal, gradients, others))
+    attached.set_grad_checkpointing(False)
+    assert kept(attached, images)[0] == most
+    with pytest.raises(SpecError, match="grad_checkpointing must be false where a batch norm learns, got true"):
+        attach(timms(), PEG(form="depthwise_stack")).set_grad_checkpointing()
+    model = timms()
+    model.set_grad_checkpointing()
+    with pytest.raises(SpecError, match="model must be without gradient checkpointing until it has its encoding, got"):
+        attach(model, Rotary())
+
+
 def test_what_cannot_be_is_one_sentence():
     for model, spec, said in (
         (torch.nn.Linear(2, 2), Rotary(), "model must be a VisionTransformer of timm without an encoding, got Linear"),

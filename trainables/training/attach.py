@@ -17,6 +17,7 @@ from trainables.encodings.declared_torch import assign_numbers, draw_numbers, th
 from trainables.encodings.encoding_torch import PositionEncoding, Tokens
 from trainables.spec import SpecError
 from trainables.training.init import init_weights
+from trainables.training.optional.checkpointing import checkpointed
 from trainables.training.parameters import no_decay
 
 
@@ -37,6 +38,14 @@ class AttachedViT(PositionedViT):
         """Tells timm's layer-wise decay that the encoding belongs to the lowest layer, as timm's table does."""
         groups: dict[str, Any] = timm_vit.VisionTransformer.group_matcher(self, coarse)
         return groups | {"stem": rf"{groups['stem']}|^encoding\."}
+
+    def set_grad_checkpointing(self, enable: bool = True) -> None:
+        """Lets training keep the inputs of blocks alone, or all. Raises: SpecError where a batch norm learns."""
+        for block in self.blocks:
+            vars(block).pop("forward", None)  # what `checkpointed` put there
+        if enable:
+            checkpointed(self)
+        timm_vit.VisionTransformer.set_grad_checkpointing(self, enable)
 
     def set_input_size(self, *_: Any, **__: Any) -> None:
         """Is refused, because the encoding is made for one grid of patches. Raises: SpecError."""
@@ -150,6 +159,8 @@ def _unlike(model: Any) -> Iterator[tuple[str, str]]:
     ):
         if dynamic:
             yield "have images of one size", f"dynamic_img_{name}=True"
+    if model.grad_checkpointing:
+        yield "be without gradient checkpointing until it has its encoding", "set_grad_checkpointing(True)"
     idle = {"pos_drop_rate": [model.pos_drop], "patch_drop_rate": [model.patch_drop], "pre_norm": [model.norm_pre]}
     idle |= {
         f"{name}_drop_rate": [getattr(block.attn, f"{name}_drop") for block in model.blocks]
