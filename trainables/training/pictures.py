@@ -6,6 +6,7 @@ Photographs go through the functions that read the run's own images: turned, con
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -89,7 +90,7 @@ def _picture(name: str, image: str | Path | Image.Image, data: Data) -> NDArray[
     must = f"an array or a tensor, because nothing says how a picture becomes one of {data.label}"
     _require(channels == 3 and white(data) == WHITE, f"image {name}", must, "a picture")
     path = isinstance(image, str | Path)
-    picture = opened(name, partial(Image.open, image) if path else partial(_copied, image))  # type: ignore[arg-type]
+    picture = opened(name, partial(Image.open if path else _left_open, image))  # type: ignore[arg-type]
     if isinstance(data, ImagesSpec):
         return np.asarray(centered(picture, data))
     return _made(name, np.asarray(picture), data)
@@ -104,6 +105,11 @@ def _made(name: str, image: NDArray[np.uint8], data: Data) -> NDArray[np.uint8]:
     most = white(data)
     _require(image.max() <= most, f"bytes of image {name}", f"up to {most}, which is white", image.max())
     return image
+
+
+def _left_open(image: Image.Image) -> AbstractContextManager[Image.Image]:
+    """Returns what gives an image of the caller's own, whose file stays open: it may have more pages."""
+    return nullcontext(_copied(image))
 
 
 def _copied(image: Image.Image) -> Image.Image:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from trainables.data import Digits, MeanStd, RedGreen
+from trainables.data import Cifar10, Digits, MeanStd, RedGreen
 from trainables.data.class_names_torch import class_names
 from trainables.data.splits_torch import load
 from trainables.recipe import Recipe
@@ -15,7 +15,7 @@ from trainables.training.distributed import SINGLE
 from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
 from trainables.training.normalize import normalizer
-from trainables.training.pictures import white
+from trainables.training.pictures import pixels, white
 from trainables.training.runtime import HALVES
 from trainables.training.trained import Facts, TrainedModel
 
@@ -75,3 +75,15 @@ def test_a_set_that_is_made_takes_its_own_images_alone():
         digits.model.head.bias.fill_(torch.nan)
     with pytest.raises(LocusError, match="outputs must be finite, got others for image 0"):
         digits.predict(np.zeros((8, 8, 1), np.uint8))
+
+
+def test_an_image_of_several_pages_stays_open(tmp_path):
+    pages = [Image.new("RGB", (40, 40), (shade, shade, shade)) for shade in (0, 255)]
+    data = Cifar10()
+    for ending in ("tif", "gif"):
+        path = tmp_path / f"two.{ending}"
+        pages[0].save(path, save_all=True, append_images=pages[1:])
+        with Image.open(path) as image:
+            for number, shade in enumerate((0, 255, 0)):
+                image.seek(number % 2)
+                assert pixels("0", image, data).unique().tolist() == [shade]
