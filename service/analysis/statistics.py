@@ -346,19 +346,20 @@ class Scores:
 
     @property
     def uniform(self) -> bool:
-        """True if the seeds are one group: they do not split, or all of them learn, or none.
+        """True if the seeds are one group: none diverged, and they do not split; or all of them learn, or none.
 
         If they are two groups, the mean of all describes neither. If they are one that lies about the threshold of
         learning, those above it are the lucky ones.
         """
-        return not self.split or len(self.learnt) in (0, self.n)
+        return not (self._lower | self.diverged) or len(self.learnt) in (0, self.n)
 
     @cached_property
     def sound(self) -> Scores:
-        """The scores of the seeds that learn, if seeds split in two groups; else all scores."""
+        """The scores of the seeds that learn, if seeds are two groups; else all scores."""
         if self.uniform:
             return self
-        values = {seed: value for seed, value in self.values.items() if seed in self.learnt}
+        failed = self._lower | self.diverged
+        values = {seed: value for seed, value in self.values.items() if seed not in failed}
         return Scores(values, len(values), self.scale, further=self.further)
 
     @cached_property

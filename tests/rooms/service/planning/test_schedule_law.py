@@ -125,14 +125,9 @@ class World(Situation):
 class Remembering(World):
     """Compares what its history remembers with a history of the same facts that was never asked, after each fact."""
 
-    def __init__(self, *told) -> None:
-        self.facts: list[Fact] = []
-        super().__init__(*told)
-
     def add(self, *facts: Fact) -> None:
         for fact in facts:
             super().add(fact)
-            self.facts.append(fact)
             assert seen(self.history) == seen(History(self.edition, lambda recipe: CODE, self.facts))
 
     def step(self) -> bool:
