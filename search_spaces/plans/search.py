@@ -70,7 +70,8 @@ class Search(Spec):
     def require_one_length(self) -> None:
         """Refuses early stopping where runs differ in length: the same epoch is early in one and the last of another.
 
-        Not at once when a search is made: a budget may stop nothing, and a user may set the epochs.
+        This is asked of an edition and not of a search, because a budget may switch early stopping off, and a user may
+        fix the epochs.
         """
         searched = any(path == "optimizer.epochs" for path, _ in self.space.every())
         if self.stop is not None and searched:

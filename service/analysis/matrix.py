@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from service.analysis.multiple_testing import holm
 from service.analysis.statistics import ALPHA
 from service.analysis.study_result import StudyResult
 from service.analysis.verdicts import Verdict, judge
+from service.storage import editions
 from service.storage.home import Home
 from trainables.recipe.code_digest import CodeDigests
 
@@ -164,8 +164,7 @@ def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> Fil
     `adopt`: answers of older code count.
     """
     codes = CodeDigests()
-    ids = home.ids()
-    newest = {study: _newest(f"{study}@{budget}", ids) for study in matrix.studies}
+    newest = {study: editions.newest(home, f"{study}@{budget}") for study in matrix.studies}
     results = {study: StudyResult.open(home, id, adopt=adopt, codes=codes) for study, id in newest.items() if id}
     rows = tuple(
         tuple(_cell(row, encoding, budget, results.get(row.study)) for encoding in matrix.encodings)
@@ -175,14 +174,6 @@ def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> Fil
     missing = tuple(study for study in judged if study not in results)
     unfinished = {study: lacks for study in judged if study in results and (lacks := _lacks(results[study]))}
     return FilledMatrix(matrix, budget, _held(rows), missing, unfinished)
-
-
-def _newest(id: str, ids: Sequence[str]) -> str:
-    """Returns the newest start of an id that a home has: `id.n` with the greatest n, else the id; empty for none."""
-    starts = {
-        int(match[1] or 1): known for known in ids if (match := re.fullmatch(re.escape(id) + r"(?:\.(\d+))?", known))
-    }
-    return starts[max(starts)] if starts else ""
 
 
 def _lacks(result: StudyResult) -> str:

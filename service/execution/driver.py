@@ -25,15 +25,7 @@ from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
 from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
-from service.planning.schedule import (
-    Assign,
-    Done,
-    MarkDiverged,
-    Propose,
-    Tune,
-    Wait,
-    next_action,
-)
+from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
 from service.storage.facts import Adopted, Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder

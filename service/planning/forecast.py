@@ -103,8 +103,8 @@ def most_trials(history: History) -> int:
     return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
 
 
-def blind(history: History, places: int) -> str:
-    """Returns, in words, that so many places leave TPE hardly a point to choose; nothing if it chooses more.
+def blind(history: History, max_concurrent: int) -> str:
+    """Returns, in words, that so many concurrent runs leave TPE hardly a point to choose; nothing if it chooses more.
 
     About as many points are open as runs train together, and of those TPE knows no score.
     """
@@ -112,12 +112,12 @@ def blind(history: History, places: int) -> str:
     if not isinstance(plan, Search) or plan.sampler != "tpe" or not len(history.of("trial")) < most > STARTUP_TRIALS:
         return ""
     ended = [trial for trial in history.of("trial") if history.answer(trial).status != "open"]
-    if max(len(ended), most - places) >= STARTUP_TRIALS:
+    if max(len(ended), most - max_concurrent) >= STARTUP_TRIALS:
         return ""
     return (
-        f"TPE chooses no point or hardly one, so this is a random search: with {places} concurrent runs {most} points "
-        f"are proposed before {STARTUP_TRIALS} have ended; --max-concurrent {(most - STARTUP_TRIALS + 1) // 2} lets it "
-        "choose half of the others"
+        f"TPE chooses no point or hardly one, so this is a random search: with {max_concurrent} concurrent runs "
+        f"{most} points are proposed before {STARTUP_TRIALS} have ended; --max-concurrent "
+        f"{(most - STARTUP_TRIALS + 1) // 2} lets it choose half of the others"
     )
 
 

@@ -90,7 +90,7 @@ def _of_points(history: History, trial: Trial) -> float | None:
     """
     best = [history.answer(point) for point in history.highest(CONFIRMED, trial.role)]
     answer = history.answer(trial)
-    if len(best) < CONFIRMED or not answer.values:
+    if len(best) < CONFIRMED:
         return None
     cutoff = best[-1].mean or 0.0
     top = max(value for of_point in (*best, answer) for value in of_point.values.values())
@@ -164,12 +164,14 @@ def readmitted(history: History) -> Run | None:
         arms = history.of("trial") if plan.race else []
         return next((run for arm in arms if (run := left_out(history, arm)) and _leads(history, arm)), None)
     for role in POINTS if plan.stop else ():
-        best = history.highest(CONFIRMED, role)
-        lowest = (history.answer(best[-1]).mean or 0.0) if len(best) == CONFIRMED else math.inf
-        for point in history.of(role):
-            above = (history.answer(point).cutoff or 0.0) > lowest
-            if above and (run := left_out(history, point)) and _of_points(history, point) is None:
-                return run
+        raced = [point for point in history.of(role) if history.answer(point).raced]
+        best = history.highest(CONFIRMED, role) if raced else []
+        if len(best) < CONFIRMED:
+            continue
+        lowest = history.answer(best[-1]).mean or 0.0
+        for point in raced:
+            if (history.answer(point).cutoff or 0.0) > lowest and _of_points(history, point) is None:
+                return left_out(history, point)
     return None
 
 

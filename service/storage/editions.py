@@ -181,6 +181,12 @@ def save_edition(edition: Edition, home: Home) -> None:
     write_whole(home.study(edition.id).study, sealed(edition.plain()))
 
 
+def newest(home: Home, id: str) -> str:
+    """Returns the newest start of an id, `id.n` with the greatest n or the id itself; empty if it was never started."""
+    number = max(_starts(id, home), default=0)
+    return f"{id}.{number}" if number > 1 else id if number else ""
+
+
 def _starts(id: str, home: Home) -> Iterator[int]:
     """Yields the numbers of an id's starts: 1 for the id itself, n for id.n."""
     for other in home.ids():

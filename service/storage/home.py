@@ -196,7 +196,7 @@ class Home:
     def usable(cls, given: str | Path | None = None) -> Home:
         """Returns the home, which is a folder or can become one: nothing is left where it is not there.
 
-        Raises: LocusError if it can neither be read nor made, or has `::`, which joins addresses in a path of copies.
+        Raises: LocusError if it can neither be read nor made, or its path has `::`, which joins two addresses.
         """
         home = cls.find(given)
         if "::" in str(home.root):

@@ -106,8 +106,9 @@ def test_only_layers_that_become_narrower_start_anew():
             torch.nn.init.normal_(value)
         before = {name: value.detach().clone() for name, value in known.named_parameters()}
         attached = dict(attach(known, spec).named_parameters())  # nothing else holds the layers that it replaces
-        anew = {name for name, value in attached.items() if name not in before or value.shape != before[name].shape}
-        expected = {name: value if name in anew else before[name] for name, value in own.named_parameters()}
+        kept = {name for name, value in before.items() if name in attached and attached[name].shape == value.shape}
+        anew = attached.keys() - kept
+        expected = dict(own.named_parameters()) | {name: before[name] for name in kept}
         assert attached.keys() == expected.keys()
         assert [name for name in expected if not torch.equal(attached[name], expected[name])] == []
         assert len(anew) == {"common": 5, "query": 12 * 6 + 1, "value": 12 * 2 + 1}[places[0]], anew
