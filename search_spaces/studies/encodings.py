@@ -60,7 +60,7 @@ study = Study(
     budgets={  # with trials=2, two of the three rates are tried
         "smoke": Budget({"model.depth": 2}, trials=2, seeds=3, gap=ARMS_GAP, fit=Fit(images=2_000, side=16, most=200)),
         "quick": Budget({"model.depth": 3}, trials=2, seeds=5, fit=Fit(images=8_000, side=32, most=1_000)),
-        "cpu": Budget(fit=Fit(images=10_000, side=64)),  # 234 runs of 25 s, two at a time, if no arm is raced out
+        "cpu": Budget(fit=Fit(images=9_000, side=64)),  # 234 runs of 25 s, two at a time, if no arm is raced out
         "gpu": Budget(
             {"model.embed_dim": 192, "model.num_heads": 3, "model.depth": 12, "optimizer.precision": "bfloat16"},
             fit=Fit(images=1_000_000, side=224, grid=14, most=10_000),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
@@ -476,4 +476,23 @@ def tuning_sentence(result: StudyResult) -> str:
     if not isinstance(plan, Ablation) or plan.tune is None:
         return ""
     search = f"{plural(plan.tune.trials, 'trial')} of {listed(plan.tune.paths)}"
-    return f"Each arm was tuned first, by the same search over {search}, on seeds of its own."
+    tuned = f"Each arm was tuned first, by the same search over {search}, on seeds of its own."
+    return " ".join([tuned, *_at_ends(tunings(result), plan.tune.paths)])
+
+
+def _at_ends(arms: list[ArmTuning], paths: Iterable[str]) -> Iterator[str]:
+    """Yields, for each path of numbers, how many arms take the highest or the lowest value that was tried for them."""
+    for path in paths:
+        ends = {"highest": 0, "lowest": 0}
+        for tuning in arms:
+            values = [row.value(path) for row in tuning.rows if path in row.trial.values]
+            tried = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+            if tuning.chosen is not None and tried and min(tried) < max(tried):
+                ends["highest"] += tuning.chosen.value(path) == max(tried)
+                ends["lowest"] += tuning.chosen.value(path) == min(tried)
+        counts = ", ".join(f"{end}: {count}" for end, count in ends.items() if count)
+        if counts:
+            yield (
+                f"{path} is at an end of what was tried for {sum(ends.values())} of {plural(len(arms), 'arm')} "
+                f"({counts}): a value beyond it may suit them better."
+            )

@@ -123,6 +123,20 @@ def test_the_report_says_for_each_arm_over_how_many_trials_and_to_what_it_was_tu
     assert result.report().exists()
 
 
+def test_a_page_says_how_many_arms_take_the_highest_or_lowest_value_that_was_tried(result, shown, chosen_by_two):
+    tuning, by_two = result.history.tuning, Result.open(chosen_by_two, fair(2).id)
+    middle = {arm: sorted(trial.recipe.encoding.gamma for trial in tuning.trials(arm))[1] for arm in ARMS}
+    assert middle == {arm: tuning.chosen_trial(arm).recipe.encoding.gamma for arm in ARMS}
+    assert "at an end" not in by_name(shown)["results"].note
+    tuning = by_two.history.tuning
+    lower = [min(trial.recipe.encoding.gamma for trial in tuning.trials(arm)) for arm in ARMS]
+    chosen = [tuning.chosen_trial(arm).recipe.encoding.gamma for arm in ARMS]
+    lowest = sum(map(float.__eq__, lower, chosen))
+    counts = ", ".join(f"{end}: {count}" for end, count in (("highest", 3 - lowest), ("lowest", lowest)) if count)
+    said = f"encoding.gamma is at an end of what was tried for 3 of 3 arms ({counts})"
+    assert said in by_name(page(by_two, {}))["results"].note
+
+
 def test_time_that_tuned_an_arm_is_shown_and_in_no_time_of_a_run(result, shown):
     for one in tunings(result):
         assert one.seconds == pytest.approx(sum(run.seconds for row in one.rows for run in row.runs.values()))
