@@ -114,19 +114,19 @@ def test_only_layers_that_become_narrower_start_anew():
         assert len(anew) == {"common": 5, "query": 12 * 6 + 1, "value": 12 * 2 + 1}[places[0]], anew
 
 
-def test_a_frozen_encoding_keeps_its_values(images):
-    attached = attach(timms(), Composed(parts=(PEG(frozen=True), Learnable())))
-    before = {name: value.clone() for name, value in attached.named_parameters()}
+@pytest.mark.parametrize("form", ["depthwise", "depthwise_stack"])
+def test_a_frozen_encoding_keeps_its_values(images, form):
+    attached = attach(timms(), Composed(parts=(PEG(frozen=True, form=form), Learnable())))
+    before = {name: value.clone() for name, value in attached.state_dict().items()}
     losses(attached, images, 2)
-    stayed = {name for name, value in attached.named_parameters() if torch.equal(value, before[name])}
+    losses(attached.train(), images, 2)
+    stayed = {name for name, value in attached.state_dict().items() if torch.equal(value, before[name])}
     assert stayed == {name for name in before if name.startswith("encoding.peg.")} != set()
 
 
 def test_an_encoding_evaluates_in_a_model_that_does(images):
     for training in (False, True):
-        attached = attach(
-            timms().train(training), PEG(form="depthwise_stack")
-        )  # it normalizes over batches in training
+        attached = attach(timms().train(training), PEG(form="depthwise_stack"))  # whose norms see the batch in training
         assert {part.training for part in attached.modules()} == {training}
         assert torch.allclose(attached(images)[:1], attached(images[:1])) is not training
 

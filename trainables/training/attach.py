@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from pydantic_core import PydanticCustomError
 from timm.layers import PatchEmbed
@@ -66,6 +66,12 @@ class AttachedViT(PositionedViT):
                 )
         return super()._after_blocks(images, read)
 
+    def train(self, mode: bool = True) -> Self:
+        """Sets training mode, in which batch norms of a frozen encoding keep their statistics, as in a run."""
+        super().train(mode)
+        _keep_statistics(self.encoding)
+        return self
+
     def draw(self, seed: int, step: int) -> None:
         """Draws what the encoding needs for the next forward pass in training, such as a jitter of coordinates."""
         encodings = that_draw(self)
@@ -105,11 +111,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
         must = "have timm's plain patch embedding, with a bias and no norm, where an encoding makes it narrower"
         raise SpecError(f"model must {must}, got {type(attached.patch_embed).__name__}")
     weight, before, patches = attention.qkv.weight, dict(attached.named_parameters()), attached.patch_embed
-    attached.pos_embed, attached.dist_token, attached.head_dist = (
-        None,
-        None,
-        None,
-    )  # the latter two are a PositionedViT's
+    attached.pos_embed = attached.dist_token = attached.head_dist = None  # a PositionedViT has the latter two
     for block in attached.blocks:
         block.__class__, block.attn.__class__ = Block, Attention
     attached.__class__ = AttachedViT
@@ -123,8 +125,16 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
         if isinstance(part, PositionEncoding) and part.frozen:
             part.requires_grad_(False)
     parts.train(attached.training)
+    _keep_statistics(parts)
     made: AttachedViT = attached.to(weight.device, weight.dtype)
     return made
+
+
+def _keep_statistics(encoding: nn.Module) -> None:
+    """Takes batch norms that do not learn out of training mode."""
+    for part in encoding.modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and not part.weight.requires_grad:
+            part.eval()
 
 
 def _put_back(model: nn.Module, before: dict[str, nn.Parameter]) -> set[str]:
