@@ -95,7 +95,7 @@ def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
     roles = {"confirmation": 0, "trial": 1, "rival_confirmation": 2, "rival": 3, "tuning": 4, "parent": 5}
     order = {"completed": 0, "incomplete": 1, "open": 2, "stopped": 3, "diverged": 4}
     answer = history.answer(trial)
-    mean = _chooses(history, trial, answer)
+    mean = chosen_by(history, trial)
     return len(roles) if history.is_replaced(trial) else roles[trial.role], order[answer.status], -mean, trial.number
 
 
@@ -114,7 +114,7 @@ def _complete(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, Tr
 
 
 def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirmed: bool) -> Best:
-    means = {trial.label: _chooses(history, trial, answer) for trial, answer in complete}
+    means = {trial.label: chosen_by(history, trial) for trial, _ in complete}
     highest = max(means.values())
     same = [trial for trial, _ in complete if math.isclose(means[trial.label], highest, rel_tol=0, abs_tol=EQUAL)]
 
@@ -130,13 +130,13 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
     )
 
 
-def _chooses(history: History, trial: Trial, answer: TrialAnswer) -> float:
+def chosen_by(history: History, trial: Trial) -> float:
     """Returns the mean that a trial is chosen by: of a confirmation that of the point which it confirms."""
     if trial.role in CONFIRMATIONS:
         points = history.of(POINTS[CONFIRMATIONS.index(trial.role)])
-        point = next(point for point in points if point.number == trial.number)
-        answer = history.answer(point)
-    return -math.inf if answer.mean is None else answer.mean
+        trial = next(point for point in points if point.number == trial.number)
+    mean = history.answer(trial).mean
+    return -math.inf if mean is None else mean
 
 
 DRAWS = 9_999

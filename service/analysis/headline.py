@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
+from service.analysis.best import chosen_by
 from service.analysis.evidence import spread_words
 from service.analysis.format import between, fixed, metric_words, number, p_text, percent
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import never_apart, seeds_needed, smallest_difference
 from service.analysis.scores import counts
-from service.analysis.statistics import ALPHA, FEWEST, Scores, level_of
+from service.analysis.statistics import ALPHA, FEWEST, Interval, Scores, level_of
 from service.planning.schedule import unplanned
 from trainables.recipe.cost import estimate_cost
 
@@ -130,19 +131,20 @@ def _metric(result: StudyResult) -> str:
 
 def _tie(result: StudyResult) -> str:
     score = result.edition.study.score
-    confirmed = "on fresh seeds" if result.ranking.confirmed else "by validation"
+    chosen = "by the search's own seeds" if result.ranking.confirmed else "by validation"
     shown, hidden = result.winners[:MOST], result.winners[MOST:]
     of = 1 if result.ranking.confirmed else len(result.of("trial"))
     names = listed([*(trial_words(result, row) for row in shown), *_more(hidden)])
-    value = fixed(result.winners[0].validation.mean or 0.0)
+    value = fixed(chosen_by(result.history, result.winners[0].trial))
     tests = "; ".join(f"{trial_words(result, row)} {_score(row.test, of)}" for row in shown)
     if hidden:
         means = [row.test.mean for row in result.winners if row.test.mean is not None]
         low, high = fixed(min(means, default=None)), fixed(max(means, default=None))
         same = f"{low} each" if means else "not measured"
         tests = same if low == high else f"means from {low} to {high}"
-    tested = f"; {metric_words(score.test)}: {tests}" if _tested(result) else ""
-    return f"Chosen {confirmed}, {names} tie with {_metric(result)} {value}{tested}."
+    fresh = " on fresh seeds" if result.ranking.confirmed else ""
+    tested = f"; {metric_words(score.test)}{fresh}: {tests}" if _tested(result) else ""
+    return f"Chosen {chosen}, {names} tie with {_metric(result)} {value}{tested}."
 
 
 def _more(rows: Sequence[object]) -> list[str]:
@@ -190,17 +192,18 @@ def _arm(result: StudyResult, missing: str) -> str:
     elif partner and best.name in result.differences:
         gap = result.differences[best.name]
         side = "above" if gap.mean >= 0 else "below"
-        text += f", {fixed(abs(gap.mean))} {side} {quoted(partner)}{_sureness(gap, result)}"
+        text += f", {fixed(abs(gap.mean))} {side} {quoted(partner)}{_sureness(gap, gap.interval)}"
     return f"{text}.{_not_told_apart(result, best, result.of('trial'))}"
 
 
-def _sureness(gap: Difference, result: StudyResult) -> str:
-    if gap.p is None:
+def _sureness(gap: Difference, ends: Interval | None) -> str:
+    """Returns how sure a difference is. `ends`: its interval, in the direction in which it is told."""
+    if gap.adjusted is None:
         return ""
-    interval = f"{percent(gap.confidence)} interval {between(gap.interval)}"
-    tests = "as its claim tests it" if gap.claimed else f"Holm over {plural(result.adjusted_over, 'difference')}"
+    interval = f"{percent(gap.confidence)} interval {between(ends)}"
+    tests = "as its claim tests it" if gap.claimed else f"Holm over {plural(gap.adjusted.tests, 'difference')}"
     but = ", but they do not learn equally often" if gap.opposed else ""
-    return f" ({interval}, p {p_text(gap.p)}; {tests}{but})"
+    return f" ({interval}, p {p_text(gap.adjusted.p)}; {tests}{but})"
 
 
 def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:
@@ -220,11 +223,11 @@ def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResu
 def _above(result: StudyResult, best: TrialResult, rows: Sequence[TrialResult]) -> str:
     """Returns the trials that surely score higher on the test images than the one that validation chose."""
     above = result.above(best, rows) if best.test.complete and best.test.learnt else {}
-    words = [
-        f"{trial_words(result, row)} is {fixed(-gap.mean)} above it{_sureness(gap, result)}"
-        for row in rows
-        if (gap := above.get(row.trial.label))
-    ]
+    words = []
+    for row in rows:
+        if gap := above.get(row.trial.label):
+            ends = gap.interval and (-gap.interval[1], -gap.interval[0])
+            words.append(f"{trial_words(result, row)} is {fixed(-gap.mean)} above it{_sureness(gap, ends)}")
     return f" But on test images, which choose nothing, {listed(words)}." if words else ""
 
 
@@ -313,11 +316,10 @@ def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference])
     learn, seeds = counts(best.test)
     share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
     if learn < FEWEST:
-        images, few = plural(best.recipe.data.image_counts.test, "test image"), f"{learn or 'none'} of {seeds} seeds"
+        few = f"{learn or 'none'} of {seeds} seeds of {quoted(best.name)}"
         return (
-            f"Nothing is decided: {few} of {quoted(best.name)}, which has the highest validation score, "
-            f"{'is' if learn < 2 else 'are'} above what guessing reaches on {images}. A larger budget, or more images, "
-            f"may."
+            f"Nothing is decided: {few}, which has the highest validation score, learn{'s' if learn < 2 else ''}. "
+            "A larger budget, or more images, may."
         )
     if above := _above(result, best, result.of("trial")):
         return f"Nothing is decided: validation chooses {quoted(best.name)}{share}.{above} More validation images may."

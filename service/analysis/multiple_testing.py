@@ -16,13 +16,14 @@ from service.analysis.statistics import ALPHA, Estimate, Interval, Scores, diffe
 class Adjusted:
     """A p-value adjusted for several tests, and the level that the unadjusted one was held to.
 
-    `alpha`: the level of all these tests together. The unadjusted p lies below `level` exactly where `p` lies below
-    `alpha`, so an interval at `level` agrees with `p`.
+    `alpha`: the level of all these tests together, `tests` in number. The unadjusted p lies below `level` exactly where
+    `p` lies below `alpha`, so an interval at `level` agrees with `p`.
     """
 
     p: float
     level: float
     alpha: float = ALPHA
+    tests: int = 1
 
     @property
     def significant(self) -> bool:
@@ -44,7 +45,7 @@ def holm(ps: Mapping[str, float], alpha: float = ALPHA) -> dict[str, Adjusted]:
         level = alpha / tests if going else level
         going = going and ps[name] < level
         largest = max(largest, min(1.0, tests * ps[name]))
-        adjusted[name] = Adjusted(largest, level, alpha)
+        adjusted[name] = Adjusted(largest, level, alpha, len(ps))
     return {name: adjusted[name] for name in ps}
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation, Plan
-from search_spaces.words import plural
+from search_spaces.words import listed, plural
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.multiple_testing import opposed_words
 from service.analysis.power import counted_images, paired_spread, power_sentence
 from service.analysis.scores import counts, most_that_fail
 from service.analysis.statistics import FEWEST, Scores
-from service.analysis.study_result import StudyResult, tuning_sentence
+from service.analysis.study_result import ArmTuning, StudyResult, tunings
 from service.analysis.verdicts import NOT_COVERED, images_words
 from service.reporting.pages import Column, Table
 from service.reporting.provenance import cost_columns, cost_note
@@ -175,7 +175,7 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
 def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Column]) -> str:
     some = any(row.test.interval and row.test.uniform for row in rows)
     interval = ", with Student's t-interval of the mean" if some else ""
-    parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [tuning_sentence(result)])]
+    parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [_tuning_sentence(result)])]
     if any(row.test.diverged for row in rows):
         parts += [DIVERGED]
     draws = [row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate]
@@ -255,3 +255,31 @@ def claimed_words(result: StudyResult) -> list[str]:
     claimed = sum(gap.claimed for gap in result.differences.values())
     are = "is" if claimed == 1 else "are"
     return [f"{plural(claimed, 'difference')} {are} tested by a claim alone, one-sided."] if claimed else []
+
+
+def _tuning_sentence(result: StudyResult) -> str:
+    """Returns how the arms were tuned, for the note under a table; empty if they were not."""
+    plan = result.edition.study.plan
+    if not isinstance(plan, Ablation) or plan.tune is None:
+        return ""
+    search = f"{plural(plan.tune.trials, 'trial')} of {listed(plan.tune.paths)}"
+    tuned = f"Each arm was tuned first, by the same search over {search}, on seeds of its own."
+    return " ".join([tuned, *_at_ends(tunings(result), plan.tune.paths)])
+
+
+def _at_ends(arms: Sequence[ArmTuning], paths: Iterable[str]) -> Iterator[str]:
+    """Yields, for each path of numbers, how many arms take the highest or the lowest value that was tried for them."""
+    for path in paths:
+        ends = {"highest": 0, "lowest": 0}
+        for tuning in arms:
+            values = [row.value(path) for row in tuning.rows if path in row.trial.values]
+            tried = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+            if tuning.chosen is not None and tried and min(tried) < max(tried):
+                ends["highest"] += tuning.chosen.value(path) == max(tried)
+                ends["lowest"] += tuning.chosen.value(path) == min(tried)
+        counts = ", ".join(f"{end}: {count}" for end, count in ends.items() if count)
+        if counts:
+            yield (
+                f"{path} is at an end of what was tried for {sum(ends.values())} of {plural(len(arms), 'arm')} "
+                f"({counts}): a value beyond it may suit them better."
+            )

@@ -141,37 +141,41 @@ class History:
     def _look(self, seeds: int, trials: int) -> None:
         """Counts a look where more seeds or points are asked for after verdicts could be seen."""
         before, self._counted = self._counted, (seeds, trials)
-        if before is not None and (seeds > before[0] or trials > before[1]) and self._was_judged(before[0]):
-            self._looks += 1
+        if before is None or (seeds <= before[0] and trials <= before[1]):
+            return
+        answered = {key for (key, _), state in self.states.items() if state.answered}  # by code of any time
+        self._looks += self._judged(self._tested(before[0], lambda run: run.key in answered))
 
     @property
     def looks(self) -> int:
         """How many times verdicts could be seen, the present time with them.
 
-        More seeds, or more points, after a verdict are another look. So are arms that somebody names where another
-        study has answers of them: the arms may have been chosen by these answers.
+        More seeds, or more points, after a verdict are another look, whatever code gave the answers. So is a study that
+        begins with answers of another one (`--fresh`, `--as`, another name): if it adds seeds to them, or if somebody
+        named its arms, which may have been chosen by these answers.
         """
-        return self._looks + (self.edition.some_arms and self._was_judged(self.seeds, reused=True))
+        tested = self._tested(self.seeds, lambda run: self.state(run).answered and self.state(run).reused)
+        adds = any(not self.state(run).reused for trial in tested for run in self.asked(trial))
+        return self._looks + (self._judged(tested) and (self.edition.some_arms or adds))
 
-    def _was_judged(self, seeds: int, *, reused: bool = False) -> bool:
-        """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, or of two arms.
+    def _tested(self, seeds: int, seen: Callable[[Run], bool]) -> list[Trial]:
+        """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, that were seen.
 
-        Each of them needs `TESTED` answers of so many seeds. Runs that failed hide no verdict of the others. `reused`:
-        only answers of other studies count.
+        Runs that failed hide no verdict of the others.
         """
         is_search = isinstance(self.edition.study.plan, Search)
-        tested = {
-            trial.name
+        return [
+            trial
             for trial in (self.confirmations("confirmation") if is_search else self.of("trial"))
-            if sum(self._seen(trial.run(seed), reused) for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
-        }
-        if is_search:
-            return bool(tested)
-        return len(tested) > 1 or any({*claim.names} <= tested for claim in self.edition.study.claims)
+            if sum(seen(trial.run(seed)) for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
+        ]
 
-    def _seen(self, run: Run, reused: bool) -> bool:
-        state = self.state(run)
-        return state.answered and (state.reused or not reused)
+    def _judged(self, tested: list[Trial]) -> bool:
+        """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, or of two arms."""
+        if isinstance(self.edition.study.plan, Search):
+            return bool(tested)
+        names = {trial.name for trial in tested}
+        return len(names) > 1 or any({*claim.names} <= names for claim in self.edition.study.claims)
 
     def _misfit(self, fact: Fact) -> str:
         """Returns why a fact is none of this study; empty if it may be one."""
@@ -220,9 +224,11 @@ class History:
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to what an edition asks for. They never fall."""
         self._unsettle()
-        self.seeds = max(self.seeds, edition.study.seeds)
-        if isinstance(edition.study.plan, Search):
-            self.trials_asked = max(self.trials_asked, edition.study.plan.trials)
+        plan, seeds, trials = edition.study.plan, max(self.seeds, edition.study.seeds), self.trials_asked
+        if isinstance(plan, Search):
+            trials = max(trials, plan.trials)
+        self._look(seeds, trials)
+        self.seeds, self.trials_asked = seeds, trials
 
     @property
     def trial_count(self) -> int:

@@ -458,5 +458,4 @@ def _named_sentence(result: StudyResult) -> str:
     names = [f"#{row.trial.number}" for row in result.winners]
     if not names:
         return ""
-    after = " on fresh seeds" if any(row in result.winners for row in result.confirmed) else ""
-    return f"{names[0]} is the best{after}." if len(names) == 1 else f"{listed(names)} tie as best{after}."
+    return f"{names[0]} is the best." if len(names) == 1 else f"{listed(names)} tie as best."

@@ -6,10 +6,12 @@ import pytest
 
 from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
+from service.analysis.power import seeds_sentence
 from service.analysis.verdicts import written_words
 from service.results import Result
 from service.storage.editions import save_edition
-from service.storage.facts import Confirms, Counts, Ended
+from service.storage.facts import Confirms, Counts, Ended, Started
+from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Journal
 from tests.rooms.by_hand import EPOCHS, ByHand, base
@@ -89,6 +91,48 @@ def test_arms_that_are_named_after_their_answers_are_another_look(tmp_path: Path
                     hand.complete(trial, seed, 0.8, 0.8, reused=reused)
         seen[edition.some_arms, reused] = looks(root, edition)
     assert seen == {(True, False): 1, (True, True): 2, (False, True): 1}
+
+
+def test_answers_of_code_that_was_edited_since_were_seen_all_the_same(tmp_path: Path) -> None:
+    """With --adopt they count again, and a later edit of the code makes no earlier verdict unseen."""
+    edition = ablation()
+    hand = ByHand(tmp_path, edition)
+    told = {"code": "0" * 12}
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        for trial in planned(hand):
+            for seed in range(3):
+                run = trial.run(seed)
+                hand.journal.write(Started(run=run.key, **told, attempt=1, seed=seed, label=trial.label))
+                hand.journal.write(Ended(run=run.key, **told, outcome="completed", epoch=EPOCHS))
+        hand.journal.write(Counts(seeds=5))
+    assert looks(tmp_path, edition) == 2
+    assert History.open(Home(tmp_path), edition, adopt=True).looks == 2
+
+
+@pytest.mark.parametrize(("reused", "expected"), [(3, 2), (5, 1), (2, 1)])
+def test_seeds_that_are_added_to_answers_of_another_study_are_another_look(tmp_path: Path, reused, expected) -> None:
+    """As `--fresh --seeds 5` does after three seeds were judged; two seeds were not."""
+    edition = ablation(claims=())
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=5))
+        for trial in planned(hand):
+            for seed in range(5):
+                hand.complete(trial, seed, 0.8, 0.8, reused=seed < reused)
+    assert looks(tmp_path, edition) == expected
+
+
+def test_a_plan_says_the_level_of_the_look_that_more_seeds_would_be(tmp_path: Path) -> None:
+    edition = ablation()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trained(hand, planned(hand), range(3))
+    for seeds, level in ((3, "0.045"), (4, "0.0025")):
+        history = History.open(Home(tmp_path), edition)
+        history.raise_counts(edition.study.at(seeds=seeds))
+        assert f"verdicts are tested at {level} now" in seeds_sentence(history)
 
 
 def test_one_claim_whose_trials_have_ended_can_be_seen(tmp_path: Path) -> None:
