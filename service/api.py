@@ -452,7 +452,7 @@ def record(name: str, *, home: str | None = None) -> Path:
     """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
     `name`: a named study, or the file of your own study. `@BUDGET` may follow it.
-    Raises: LocusError if the study is not finished with today's code, or if it has values of the user's own.
+    Raises: LocusError if the study is not finished with today's code.
     """
     from service.recording import record as recorded
 

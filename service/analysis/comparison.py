@@ -53,7 +53,8 @@ class Contender:
 class Side:
     """One of the two sides. `label`: what a page calls it; `remarks`: what a reader must know of it.
 
-    `looks`: how many times verdicts on its study could be seen (`History.looks`).
+    `looks`: how many times verdicts on its study could be seen (`History.looks`); `seeds`, `trials`: how many are asked
+    for, `trials` of a search.
     """
 
     label: str
@@ -61,6 +62,8 @@ class Side:
     contenders: tuple[Contender, ...]
     remarks: tuple[str, ...] = ()
     looks: int = 1
+    seeds: int = 0
+    trials: int = 0
 
 
 def side(result: StudyResult) -> Side:
@@ -69,7 +72,9 @@ def side(result: StudyResult) -> Side:
     rows = result.of("trial") if ablation else result.confirmed
     contenders = [_of_row(row, place) for row in rows for place in _places(result, row)]
     remarks = tuple(_remarks(result, rows))
-    return Side(result.edition.id, result.edition, tuple(contenders), remarks, result.history.looks)
+    history = result.history
+    some = history.looks, history.seeds, history.trials_asked
+    return Side(result.edition.id, result.edition, tuple(contenders), remarks, *some)
 
 
 def _of_row(row: TrialResult, place: str) -> Contender:
@@ -140,15 +145,17 @@ class Change:
     b: str
 
 
-def changes(a: Edition, b: Edition, pairs: Pairs) -> list[Change]:
-    """Returns what differs between two editions: recipe and data, arms or space, score, counts.
+def changes(one: Side, other: Side, pairs: Pairs) -> list[Change]:
+    """Returns what differs between two sides: recipe and data, arms or space, score, counts.
 
     Then code and environment.
     """
+    a, b = one.edition, other.edition
     changed = [*_nodes(a.study.base, b.study.base), *_plans(a, b)]
     changed += _unlike("score", a.study.score.metric, b.study.score.metric)
     changed += _unlike("budget", a.budget, b.budget)
-    changed += _unlike("seeds", str(a.study.seeds), str(b.study.seeds))
+    changed += _unlike("trials", str(one.trials), str(other.trials))
+    changed += _unlike("seeds", str(one.seeds), str(other.seeds))
     return [*changed, *_code(pairs), *_surroundings(pairs)]
 
 
@@ -184,6 +191,7 @@ def _arms(a: Ablation, b: Ablation) -> Iterator[Change]:
         yield from _unlike(f"arm {name}", *settings)
     yield from _unlike("baseline", a.baseline, b.baseline)
     yield from _unlike("tuning", *(_tuning(plan) for plan in (a, b)))
+    yield from _unlike("race", *("yes" if plan.race else "no" for plan in (a, b)))
 
 
 def _tuning(plan: Ablation) -> str:
@@ -200,7 +208,7 @@ def _searches(a: Search, b: Search) -> Iterator[Change]:
     for path in dict.fromkeys([*spaces[0], *spaces[1]]):
         yield from _unlike(f"space {path}", *(space.get(path, "not searched") for space in spaces))
     yield from _unlike("sampler", a.sampler, b.sampler)
-    yield from _unlike("trials", str(a.trials), str(b.trials))
+    yield from _unlike("random rival", *("yes" if plan.rival else "no" for plan in (a, b)))
     yield from _unlike("stop", *("never" if plan.stop is None else str(plan.stop.factor) for plan in (a, b)))
     first = ["; ".join(_set(point) for point in plan.first) or NOTHING for plan in (a, b)]
     yield from _unlike("tried first", *first)
@@ -383,7 +391,7 @@ class Comparison:
     def changes(self) -> list[Change]:
         """What differs between the two sides."""
         pairs = [(match.a, match.b) for match in self.matches]
-        return changes(self.a.edition, self.b.edition, pairs)
+        return changes(self.a, self.b, pairs)
 
     @property
     def metrics(self) -> tuple[str, str]:

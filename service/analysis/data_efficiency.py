@@ -107,7 +107,9 @@ class Curve:
 
     def over_seeds(self, name: str) -> Estimate | None:
         """Returns a number of the laws (`limit`, `exponent`, `error`) over the seeds."""
-        return estimate([getattr(law, name) for law in self.laws.values()]) if self.laws else None
+        scale = next(iter(self.scores.values())).scale
+        ends = (scale.low, scale.high) if name == "limit" else (-math.inf, math.inf)
+        return estimate([getattr(law, name) for law in self.laws.values()], ends=ends) if self.laws else None
 
     def level(self, share: float) -> float:
         """Returns the score at a share of the way from chance to a perfect one."""

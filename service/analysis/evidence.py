@@ -320,8 +320,7 @@ def _of_gap(
         )
     if isinstance(claim, KeepsMore):
         words = f"the share kept by {words.replace(' minus ', ' minus that of ')}"
-    if isinstance(claim, BetterOverTasks):
-        words += claim.where
+    words += _where(claim)
     if who is than:  # such as the best point of a search, where it is the one that was tried first
         words = f"{_listed(claim.names)} are the same trial; {words}"
     parts = tuple(zip(claim.names, pair, (1.0, -1.0), strict=True))
@@ -343,7 +342,7 @@ def _of_lead(claim: Faster, trials: list[Scores]) -> Evidence:
 def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
     weights = slope_weights(len(trials))
     slope = _known(contrast(trials, weights))
-    about = f"the slope along {claim.listed} is {signed(slope.mean)} a step"
+    about = f"the slope along {claim.listed} is {signed(slope.mean)} a step{_where(claim)}"
     parts = tuple(zip(claim.names, trials, weights, strict=True))
     return _tested(claim, slope, Region(low=claim.margin), about, _seeds(slope, trials, "seed"), parts)
 
@@ -362,7 +361,7 @@ def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
     few = "" if len(pairs) == 1 else "the weakest step, "
     return Evidence(
         claim, gap, region, region.p_inside(gap), min(1.0, len(pairs) * region.p_outside(gap)),
-        f"{few}{_gap_words(*weakest, gap)}", _seeds(gap, trials, "pair of seeds"),
+        f"{few}{_gap_words(*weakest, gap)}{_where(claim)}", _seeds(gap, trials, "pair of seeds"),
         tuple((name, scores[name], 0.0) for name in claim.names), refuting_tests=len(pairs),
     )  # fmt: skip
 
@@ -392,7 +391,12 @@ def _mean_words(claim: Claim, name: str, value: float | None) -> str:
     if isinstance(claim, KeepsMore):
         return f"{quoted(name)} keeps {mean} of what it scores above chance{claim.where}"
     what = "" if isinstance(claim, ClaimOfProbe) else "test score "
-    return f"{quoted(name)} has {what}{mean}{claim.where if isinstance(claim, BetterOverTasks) else ''}"
+    return f"{quoted(name)} has {what}{mean}{_where(claim)}"
+
+
+def _where(claim: Claim) -> str:
+    """Returns on which images or tasks a claim is, with a blank before it; empty if on the study's own."""
+    return str(getattr(claim, "where", ""))
 
 
 def _gap_words(who: str, than: str, gap: Estimate) -> str:

@@ -35,7 +35,7 @@ class StudyStatus:
 
     `stale`: how many answers do not count, because another code trained them. `trouble`: why its files cannot be read.
     `host`: where its driver runs, if that is another machine. `left`: how long the rest takes, while a driver runs and
-    an epoch was measured.
+    an epoch was measured. `seeds`: how many are asked for.
     Units: `last`, the time of the last fact, in seconds since 1970; `left`, in seconds.
     """
 
@@ -54,6 +54,7 @@ class StudyStatus:
     trouble: str = ""
     host: str = ""
     left: float | None = None
+    seeds: int = 0
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Self:
@@ -144,6 +145,7 @@ def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, a
         running=running,
         asked=left.total,
         trials_ended=ended,
+        seeds=history.seeds,
         trials_asked=len(plan.arms) if isinstance(plan, Ablation) else max(history.trial_count, len(trials)),
         best=_best(summaries),
         last=history.last,

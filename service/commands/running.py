@@ -122,8 +122,15 @@ def run_resolved(
     command, more = again(), f"{again('--seeds')} --seeds"
     if tell is not None:
         command, more = "the same locus submit", "the same locus submit with --seeds"
+    told: dict[str, Any] = {}
+
+    def hear(**facts: Any) -> None:
+        told.update(facts)
+        if tell is not None:
+            tell(**facts)
+
     try:
-        result = api.here(resolved, options, fresh=fresh, detail=detail, tell=tell or _untold)
+        result = api.here(resolved, options, fresh=fresh, detail=detail, tell=hear)
     except BeingRunError as error:
         if not error.asked.given():
             raise
@@ -132,17 +139,13 @@ def run_resolved(
     except KeyboardInterrupt:
         _stopped("", command)
         raise typer.Exit(INTERRUPTED) from None
-    if not isinstance(next_action(result.history, set()), Done) and options.hours:
+    if told.get("ended") == "stopped" and options.hours and not isinstance(next_action(result.history, set()), Done):
         summaries.answer(result)
-        _stopped(f" after {options.hours:g} hours", command)
+        _stopped(f" after {options.hours:g} hour{'s' * (options.hours != 1)}", command)
         raise typer.Exit(UNFINISHED)
     summaries.ending(result, f"{more} {result.history.seeds + 2}")
     if result.history.failed:
         raise typer.Exit(1)
-
-
-def _untold(**facts: Any) -> None:
-    """Does nothing: nobody but the terminal is told how a study goes."""
 
 
 def _stopped(after: str, command: str) -> None:

@@ -142,7 +142,7 @@ class WorkEstimate:
     the points of a space that has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most
     memory that a run took, where one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a trial;
     `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what the study says that the budget
-    takes on 2 cores; `recipes`: one for each run to train, the base
+    takes on 2 cores; `weights`: the cost of each arm or first point; `recipes`: one for each run to train, the base
     where a point is unknown; `gpu_hours`: see `with_gpu_hours`; `blind`: a sentence if TPE chooses hardly a point.
     Units: seconds, bytes.
     """
@@ -154,7 +154,7 @@ class WorkEstimate:
     uncounted: int
     changed: tuple[str, ...]
     seconds: float | None
-    weight: Cost
+    weights: tuple[Cost, ...]
     placement: Placement
     absent: tuple[str, ...] = ()
     images: str = ""
@@ -177,7 +177,8 @@ class WorkEstimate:
     @property
     def run_gib(self) -> float:
         """The memory of one run: measured where one is known, else by arithmetic."""
-        return self.weight.memory_bytes / 2**30 if self.peak_gib is None else self.peak_gib
+        most = max(weight.memory_bytes for weight in self.weights)
+        return most / 2**30 if self.peak_gib is None else self.peak_gib
 
     def beside(self, seconds: float, peak_gib: float | None) -> str:
         """Returns what was predicted beside what was measured. Units: seconds of the whole study; GiB of a run."""
@@ -226,9 +227,10 @@ class WorkEstimate:
         yield from (words for words in (self.saved, self.blind) if words)
         together = self.placement.fuse
         memory = fused_gib(self.run_gib, together) * math.ceil(self.placement.max_concurrent / together)
-        some = self.weight.learnt < self.weight.parameters
-        learnt = f", {self.weight.learnt:,} of them learn" if some else ""
-        yield f"{self.placement}; {self.weight.parameters:,} parameters{learnt}, {memory:.1f} GiB in all"
+        some = any(weight.learnt < weight.parameters for weight in self.weights)
+        learnt = f", {_range(weight.learnt for weight in self.weights)} of them learn" if some else ""
+        parameters = _range(weight.parameters for weight in self.weights)
+        yield f"{self.placement}; {parameters} parameters{learnt}, {memory:.1f} GiB in all"
         yield f"plan: {id}: {', '.join(parts)}; {self._time()}"
 
     def _time(self) -> str:
@@ -324,7 +326,7 @@ def estimate_work(
     times, peaks = measured_times_and_peaks(history, outcomes, placement)
     reused = {key for key, kind in work.items() if kind == "reused"}
     seconds = Forecast(history, times)(placement.max_concurrent, reused).seconds
-    recipes = [base, *(trial.recipe for trial in known_trials(history.edition))]
+    recipes = [trial.recipe for trial in known_trials(history.edition)] or [base]
     return WorkEstimate(
         done=counts["done"],
         reused=counts["reused"],
@@ -333,7 +335,7 @@ def estimate_work(
         uncounted=uncounted,
         changed=tuple(sorted(changed)),
         seconds=START_S + seconds if left and seconds is not None else None,
-        weight=estimate_cost(base, placement.grad_checkpointing),
+        weights=tuple(estimate_cost(recipe, placement.grad_checkpointing) for recipe in recipes),
         placement=placement,
         absent=tuple(sorted(absent)),
         images=_images(base, placement),
@@ -393,8 +395,7 @@ def run_memory(history: History, outcomes: Outcomes, grad_checkpointing: bool = 
     The largest of what was measured and of what follows by arithmetic, because arms differ.
     """
     study = history.edition.study
-    some = known_trials(history.edition)
-    recipes = [study.base, *(trial.recipe for trial in some)]
+    recipes = [trial.recipe for trial in known_trials(history.edition)] or [study.base]
     costs = [estimate_cost(recipe, grad_checkpointing) for recipe in recipes]
     _, peaks = measured_times_and_peaks(history, outcomes)
     return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])

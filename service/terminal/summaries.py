@@ -277,7 +277,7 @@ def _bottleneck(simulated: Simulated) -> str:
     most = f", most of it with {max(mine, key=lambda name: mine[name])}" if part == "the driver" else ""
     full = f"it would be full with about {simulated.slots / share:,.0f} runs together"
     if share > FULL:
-        full = "it is full, and runs wait for it"
+        full = "it is full, and " + ("gets the rest later" if part == "MLflow" else "runs wait for it")
     return f"{part}: busy for {share:.1%} of its time around trial {busiest.trials:,}{most}; {full}"
 
 

@@ -118,9 +118,12 @@ def show(
         sentence(out, f"  first: {first}; {plan.trials} trials")
     _show_base(out, study, {*study.paths(), *own}, defaults)
     counts = catalog.sizes(study)
+    if isinstance(given, Edition):  # whose counts are those of its own budget
+        counts = {given.budget: f"{len(plan.arms) if isinstance(plan, Ablation) else plan.trials} x {study.seeds}"}
     budgets = [
         (name, f"{_said(size.values) or 'as it is'}; {counts[name]}{catalog.time_words(study, name)}")
         for name, size in study.budgets.items()
+        if name in counts
     ]
     section(out, "budgets (trials x seeds, time)", budgets)
     section(out, "published", [(entry.who, str(entry)) for entry in study.published])
@@ -253,7 +256,7 @@ def status_of_one(status: StudyStatus, home: Home) -> None:
     if others := home.others(status.id):
         labelled(out, "others", ", ".join(others))
     if status.state == "done":
-        labelled(out, "next", run_command(status.id, home, f"--seeds {edition.study.seeds + 2}"))
+        labelled(out, "next", run_command(status.id, home, f"--seeds {status.seeds + 2}"))
     elif status.state != "running":
         labelled(out, "to go on", run_command(status.id, home))
 

@@ -1,6 +1,9 @@
 """The advice to a person with images of her own: what to take, what it costs, what is open."""
 
 import random
+import re
+
+import pytest
 
 from search_spaces.study import Ablation, Budget, Study
 from service.analysis.headline import advice, headline
@@ -106,6 +109,27 @@ def test_an_arm_that_is_better_on_test_images_is_named(tmp_path) -> None:
     take = advice(result)[0]
     assert take.startswith("Nothing is decided: validation chooses “waves”. But on test images, which choose nothing, ")
     assert "“sines” is 0.0" in take
+    told = re.search(
+        r"“sines” is (\S+) above it \(\S+ % interval (\S+) to (\S+), p [<=] \S+; Holm over (\d+) differences\)", take
+    )
+    assert told is not None
+    gap, low, high = map(float, told.groups()[:3])
+    assert low < gap < high, "in the direction of the sentence"
+    assert int(told[4]) == 4 * 3 / 2, "all pairs of four arms"
+
+
+def test_the_baseline_is_told_apart_from_the_best_by_one_test(tmp_path) -> None:
+    """Its difference is tested among three, and not once more among all six pairs."""
+    result = raced(tmp_path, MEANS | {"table": 0.89}, got={}, tests=MEANS | {"table": 0.89})
+    best = result.best
+    assert best is not None
+    gap = result.differences[best.name]
+    table = next(row for row in result.of("trial") if row.name == "table")
+    again = result.against_best(best, result.rivals(best, result.of("trial")))[table.trial.label]
+    assert (again.p, again.interval) == (gap.p, pytest.approx(gap.interval))
+    assert gap.significant
+    assert "Not distinguishable from it: “table”" not in headline(result)
+    assert "“table”" not in advice(result)[0]
 
 
 def test_of_arms_that_tie_their_order_decides_nothing(tmp_path) -> None:
@@ -161,6 +185,7 @@ def test_an_arm_that_guesses_on_test_images_is_not_taken(tmp_path) -> None:
 def test_an_arm_with_one_lucky_seed_is_not_taken(tmp_path) -> None:
     chosen = raced(tmp_path, got={}, tests=dict.fromkeys(MEANS, 0.5), lucky=1)
     assert advice(chosen)[0].startswith("Nothing is decided: 1 of 6 seeds of “")
+    assert ", which has the highest validation score, learns. A larger budget" in advice(chosen)[0]
 
 
 def test_costs_of_two_machines_are_not_compared(tmp_path) -> None:

@@ -82,6 +82,20 @@ def test_while_a_confirmation_is_under_way_all_views_name_the_same_trial(tmp_pat
         assert len({tuple(labels) for labels in one.values()}) == 1, one
 
 
+def test_points_that_tie_are_told_by_the_scores_that_chose_them(tmp_path: Path) -> None:
+    """The fresh seeds chose nothing, so their means are no tie."""
+    edition, values = search(trials=2), {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3, trials=2))
+        hand.points("trial", values, lambda number, place: (0.9, 0.9))
+        hand.points("confirmation", values, lambda number, place: (0.85 + 0.1 * number, 0.84 + 0.1 * number))
+        hand.journal.write(Confirms(numbers=(0, 1)))
+    headline = Result.open(Home(tmp_path), edition.id).headline
+    assert headline.startswith("Chosen by the search's own seeds, #0 (gamma=1) and #1 (gamma=2) tie with validation ")
+    assert "accuracy 0.9000; test accuracy on fresh seeds: #0 (gamma=1) 0.8400" in headline
+
+
 def test_a_tie_is_said_and_not_decided_by_the_order(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"low": (0.7, 0.7, 0.7), "b, c": (0.9, 0.95, 0.94), "d": (0.94, 0.9, 0.95)})
     assert [row.name for row in result.winners] == ["b, c", "d"]

@@ -57,6 +57,15 @@ def two(tmp_path_factory):
     return compare("encodings@base", other.id, home=str(root))
 
 
+def test_a_race_and_seeds_that_were_added_later_are_named(tmp_path) -> None:
+    """Both editions say five seeds; one of them got two more."""
+    write(tmp_path, study().at(), {})
+    racing = study(name="racing", plan=Ablation(FEW, next(iter(FEW)), race=True)).at()
+    write(tmp_path, racing, {}, seeds=range(7))
+    found = compare("encodings@base", racing.id, home=str(tmp_path)).changes
+    assert {change.what: (change.a, change.b) for change in found} == {"race": ("no", "yes"), "seeds": ("5", "7")}
+
+
 def test_differences_are_paired_by_seed_and_adjusted_together(two) -> None:
     assert [match.name for match in two.matches] == list(FEW)
     ps = {}

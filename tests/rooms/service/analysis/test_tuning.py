@@ -8,7 +8,7 @@ import pytest
 from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
 from service.analysis.best import Best, find_best, ranked
-from service.analysis.comparison import changes
+from service.analysis.comparison import Side, changes
 from service.analysis.study_result import tunings
 from service.analysis.study_status import one_status
 from service.consistency import verify
@@ -292,5 +292,5 @@ def test_verify_holds_and_sees_another_choice(copied):
 def test_a_comparison_names_the_tuning_as_a_difference():
     tuned = fair(2)
     plain = Study(**{**dict(tuned.study), "plan": Ablation(ARMS, "token")}).at()
-    (found,) = [change for change in changes(tuned, plain, ()) if change.what == "tuning"]
+    (found,) = [change for change in changes(Side("a", tuned, ()), Side("b", plain, ()), ()) if change.what == "tuning"]
     assert (found.b, "trials = 2" in found.a) == ("none", True)

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse
+from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse, Ranked, Rising
 from service.analysis.evidence import CEILING, Region
 from service.analysis.power import seeds_needed, std_interval
 from service.analysis.statistics import Scale, Scores, estimate, kept, level_of
@@ -265,6 +265,18 @@ def test_where_a_claim_does_not_apply_it_is_not_judged():
         "NOT JUDGED at smoke: “best” reaches at least 0.99. Smoke trains too little. Here "
         "“best” has test score 0.5100 (95 %"
     )
+
+
+def test_scores_on_images_of_another_size_say_so():
+    a, b, c = (scores(*(value + seed / 1000 for seed in range(3))) for value in (0.6, 0.7, 0.8))
+    told = [
+        verdict(AtLeast("a", 0.5, image_size=48), a=a).why,
+        verdict(Better("b", "a", image_size=48), a=a, b=b).why,
+        verdict(Ranked(("c", "b", "a"), image_size=48), a=a, b=b, c=c).why,
+        verdict(Rising(("a", "b", "c"), image_size=48), a=a, b=b, c=c).why,
+    ]
+    assert all(" at 48 px" in why for why in told), told
+    assert " px" not in verdict(AtLeast("a", 0.5), a=a).why
 
 
 def test_a_share_that_is_kept_is_not_called_a_score():

@@ -23,3 +23,28 @@ def test_a_study_with_a_failed_run_ends_with_1(make, failed, tmp_path, monkeypat
         code = ended.exit_code
     assert code == failed
     assert ("1 run; the same command tries again" in capsys.readouterr().out) == bool(failed)
+
+
+@pytest.mark.parametrize(("ended", "hours", "code", "said"), [
+    ("failed", 2.0, 1, ""),
+    ("stopped", 2.0, 3, "stopped after 2 hours; what is finished is kept"),
+    ("stopped", 1.0, 3, "stopped after 1 hour; "),
+])  # fmt: skip
+def test_a_study_that_failed_before_its_hours_were_over_is_not_said_to_be_stopped_by_them(
+    ended, hours, code, said, tmp_path, monkeypatch, capsys
+) -> None:
+    id = ablated(tmp_path)
+    if ended == "stopped":  # nothing was trained
+        journal = Home(tmp_path).study(id).journal
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:2]))
+    result = Result.open(Home(tmp_path), id)
+
+    def here(*_, tell, **__):
+        tell(ended=ended)
+        return result
+
+    monkeypatch.setattr(api, "here", here)
+    with pytest.raises(typer.Exit) as exit_:
+        run_resolved(result.edition, RunOptions(home=str(tmp_path), hours=hours), fresh=False, detail="quiet")
+    assert exit_.value.exit_code == code
+    assert (said in capsys.readouterr().out) if said else "stopped after" not in capsys.readouterr().out

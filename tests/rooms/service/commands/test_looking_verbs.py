@@ -178,3 +178,13 @@ def test_a_study_of_axes_shows_them_and_not_each_combination() -> None:
     assert "84 arms, one a combination" in text
     assert "peg, direction" not in text.partition("base recipe")[0]
     assert "without from scratch, cait; from scratch, convit;" in typed("show", "concat-transfer")
+
+
+@pytest.mark.parametrize(("name", "budget"), [("fourier-gamma", "smoke"), ("absolute", "cpu")])
+def test_show_of_a_budget_has_its_own_counts(name, budget):
+    study = library.find(name).at(budget).study
+    count = len(study.plan.arms) if isinstance(study.plan, Ablation) else study.plan.trials
+    (lines,) = (part.split("\n\n")[0] for part in typed("show", name, "--budget", budget).split("budgets (")[1:])
+    told = [line.split()[0] for line in lines.splitlines()[1:] if " x " in line]
+    assert told == [budget]
+    assert f"; {count} x {study.seeds}" in " ".join(lines.split())

@@ -134,7 +134,7 @@ def chosen_by_tpe(home: Home, edition: Edition, runs: int) -> int:
 def test_what_learns_is_said_where_something_does_not(home: Home) -> None:
     found = planned(home, arms())
     assert " parameters, " in list(found.lines("x"))[-2]
-    some = replace(found, weight=Cost(25_010, 10_752, 2**30))
+    some = replace(found, weights=(Cost(25_010, 10_752, 2**30),))
     assert list(some.lines("x"))[-2].endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
 
 
@@ -253,7 +253,7 @@ def test_answers_of_another_kind_of_device_predict_nothing(home: Home) -> None:
 
 def test_what_was_predicted_stands_beside_what_was_measured(home: Home) -> None:
     found = planned(home, arms())
-    gib = found.weight.memory_bytes / 2**30
+    gib = max(weight.memory_bytes for weight in found.weights) / 2**30
     line = found.beside(75.0, 1.26)
     assert line == f"predicted: time unknown and {gib:.1f} GiB a run; measured: 01:15 and 1.3 GiB a run"
     known = replace(found, seconds=60.0, peak_gib=2.0)
@@ -339,3 +339,15 @@ def test_where_an_adopted_answer_is_gone_the_answer_of_todays_code_is_reused(hom
         driver._write(Adopted(run=run.key, code="0123456789ab", instead_of=today))
     assert (planned(home, other).reused, planned(home, other).missing) == (4, 0)
     assert not conduct(home, other).trained
+
+
+def test_a_plan_speaks_of_what_is_trained_and_not_of_the_base(home: Home) -> None:
+    """No arm has the base's four blocks and four epochs."""
+    base = Recipe(encoding=Fourier()).put({"optimizer.epochs": 4, "model.depth": 4})
+    sizes = {depth: {"model.depth": depth, "optimizer.epochs": 5 + depth} for depth in (1, 2)}
+    plan = Ablation({str(depth): values for depth, values in sizes.items()}, "1")
+    edition = Study(name="depths", question="?", base=base, plan=plan, seeds=2).at()
+    counts = [estimate_cost(base.variant(values)).parameters for values in sizes.values()]
+    lines = list(planned(home, edition).lines("x"))
+    assert any(line.startswith("each run: 6 to 7 epochs of ") for line in lines)
+    assert f"; {counts[0]:,} to {counts[1]:,} parameters, " in lines[-2]

@@ -243,7 +243,7 @@ def test_the_best_has_the_heavy_ring_in_its_own_color(tmp_path):
     assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (first.value(best), second.value(best))
     assert [text.get_text() for text in axes.texts] == [f"#{best.trial.number}"]
     assert f"#{best.trial.number} is the best and has the heavy ring." in contour(result).caption
-    assert f"#{best.trial.number} is the best on fresh seeds." in optimization_history(result).caption
+    assert f"#{best.trial.number} is the best." in optimization_history(result).caption
 
 
 def test_a_page_has_them_where_they_belong_and_nowhere_else(two, reported_search, reported_ablation):
