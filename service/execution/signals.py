@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS
 from search_spaces.study import Edition, Search
-from search_spaces.words import plural
+from search_spaces.words import listed, plural
 from service.planning.run_options import RunOptions
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
@@ -271,6 +271,9 @@ PATIENCE_S = 20.0
 POLL_S = 0.2
 AGAIN = "if nothing is left to train (its probes or its report are made), type this again once it has ended"
 NOTHING = Control()
+OPTIONS = dict(RunOptions())
+REQUESTS = ("home", "address", "storage", "max_concurrent")
+"""Options that a driver is asked for, or that are the same for all commands about a study."""
 
 
 class BeingRunError(LocusError):
@@ -303,7 +306,9 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
             f"(locus stop {edition.id})"
         )
     asked = more(edition, home, options)
-    does = request(home, edition.id, asked) if asked.given() else "does all of this; see locus status"
+    kept = [f"--{name.replace('_', '-')}" for name, value in options if value != OPTIONS[name] and name not in REQUESTS]
+    own = f", with its own {listed(kept)}" if kept else ""
+    does = request(home, edition.id, asked) if asked.given() else f"does all of this{own}; see locus status"
     driver = home.study(edition.id).driver
     where = f" {driver}," if driver and driver.is_elsewhere() else ""
     return BeingRunError(f"{edition.id} is being run by another driver,{where} which {does}", asked)

@@ -367,7 +367,7 @@ class Progress:
         return self._forecast(self._max_concurrent())
 
     def _left(self, left: Left, gone: str = "") -> str:
-        """Returns what is left: `3 of at most 20 runs, about 02:10 left`. A search or a race need not train them all."""
+        """Returns what is left: `3 of at most 20 runs, about 02:10 left`. A search or a race may train fewer."""
         plan = self.edition.study.plan
         at_most = (isinstance(plan, Search) or plan.race) and left.done < left.total
         amount = f"{left.done} of {'at most ' if at_most else ''}{left.total} runs{gone}"
