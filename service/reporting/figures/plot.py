@@ -169,6 +169,8 @@ def _by_curve(result: StudyResult) -> dict[int, Look]:
 
 LETTER_IN = 0.075
 """About the width of a letter of 8.5 points. Units: inches."""
+MOST_LETTERS = 40
+"""A longer name at a line's end is cut, for it would leave no room for the lines; tables have the whole."""
 
 
 @dataclass(frozen=True)
@@ -182,11 +184,15 @@ class Label:
 
 
 def label_ends(axes: Axes, labels: Sequence[Label], height_in: float) -> None:
-    """Draws names right of the axes, each at its line's end or close to it. Units: `height_in` of the axes, about."""
+    """Draws names right of the axes, each at its line's end or close to it. Units: `height_in` of the axes, about.
+
+    A name of more than `MOST_LETTERS` is cut.
+    """
     low, high = axes.get_ylim()
     places = apart([label.at for label in labels], (high - low) * 0.155 / height_in)
     for label, place in zip(labels, places, strict=True):
-        axes.annotate(label.text, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
+        text = label.text if len(label.text) <= MOST_LETTERS else f"{label.text[: MOST_LETTERS - 1]}…"
+        axes.annotate(text, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
                       textcoords="offset points", color=label.color, fontsize=8.5, annotation_clip=False,
                       fontweight="bold" if label.strong else "normal")  # fmt: skip
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
-from service.reporting.figures.plot import Label, apart, label_ends
+from service.reporting.figures.plot import MOST_LETTERS, Label, apart, label_ends
 
 
 @settings(max_examples=60)
@@ -28,3 +28,9 @@ def test_each_name_stands_right_of_its_own_line() -> None:
     assert ends == {
         "upper": ("red", 1, pytest.approx(0.53)), "lower": ("blue", 1, pytest.approx(0.48)), "far": ("green", 1, 0.9),
     }  # fmt: skip
+
+
+def test_a_long_name_leaves_room_for_its_line() -> None:
+    axes = Figure().add_subplot()
+    label_ends(axes, [Label("a" * MOST_LETTERS, 0.5, "red"), Label("b" * 200, 0.6, "blue")], 3.1)
+    assert [text.get_text() for text in axes.texts] == ["a" * MOST_LETTERS, "b" * (MOST_LETTERS - 1) + "…"]
