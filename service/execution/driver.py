@@ -267,6 +267,8 @@ class Driver:
             },
             data=str(self.home.data),
             cwd=Job.working_folder(),
+            key=run.key,
+            fingerprint=run.recipe.data.fingerprint,
             **self.placement.of_a_job(),
         )
         self.in_flight.jobs[run.key] = job

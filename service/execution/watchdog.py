@@ -6,11 +6,13 @@ laptop that slept, or a driver that waited for a disk, takes no run's time.
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import ray
@@ -300,9 +302,15 @@ class Watch(tune.Callback):  # type: ignore[misc]
 
 def job_of(trial: TuneTrial) -> Job:
     """Returns the job that a trial of Tune trains; of a pack the first."""
-    return Job.read(trial.config["job"])
+    return _job(json.dumps(trial.config["job"]))
 
 
 def jobs_of(trial: TuneTrial) -> list[Job]:
     """Returns all jobs that a trial of Tune trains."""
-    return [job_of(trial), *map(Job.read, trial.config.get("others", []))]
+    return [job_of(trial), *(_job(json.dumps(other)) for other in trial.config.get("others", []))]
+
+
+@lru_cache(maxsize=1024)
+def _job(text: str) -> Job:
+    """Returns a job. It is read once: a class of the user's own reads its files then, and they may be away later."""
+    return Job.read_text(text)

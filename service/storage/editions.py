@@ -30,6 +30,11 @@ def carried(home: Home, id: str) -> dict[tuple[str, str], None]:
     return dict.fromkeys(source for value in values for source in _sources(value))
 
 
+def has_own(edition: Edition) -> bool:
+    """Returns whether a definition holds a class of somebody's own, whose files may change while the text stays."""
+    return any(True for _ in _sources(edition.plain()))
+
+
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -153,8 +158,10 @@ def of_id(home: Home, id: str) -> Edition:
 def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
     """Returns the edition to run: the newest start of its id, or the next one where `fresh`.
 
+    A class of the user's own reads its files again, as an object in memory may be older than they are.
     Raises: EditionError if the id has another definition, with the difference.
     """
+    edition = Edition.read(edition.plain()) if has_own(edition) else edition
     named = re.search(r"\.\d+$", edition.mark) is not None
     starts = [1] if named and not fresh else sorted(_starts(re.sub(r"\.\d+$", "", edition.id), home))
     if fresh:

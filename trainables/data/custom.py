@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -38,7 +39,7 @@ class OwnData(OwnSpec, DatasetSpec):
         self._declared("outputs", f"a whole number from {least} on", lambda value: _counts([value], 1, least))
         self._declared("size", "the channels, rows and columns of an image", lambda value: _counts(value, 3))
         self._declared("image_counts", "three positive numbers of images", lambda value: _counts(value, 3))
-        self._declared("fingerprint", "a string", lambda value: isinstance(value, str))
+        self.fingerprint  # noqa: B018 (read now, as a study is planned with it)
         if type(spec).chance is not DatasetSpec.chance or type(spec).chances is not DatasetSpec.chances:
             raise SpecError(
                 f"{self.label} in {self.file} must declare what guessing scores as metric_chance, got chance (which "
@@ -92,9 +93,11 @@ class OwnData(OwnSpec, DatasetSpec):
         channels, rows, columns = self.spec.size
         return channels, rows, columns
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        return self.spec.fingerprint
+        """What the class says of its files, read once: so all runs of a study are of the same images."""
+        fingerprint: str = self._declared("fingerprint", "a string", lambda value: isinstance(value, str))
+        return fingerprint
 
     @property
     def max_value(self) -> int:

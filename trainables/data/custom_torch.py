@@ -23,16 +23,26 @@ from trainables.spec import SpecError
 def load(spec: OwnData, reading: Reading) -> Splits:
     """Returns the splits of a user's data set; its images lie in no folder of ours.
 
-    Raises: SpecError for arrays that are not what the class declares, or that differ from call to call.
+    Raises: SpecError for arrays that are not what the class declares, or that differ from call to call; and for files
+    that have changed since the spec was made.
     Cost: `arrays` runs twice, because every run, every worker and every start again must see the same images.
     """
+    _require_planned(spec)
     first = digest_of(_arrays(spec))
     arrays = _arrays(spec)
     if digest_of(arrays) != first:
         must = "the same arrays each time: draw them from a generator with a seed of your own"
         raise SpecError(f"{spec.label}.arrays in {spec.file} must return {must}, got others the second time")
+    _require_planned(spec)
     train, validation, test = (_split(spec, *arrays[name]) for name in SPLITS)
     return Splits(train, validation, test)
+
+
+def _require_planned(spec: OwnData) -> None:
+    """Requires that the class says of its files what it said when the run got its key."""
+    if (now := spec.spec.fingerprint) != spec.fingerprint:
+        must = f"{spec.fingerprint!r}, as when the study was planned"
+        raise SpecError(f"{spec.label}.fingerprint in {spec.file} must be {must}, got {now!r}; run the study again")
 
 
 def digest_of(arrays: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> str:

@@ -11,8 +11,10 @@ from service.execution.watchdog import Nodes, Watch, jobs_of
 from service.planning.placement import Placement
 from service.storage.facts import Ended, FailedWith
 from service.storage.home import Home
+from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import driving, measure, message, write_weights
+from tests.rooms.trainables.data.own_data import reading_arms
 from trainables.recipe.outcome import Diverged
 
 
@@ -154,3 +156,31 @@ def test_a_stop_releases_all_runs_of_a_pack(home: Home) -> None:
         searcher.on_trial_complete("pack")
         assert searcher.suggest("next") == "FINISHED"
         assert not held & driver.in_flight.keys
+
+
+def test_a_run_whose_images_change_while_it_trains_ends_as_it_was_planned(home: Home, tmp_path: Path) -> None:
+    """Its driver would wait for ever for a run that it does not know. The file may even be away for a moment."""
+    file = tmp_path / "images"
+    edition = reading_arms(file)
+    with driving(home, edition) as driver:
+        searcher, watch = DriverSearcher(driver), Watch(None)
+        scheduler = JournalScheduler(driver, print, watch, Nodes())
+        keys = []
+        for name in ("first", "second"):
+            trial = SimpleNamespace(trial_id=name, config=searcher.suggest(name), error_file=None)
+            watch.on_trial_start(0, [], trial)
+            (job,) = jobs_of(trial)
+            keys.append(job.run.key)
+            epochs = [message(measure(job.run, epoch), job) for epoch in (1, 2)]
+            write_weights(Path(job.folder) / "weights.pt", job.run.key)
+            file.unlink()
+            assert scheduler.on_trial_result(None, trial, epochs[0]) == "CONTINUE"
+            if name == "first":
+                scheduler.on_trial_result(None, trial, epochs[1])
+            scheduler.on_trial_complete(None, trial, {})
+            file.write_text("2")
+        assert not driver.in_flight.jobs
+    assert keys == [trial.run(0).key for trial in edition.arms()]
+    assert len(Outcomes(home).of(keys[0])) == 1
+    (failed,) = facts(home, edition, FailedWith)
+    assert (failed.run, failed.reason) == (keys[1], "its process ended without an answer")

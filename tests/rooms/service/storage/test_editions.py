@@ -10,6 +10,7 @@ from search_spaces.study import Ablation, Edition, Search, Study
 from service.storage import editions
 from service.storage.editions import EditionError
 from service.storage.home import Home
+from tests.rooms.trainables.data.own_data import reading_arms
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 
@@ -124,3 +125,13 @@ def test_a_definition_that_was_cut_is_said_and_written_anew(home: Home, share: f
     assert editions.resolve_edition(edition(), home) == edition()
     editions.save_edition(edition(), home)
     assert editions.stored(home, "arms@base") == edition()
+
+
+def test_a_study_in_memory_reads_its_images_again_when_it_is_run_again(home: Home, tmp_path: Path) -> None:
+    kept = reading_arms(tmp_path / "images")
+    keys = [trial.run(0).key for trial in kept.arms()]
+    assert [trial.run(0).key for trial in editions.resolve_edition(kept, home).arms()] == keys
+    (tmp_path / "images").write_text("2")
+    again = editions.resolve_edition(kept, home)
+    assert again == kept
+    assert not {trial.run(0).key for trial in again.arms()} & {*keys}

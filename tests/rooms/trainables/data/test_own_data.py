@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.rooms.trainables.data.own_data import SHAPES
+from tests.rooms.trainables.data.own_data import SHAPES, reading
 from tests.rooms.trainables.training.small_runs import folder, numbers
 from trainables.backbones import ViT
 from trainables.data import OwnData, RedGreen
@@ -265,3 +265,41 @@ def test_uneven_classes_must_be_declared_as_chance(subtests):
             data = own(source=edited(uneven, larger, mend)).data
             assert len(load_data(data).validation) == 400
             assert (data.chance("val"), data.chance("test")) == (chance, chance)
+
+
+def test_a_fingerprint_is_read_once_for_all_recipes_that_share_the_images(tmp_path):
+    """Else arms that are planned before and after a change of files would be compared with each other."""
+    base = reading(tmp_path / "images")
+    before = Run(base, 0).key
+    (tmp_path / "images").write_text("2")
+    arm = base.put({"encoding.kind": "sinusoidal"})
+    assert arm.data.fingerprint == base.data.fingerprint
+    assert Run(base, 0).key == before
+    again = Recipe.read(base.plain())
+    assert again == base
+    assert again.data.fingerprint != base.data.fingerprint
+    assert "fingerprint" not in base.plain()["data"]
+
+
+@pytest.mark.parametrize("moment", ["before", "between"])
+def test_files_that_changed_since_the_study_was_planned_are_refused(moment, tmp_path, monkeypatch):
+    file = tmp_path / "images"
+    data = reading(file).data
+    if moment == "before":
+        file.write_text("2")
+    else:
+        of, calls = type(data.spec).arrays, []
+
+        def arrays(self):
+            calls.append(self)
+            found = of(self)
+            file.write_text(str(len(calls)))  # the same as before at first
+            return found
+
+        monkeypatch.setattr(type(data.spec), "arrays", arrays)
+    with pytest.raises(SpecError) as caught:
+        load_data(data)
+    assert str(caught.value) == (
+        "Read.fingerprint in read.py must be '6b86b273', as when the study was planned, got 'd4735e3a'; "
+        "run the study again"
+    )

@@ -4,10 +4,14 @@ import os
 
 import pytest
 
+from tests.rooms.trainables.data.own_data import reading
+from trainables.data import RedGreen
+from trainables.data.splits_torch import load as load_data
 from trainables.launch.job import Job
-from trainables.recipe import Recipe, Run
+from trainables.recipe import FromTrial, Recipe, Run
 from trainables.recipe.code_digest import CodeDigest
 from trainables.source import load
+from trainables.spec import SpecError
 
 OWN = """
 from pydantic import Field
@@ -61,3 +65,24 @@ def test_a_node_without_that_folder_stays_where_it_is(folders, tmp_path, monkeyp
     monkeypatch.chdir(there)
     assert Job.received(job.plain()) == job
     assert os.getcwd() == str(there)
+
+
+def test_a_run_keeps_the_key_that_it_was_planned_with(tmp_path):
+    """If the files of a user's own class change, the driver still knows the run, and a worker refuses the images."""
+    own = reading(tmp_path / "images")
+    data = RedGreen(image_size=16, train_size=20, val_size=10, test_size=10)
+    child = own.put({"data": data, "init": FromTrial(values={"data": own.data}, part="backbone")})
+    for recipe in (own, child):
+        (tmp_path / "images").write_text("1")
+        run = Run(recipe=Recipe.read(recipe.plain()), seed=0)
+        job = Job(
+            run=run, code=CodeDigest(files={}), label="0", attempt=1, folder=".",
+            key=run.key, fingerprint=run.recipe.data.fingerprint,
+        )  # fmt: skip
+        (tmp_path / "images").write_text("2")
+        sent = Job.read(job.plain())
+        assert sent.run.key == run.key
+        assert Job.read(sent.plain()).run.key == run.key
+    sent = Job.read({**sent.plain(), "run": Run(recipe=own, seed=0).plain(), "fingerprint": own.data.fingerprint})
+    with pytest.raises(SpecError, match=r"^Read\.fingerprint in read\.py must be '6b86b273', as when"):
+        load_data(sent.run.recipe.data)
