@@ -95,7 +95,10 @@ def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
 
 
 class _Shelf:
-    """Statuses of the studies of a home. Those that no driver runs are kept until their files or this code change."""
+    """Statuses of the studies of a home. Those that no driver runs are kept until their files or this code change.
+
+    Those with a class of somebody's own are not kept: the files that it reads decide, too, which answers count.
+    """
 
     def __init__(self, home: Home, *, adopt: bool) -> None:
         self._home, self._adopt, self._codes = home, adopt, CodeDigests()
@@ -119,15 +122,15 @@ class _Shelf:
         driver, files = folder.driver, seen(folder.study, folder.journal)
         if driver is None and id in self._known and self._known[id]["files"] == files:
             return StudyStatus.read(self._known[id]["status"])
-        status = _folded(self._home, id, driver, self._codes, adopt=self._adopt)
-        if driver is None:
+        edition = editions.stored(self._home, id)
+        status = _folded(self._home, edition, driver, self._codes, adopt=self._adopt)
+        if driver is None and not editions.has_own(edition):
             self._fresh[id] = {"files": files, "status": asdict(status)}
         return status
 
 
-def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, adopt: bool) -> StudyStatus:
+def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests, *, adopt: bool) -> StudyStatus:
     """Returns the status of a study, from its facts."""
-    edition = editions.stored(home, id)
     history = History.open(home, edition, codes, adopt=adopt)
     alive = driver is not None
     summaries = summarize(history, alive=alive)
@@ -138,7 +141,7 @@ def _folded(home: Home, id: str, driver: Holder | None, codes: CodeDigests, *, a
     running = sum(state.status == "running" for state in states) if alive else 0
     left = Forecast(history)(max(running, 1))
     return StudyStatus(
-        id=id,
+        id=edition.id,
         question=edition.study.question,
         state="running" if alive else "unfinished" if not complete else "failed" if history.failed else "done",
         done=left.done,

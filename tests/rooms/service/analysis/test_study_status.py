@@ -18,6 +18,7 @@ from service.storage.journal import read
 from service.terminal.live import Progress
 from service.terminal.tables import shown
 from tests.rooms.toy import Toy, conduct, driving
+from tests.rooms.trainables.data.own_data import reading_arms
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 
@@ -215,3 +216,13 @@ def test_a_study_that_did_not_change_is_read_once(home: Home, monkeypatch) -> No
     (home.study("arms@base").journal).write_text("no fact\n")
     for _ in range(2):  # what cannot be read is not kept
         assert next(one for one in all_status(home) if one.id == "arms@base").state == "unreadable"
+
+
+def test_answers_of_other_images_do_not_count(home: Home, tmp_path: Path) -> None:
+    """The files of a user's own class are none of the study's files, and decide which answers count."""
+    edition = reading_arms(tmp_path / "images")
+    conduct(home, edition)
+    for images, state, done in (("1", "done", 2), ("2", "unfinished", 0), ("1", "done", 2)):
+        (tmp_path / "images").write_text(images)
+        found = one_status(home, edition.id)
+        assert (found.state, found.done, found.asked) == (state, done, 2)
