@@ -37,6 +37,7 @@ from trainables.launch.job import Job
 from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
+from trainables.recipe.planned import as_planned
 
 
 class Finished(Enum):
@@ -172,7 +173,8 @@ class Driver:
                     if self._adopt_answer(run, None):
                         continue
                     outcome = Diverged(epoch=0, reason="its parent diverged")
-                    self._keep(Answered(run=run, code=self._code(run), outcome=outcome, ended=time.time()), None)
+                    answered = Answered(**as_planned(run), code=self._code(run), outcome=outcome, ended=time.time())
+                    self._keep(answered, None)
                 case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
                     return None  # another driver trains one of the points that come before
                 case Wait():
@@ -257,7 +259,7 @@ class Driver:
         code, attempt = planned.digest, self.history.state(run).attempts + 1
         self.journal.look()  # the folder would be that of the driver that has taken the study over
         job = Job(
-            run=run,
+            **as_planned(run),
             code=planned,
             label=trial.label,
             attempt=attempt,
@@ -267,8 +269,6 @@ class Driver:
             },
             data=str(self.home.data),
             cwd=Job.working_folder(),
-            key=run.key,
-            fingerprint=run.recipe.data.fingerprint,
             **self.placement.of_a_job(),
         )
         self.in_flight.jobs[run.key] = job
@@ -324,7 +324,8 @@ class Driver:
         if isinstance(outcome, Diverged):
             outcome = Diverged(epoch=outcome.epoch, curve=self._curve(job.run), reason=outcome.reason)
         environment = json.loads(message["environment"])
-        answered = Answered(run=job.run, code=job.code, outcome=outcome, environment=environment, ended=time.time())
+        where = {"environment": environment, "ended": time.time()}
+        answered = Answered(**as_planned(job.run), code=job.code, outcome=outcome, **where)
         needed = isinstance(outcome, Completed) and self.history.keeps(job.run)
         weights = self.work.weights(job.folder, job.run.key, job.code.digest, job.attempt) if needed else None
         before = self.outcomes.get(job.run.key, job.code.digest)

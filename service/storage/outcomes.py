@@ -30,7 +30,8 @@ from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.findings import Findings, Probed, When
 from trainables.recipe.outcome import Answer, Diverged
-from trainables.spec import LocusError, Spec
+from trainables.recipe.planned import Planned
+from trainables.spec import LocusError
 from trainables.trusted import UntrustedError
 from trainables.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
 
@@ -121,14 +122,13 @@ Curve = Mapping[int, Mapping[str, float]]
 """The values of each epoch of a run."""
 
 
-class Answered(Spec):
+class Answered(Planned):
     """One file of outcomes: the run, the code that trained it, how it ended, and where.
 
     `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.
     `weights`: the SHA-256 of each file of weights, by the end of its name (`ENDS`); empty if none were kept.
     """
 
-    run: Run
     code: CodeDigest
     outcome: Answer
     environment: dict[str, Any] = Field(default_factory=dict)

@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from trainables.data import OwnData
-from trainables.recipe import Run, Use
+from trainables.recipe import Use
 from trainables.recipe.code_digest import CodeDigest
-from trainables.spec import Spec
+from trainables.recipe.planned import Planned
 
 
-class Job(Spec):
+class Job(Planned):
     """One attempt at one run."""
 
-    run: Run
     code: CodeDigest
     """The code that the study was planned with; the worker trains with no other."""
     label: str
@@ -47,19 +45,6 @@ class Job(Spec):
     """A batch is computed in so many times the parts of its recipe, because the memory of a GPU was short."""
     cwd: str = ""
     """The working folder of the driver."""
-    key: str = ""
-    """The run's key as the study was planned with it; empty leaves that of now."""
-    fingerprint: str = ""
-    """That of the images, as the key has it."""
-
-    @model_validator(mode="after")
-    def _as_planned(self) -> Job:
-        """The run keeps its key wherever the job is read: the files of a user's own class may be others by now."""
-        if self.key:
-            self.run.__dict__["key"] = self.key
-            if isinstance(data := self.run.recipe.data, OwnData):
-                data.__dict__["fingerprint"] = self.fingerprint
-        return self
 
     @classmethod
     def received(cls, values: Mapping[str, Any]) -> Job:

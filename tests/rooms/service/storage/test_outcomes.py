@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from service.consistency import rerun
 from service.storage.home import Home
 from service.storage.outcomes import Answered, Outcomes, averaged
-from tests.rooms.toy import write_weights
+from tests.rooms.toy import conduct, write_weights
+from tests.rooms.trainables.data.own_data import reading_arms
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
@@ -130,3 +132,20 @@ def test_only_answers_are_kept(tmp_path: Path) -> None:
     plain = answered().plain() | {"outcome": {"kind": "stopped", "epoch": 2, "cutoff": 0.5}}
     with pytest.raises(LocusError, match=r"outcome\.kind must be one of completed, diverged, got 'stopped'"):
         Answered.read(json.loads(json.dumps(plain)))
+
+
+def test_an_answer_keeps_the_key_of_the_images_that_it_is_of(tmp_path: Path) -> None:
+    """Files of a user's own class are others later: the answer is found, and another study that plans it counts it."""
+    home, file = Home(tmp_path / "home"), tmp_path / "images"
+    edition = reading_arms(file)
+    conduct(home, edition)
+    run = edition.arms()[0].run(0)
+    file.write_text("2")
+    (answer,) = Outcomes(home).of(run.key)
+    assert answer.run.key == run.key
+    assert Outcomes(home).usable(run.key, answer.name, whole=True, older=False) == answer
+    again = conduct(home, edition.study.at(name="again"))
+    assert again is not None
+    assert not again.trained, "planned before the change"
+    with pytest.raises(LocusError, match=r"^Read\.fingerprint in read\.py must be '6b86b273', as when the study was"):
+        rerun(home, run.key)

@@ -10,6 +10,7 @@ from trainables.data.splits_torch import load as load_data
 from trainables.launch.job import Job
 from trainables.recipe import FromTrial, Recipe, Run
 from trainables.recipe.code_digest import CodeDigest
+from trainables.recipe.planned import as_planned
 from trainables.source import load
 from trainables.spec import SpecError
 
@@ -75,10 +76,7 @@ def test_a_run_keeps_the_key_that_it_was_planned_with(tmp_path):
     for recipe in (own, child):
         (tmp_path / "images").write_text("1")
         run = Run(recipe=Recipe.read(recipe.plain()), seed=0)
-        job = Job(
-            run=run, code=CodeDigest(files={}), label="0", attempt=1, folder=".",
-            key=run.key, fingerprint=run.recipe.data.fingerprint,
-        )  # fmt: skip
+        job = Job(**as_planned(run), code=CodeDigest(files={}), label="0", attempt=1, folder=".")
         (tmp_path / "images").write_text("2")
         sent = Job.read(job.plain())
         assert sent.run.key == run.key
