@@ -30,7 +30,7 @@ from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.findings import Findings, Probed, When
 from trainables.recipe.outcome import Answer, Diverged
-from trainables.recipe.planned import Planned
+from trainables.recipe.planned import PlannedRun
 from trainables.spec import LocusError
 from trainables.trusted import UntrustedError
 from trainables.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
@@ -122,7 +122,7 @@ Curve = Mapping[int, Mapping[str, float]]
 """The values of each epoch of a run."""
 
 
-class Answered(Planned):
+class Answered(PlannedRun):
     """One file of outcomes: the run, the code that trained it, how it ended, and where.
 
     `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.

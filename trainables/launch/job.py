@@ -11,10 +11,10 @@ from pydantic import Field
 
 from trainables.recipe import Use
 from trainables.recipe.code_digest import CodeDigest
-from trainables.recipe.planned import Planned
+from trainables.recipe.planned import PlannedRun
 
 
-class Job(Planned):
+class Job(PlannedRun):
     """One attempt at one run."""
 
     code: CodeDigest

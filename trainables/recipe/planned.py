@@ -11,7 +11,7 @@ from trainables.recipe.recipe import Run
 from trainables.spec import Spec
 
 
-class Planned(Spec):
+class PlannedRun(Spec):
     """A run, and the key that it was planned with: a class of the user's own may find other files where it is read.
 
     `key`: empty where the recipe and the seed alone decide it. `fingerprint`: that of the images, as the key has it.
@@ -32,7 +32,7 @@ class Planned(Spec):
 
 
 def as_planned(run: Run) -> dict[str, Any]:
-    """Returns the fields of a `Planned` of a run."""
+    """Returns the fields of a `PlannedRun` of a run."""
     if not _reads_own(run):
         return {"run": run}
     return {"run": run, "key": run.key, "fingerprint": run.recipe.data.fingerprint}
