@@ -42,8 +42,10 @@ class Forgettable:
             lines.append(f"kept: {plural(self.shared, 'answer')} that other studies use")
         if self.store:
             lines.append(f"{plural(len(self.store.shown), 'run')} in MLflow")
-        places = [folder, *(self.home.outcomes / key for key in self.answers)]
-        lines += [f"kept: {path.resolve()}, to which {path} is a link" for path in places if path.is_symlink()]
+        links = [folder, *(self.home.outcomes / key for key in self.answers)]
+        links = [path for path in links if path.is_symlink()]
+        links += [path for path in (self.home.outcomes, self.home.artifacts) if self.home.leads_out(path)]
+        lines += [f"kept: {path.resolve()}, to which {path} is a link" for path in links]
         if uri := self.home.study(self.id).storage_uri:
             lines.append(f"kept: the copies at {uri}")
         return lines
@@ -58,7 +60,7 @@ class Forgettable:
         with _alone(self.home, self.id):
             _check_removable(self.home, self.id, self.answers)
             if self.store:
-                self.store.delete(self.home.artifacts)
+                self.store.delete(None if self.home.leads_out(self.home.artifacts) else self.home.artifacts)
                 forget_in_experiment(self.store)
             with _free(self.home, self.answers) as free:  # last: MLflow may take long, and others may begin meanwhile
                 going = free - _used(self.home, self.id)
@@ -71,6 +73,8 @@ class Forgettable:
 def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable:
     """Returns what forgetting a study would remove. Nothing is removed yet.
 
+    Answers stay where `outcomes` is a link that leads out of the home: the home that this one was copied from, or any
+    other with that link, counts them, too.
     Raises: LocusError for an id that is not there, a study that runs, a folder that cannot be removed, and an MLflow
     that does not answer.
     """
@@ -79,13 +83,19 @@ def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable
     check(home, tracking)
     mine, others = {fact.run for fact in read(home.study(id).journal)[0] if hasattr(fact, "run")}, _used(home, id)
     there = {key for key in mine if (home.outcomes / key).is_dir()}
-    answers = tuple(sorted(there - others))
+    answers = () if home.leads_out(home.outcomes) else tuple(sorted(there - others))
     _check_removable(home, id, answers)
     return Forgettable(home, id, answers, len(there & others), look_up(home, edition, tracking))
 
 
 def _check_removable(home: Home, id: str, answers: Sequence[str]) -> None:
-    check_removable(home.study(id).root.parent, id)
+    studies = home.study(id).root.parent
+    if home.leads_out(studies):
+        raise LocusError(
+            f"{studies} must lie in its home for a study to be forgotten, got a link to {studies.resolve()}, "
+            "which other homes may have, too; nothing was removed"
+        )
+    check_removable(studies, id)
     for key in answers:
         check_removable(home.outcomes, key)
 

@@ -1,7 +1,8 @@
 """Where everything lies: one folder that the driver keeps, the name of every file in it, and where MLflow shows it.
 
 The names come from journals, which may be a stranger's: a name that leads anywhere else is refused. A link (to a larger
-disk, for example) is unlinked; what it leads to stays.
+disk, for example) is unlinked; what it leads to stays. A copy of the home has the same links, so if `outcomes`,
+`studies` or `artifacts` is one, what lies there may be another home's, and is never removed.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
 <home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log storage experiment lock drivers/
@@ -301,6 +302,10 @@ class Home:
     def data(self) -> Path:
         """The folder of known data sets and of decoded images: $LOCUS_DATA, else `data` in this one."""
         return Path(os.environ.get("LOCUS_DATA") or self.root / "data").expanduser().resolve()
+
+    def leads_out(self, folder: Path) -> bool:
+        """Returns whether a folder of this home is a link that leads out of it, where other homes may count it, too."""
+        return not folder.resolve().is_relative_to(self.root.resolve())
 
     def study(self, id: str) -> StudyFolder:
         """Returns the folder of an edition's id."""

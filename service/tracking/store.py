@@ -298,11 +298,14 @@ class Store:
         self.client.set_tag(shown.id, RECIPES, mark)
         shown.tags[RECIPES] = mark
 
-    def delete(self, artifacts: Path) -> None:
-        """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts."""
+    def delete(self, artifacts: Path | None) -> None:
+        """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts.
+
+        `artifacts`: None if the home has no folder of its own.
+        """
         for shown in [*self.shown.values(), *self.doubles]:
             self.client.delete_run(shown.id)
-            if re.fullmatch("[0-9a-f]{32}", shown.id):
+            if artifacts is not None and re.fullmatch("[0-9a-f]{32}", shown.id):
                 with suppress(OSError):  # what stays is of no row any more
                     remove_member(artifacts, shown.id)
                     for folder in artifacts.glob(f"*/{shown.id}"):

@@ -1,5 +1,7 @@
 """A study that is forgotten: its folder, its answers and its MLflow rows go, and what others use stays."""
 
+import shutil
+
 import pytest
 from filelock import FileLock
 
@@ -195,6 +197,51 @@ def test_a_study_that_another_disk_keeps_is_unlinked(home, tmp_path):
     assert (disk / "0" / "journal.jsonl").exists()
     assert [*(disk / "1").glob("*.pt")]
     assert home.ids() == [OTHER.id]
+
+
+def to_disk(folder):
+    """Moves a folder to a larger disk, and leaves a link in its place."""
+    disk = folder.parent.parent / f"{folder.parent.name}-disk" / folder.name
+    disk.parent.mkdir(exist_ok=True)
+    folder.rename(disk)
+    folder.symlink_to(disk)
+    return disk
+
+
+def test_a_copy_of_a_home_takes_nothing_of_what_both_reach_by_a_link(home, tmp_path):
+    """A copy has the links of its original, and knows no study that the original has run since."""
+    shown(home, ONE)
+    run = next(iter(look_up(home, ONE).shown.values())).id
+    (home.artifacts / "1" / run).mkdir(parents=True)
+    disks = [to_disk(home.outcomes), to_disk(home.artifacts)]
+    before = {path for disk in disks for path in disk.rglob("*")}
+    copy = Home(tmp_path.parent / f"{tmp_path.name}-copy")
+    shutil.copytree(home.root, copy.root, symlinks=True)
+    found = forgettable(copy, ONE.id)
+    links = zip(disks, (copy.outcomes, copy.artifacts), strict=True)
+    assert [line for line in found.lines() if "is a link" in line] == [
+        f"kept: {disk}, to which {path} is a link" for disk, path in links
+    ]
+    assert found.remove() == 0
+    assert copy.ids() == [OTHER.id]
+    assert {path for disk in disks for path in disk.rglob("*")} == before
+    assert [*repairs(home, ONE)] == []
+
+
+def test_a_study_that_other_homes_reach_by_a_link_is_not_forgotten(home):
+    disk = to_disk(home.study(ONE.id).root.parent)
+    said = rf"{home.root}/studies must lie in its home for a study to be forgotten, got a link to {disk}, "
+    with pytest.raises(LocusError, match=said):
+        forgettable(home, ONE.id)
+    assert (disk / ONE.id / "journal.jsonl").exists()
+
+
+def test_a_link_that_stays_in_the_home_takes_nothing_from_others(home):
+    inside = home.root / "disk"
+    home.outcomes.rename(inside)
+    home.outcomes.symlink_to("disk")
+    forgettable(home, ONE.id).remove()
+    assert {path.name for path in inside.iterdir()} == keys(OTHER)
 
 
 def test_nothing_goes_where_something_cannot(home, monkeypatch):
