@@ -62,9 +62,10 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
             continue
         if answered.run.key != fact.run or answered.name != fact.code:
             yield WrongAnswer(fact, "keys", f"{who} holds {answered.run.key} by {answered.name}")
-        measured = history.states[fact.run, fact.code].values
-        if compare(measured, answered.curve):  # times differ where a run was trained again for its weights
-            yield WrongAnswer(fact, "curves", f"{who} differs from the journal")
+        elif compare(
+            history.states[fact.run, fact.code].values, answered.curve
+        ):  # times differ where a run was trained again for its weights
+            yield WrongAnswer(fact, "curves", f"{who} differs from the journal: another study trained it again")
         for name in LOOKS:
             if damage := _damage(outcomes, fact, name):
                 yield WrongAnswer(fact, "probes", f"the probe {name} of {who} is damaged: {damage}", name)
@@ -89,7 +90,8 @@ def repair(home: Home, edition: Edition) -> list[str]:
     """Sets aside what is damaged of a study's journal and answers; what was done, in sentences.
 
     Nothing is trained: the next `locus run` trains again what is missing then. No file is removed: each is kept beside,
-    as `.damaged`. Raises: LocusError if the study was never run, JournalError if a driver runs it.
+    as `.damaged`. An answer that another study trained again stays, for that study counts it; the next run takes it.
+    Raises: LocusError if the study was never run, JournalError if a driver runs it.
     """
     folder, outcomes = home.study(edition.id), Outcomes(home)
     if not folder.journal.exists():
@@ -102,19 +104,23 @@ def repair(home: Home, edition: Edition) -> list[str]:
     with Journal(folder.journal, folder.lock) as journal:
         history = History.open(home, edition)
         lost: dict[tuple[str, str], str] = {}
+        again: set[str] = set()
         for wrong in [*wrong_answers(outcomes, history, answers_of(journal.facts, history))]:
             run, code = wrong.fact.run, wrong.fact.code
             if wrong.probe:
                 outcomes.set_probe_aside(run, code, wrong.probe)
                 sentences.append(f"{wrong.sentence}; it is set aside")
-                continue
-            outcomes.set_aside(run, code, answer=wrong.check in ("keys", "curves"))
-            lost[run, code] = wrong.sentence
+            elif wrong.check == "curves":
+                lost[run, code] = f"{wrong.sentence}; locus run {edition.id} takes its numbers"
+            else:
+                outcomes.set_aside(run, code, answer=wrong.check == "keys")
+                lost[run, code] = f"{wrong.sentence}; what is damaged is set aside"
+                again.add(run)
         for (run, code), sentence in lost.items():
             journal.write(FailedWith(run=run, code=code, reason=LOST, counts=False))
-            sentences.append(f"{sentence}; what is damaged is set aside")
-    if lost:
-        sentences.append(f"{plural(len(lost), 'run')} to train again: locus run {edition.id}")
+            sentences.append(sentence)
+    if again:
+        sentences.append(f"{plural(len(again), 'run')} to train again: locus run {edition.id}")
     return sentences
 
 

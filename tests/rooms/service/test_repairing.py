@@ -10,15 +10,18 @@ import pytest
 
 import service
 from search_spaces.study import Edition
-from service.consistency import repair, wrong_answers
+from service.consistency import answers_of, repair, wrong_answers
 from service.storage.facts import Ended, Opened
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import JournalError, read
 from service.storage.leases import HeldError
 from service.storage.outcomes import Answered, Outcomes
+from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving
+from trainables.recipe import Run
+from trainables.recipe.outcome import Measurement
 from trainables.spec import LocusError
 from trainables.whole_files import sealed
 
@@ -50,10 +53,6 @@ def changed(outcomes: Outcomes, fact: Ended, change: Callable[[dict], object]) -
     del answer["digest"]
     change(answer)
     path.write_bytes(sealed(Answered.read(answer).plain()))
-
-
-def other_number(outcomes: Outcomes, fact: Ended) -> None:
-    changed(outcomes, fact, lambda answer: answer["outcome"]["curve"][1]["values"].update({"val/accuracy": 0.1}))
 
 
 def other_run(outcomes: Outcomes, fact: Ended) -> None:
@@ -106,7 +105,7 @@ def no_weights(outcomes: Outcomes, fact: Ended) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        other_number, other_run, one_digit, other_environment, other_field, no_answer, cut_weights, one_bit_of_weights,
+        other_run, one_digit, other_environment, other_field, no_answer, cut_weights, one_bit_of_weights,
         weights_of_another_seed, no_weights,
     ],
 )  # fmt: skip
@@ -126,6 +125,36 @@ def test_a_damaged_answer_is_made_again(driven, tmp_path, spoil) -> None:
     assert outcomes.get(fact.run, fact.code, whole=True).repeats(before)
     assert not [*wrong_answers(outcomes, History.open(home, edition), facts(home, edition, Ended))]
     assert repair(home, edition) == []
+
+
+def test_an_answer_that_another_study_trained_again_stays(home: Home, monkeypatch) -> None:
+    """The other study needs the weights, and its machine rounds otherwise. Its answers and weights are sound."""
+    one, two = (arms(keep=keep).model_copy(update={"mark": f"~{len(keep)}"}) for keep in ((), ("weights",)))
+    outcomes, measure = Outcomes(home), toy.measure
+
+    def elsewhere(run: Run, epoch: int) -> Measurement:
+        values = measure(run, epoch).values
+        return Measurement(epoch=epoch, values={name: value + 1e-6 for name, value in values.items()})
+
+    def wrong(edition: Edition) -> list[str]:
+        history = History.open(home, edition)
+        ended = answers_of(read(home.study(edition.id).journal)[0], history)
+        return [answer.sentence for answer in wrong_answers(outcomes, history, ended)]
+
+    conduct(home, one)
+    monkeypatch.setattr(toy, "measure", elsewhere)
+    conduct(home, two)
+    files = {
+        path: path.read_bytes() for path in home.outcomes.rglob("*") if path.suffix != ".damaged" and path.is_file()
+    }
+    differ = wrong(one)
+    assert len(differ) == 6
+    assert all(sentence.endswith("differs from the journal: another study trained it again") for sentence in differ)
+    assert repair(home, one) == [f"{sentence}; locus run {one.id} takes its numbers" for sentence in differ]
+    assert {path: path.read_bytes() for path in files} == files
+    assert wrong(two) == []
+    assert conduct(home, one).order == []
+    assert wrong(one) == []
 
 
 def test_a_damaged_probe_is_set_aside(home: Home) -> None:
