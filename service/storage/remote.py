@@ -144,16 +144,28 @@ class Copies:
         self._send(answered.run.key, answered.name)
 
     def _send(self, key: str, name: str) -> None:
-        """Sends an answer and its weights. A sound one with weights stays, for the digests in it are of its weights."""
-        here, at = Outcomes(self.home).path(key, name), f"{key}/{name}"
-        mine = _digests(here.read_bytes()) if here.exists() else None
-        there = _digests(self.outcomes.read(f"{at}.json"))
-        if mine is None or there or (there is not None and not mine):
+        """Sends an answer and its weights. A sound one with all its weights stays, for its digests are of these.
+
+        One that has lost weights there goes first, so that no weights lie beside an answer of another training.
+        """
+        outcomes = Outcomes(self.home)
+        here, at = outcomes.path(key, name), f"{key}/{name}"
+        there = self._weights_there(key, name)
+        if not outcomes.is_there(key, name) or there:
             return
+        if there is not None:
+            if not outcomes.has_sound_weights(key, name):
+                return
+            self.outcomes.remove(f"{at}.json")
         for end in (*reversed(ENDS), ".json"):
             file = here.with_name(f"{name}{end}")
             if file.exists():
                 self.outcomes.put(file, f"{at}{end}")
+
+    def _weights_there(self, key: str, name: str) -> dict[str, str] | None:
+        """Returns the digests of an answer's weights at the storage: none if it lacks some, None without an answer."""
+        known = _digests(self.outcomes.read(f"{key}/{name}.json"))
+        return known and (known if all(self.outcomes.has(f"{key}/{name}{end}") for end in known) else {})
 
     def keep_missing(self, answers: Iterable[tuple[str, str]]) -> None:
         """Sends the files of answers, by key and name, that are not there yet: of reused ones, and of probes."""

@@ -114,6 +114,22 @@ def test_reused_answers_and_parents_are_sent_too(tmp_path):
     assert read(other.study(edition.id).journal) == read(home.study(edition.id).journal)
 
 
+def test_weights_that_the_storage_has_lost_are_sent_again(tmp_path):
+    uri, edition, home = f"file://{tmp_path}/there", arms(), Home(tmp_path / "home")
+    mirrored(home, edition, uri, 0)
+    weights = sorted((tmp_path / "there" / "outcomes").glob("*/*.pt"))
+    whole = {path: path.read_bytes() for path in weights}
+    lost, damaged = weights[:2]
+    lost.unlink()
+    damaged.unlink()
+    here = home.outcomes / damaged.relative_to(tmp_path / "there" / "outcomes")
+    here.write_bytes(whole[damaged][:-1])
+    assert not mirrored(home, edition, uri, 0).order
+    assert lost.read_bytes() == whole[lost]
+    assert not damaged.exists(), "what is damaged here is not sent"
+    assert damaged.with_suffix(".json").exists()
+
+
 def test_other_studies_are_left_where_they_are(tmp_path):
     uri, home = f"file://{tmp_path}/there", Home(tmp_path / "home")
     for edition in (arms(), arms(name="other")):
