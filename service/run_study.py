@@ -315,8 +315,8 @@ class StudyRun:
         """Says how many answers took the place of others of the same code."""
         if replaced := self.driver.replaced:
             self.progress.note(
-                f"{plural(len(replaced), 'run')} trained again for lost weights gave other numbers: the new answers "
-                f"count, and the old ones are kept as *.damaged in {self.home.outcomes}"
+                f"{plural(len(replaced), 'answer')} gave way to others (of runs trained again for lost weights, or at "
+                f"the storage): the new ones count, and the old ones are kept as *.damaged in {self.home.outcomes}"
             )
 
     def name_failed_listener(self) -> None:

@@ -58,7 +58,7 @@ class Driver:
     the plan has it. `copies`: those at the study's storage.
     `lock` is held while the history changes, for those that read it in other threads. `listener_failed`: the first
     error of a listener. `repeated`: whether all runs fail alike. `replaced`: the keys of runs whose answers gave way to
-    new ones with other numbers.
+    new ones with other numbers, or to those of the storage.
     """
 
     edition: Edition
@@ -75,12 +75,12 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
-        self.outcomes = SentOutcomes(self.copies) if self.copies else Outcomes(self.home)
+        self.replaced: list[str] = []
+        self.outcomes = SentOutcomes(self.copies, self.replaced) if self.copies else Outcomes(self.home)
         self.in_flight = InFlight(self.home, self.neighbours)
         self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
         self._early, self._decisions = EarlyStops(self.edition, self.history), Decisions(self.history)
         self.repeated = RepeatedFailure()
-        self.replaced: list[str] = []
         self.work = WorkFolders(self.folder, self.copies)
 
     @property

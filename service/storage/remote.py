@@ -15,6 +15,7 @@ import re
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -167,12 +168,32 @@ class Copies:
         known = _digests(self.outcomes.read(f"{key}/{name}.json"))
         return known and (known if all(self.outcomes.has(f"{key}/{name}{end}") for end in known) else {})
 
+    def has_other(self, key: str, name: str) -> bool:
+        """Returns whether the storage has weights of an answer that are not the home's. Raises: StorageError."""
+        path = Outcomes(self.home).path(key, name)
+        mine = _digests(path.read_bytes()) if path.exists() else None
+        return mine is not None and (self._weights_there(key, name) or mine) != mine
+
+    def take_other(self, key: str, name: str) -> bool:
+        """Brings home the storage's answer where the home has one of another training; whether it had.
+
+        The storage's counts, for other homes start runs from it. The home's is set aside. Raises: StorageError.
+        """
+        if not self.has_other(key, name):
+            return False
+        with suppress(FileNotFoundError):  # another driver of this home has just done it
+            Outcomes(self.home).set_aside(key, name, answer=True)
+        self.fetch_answers_of(key)
+        return True
+
     def keep_missing(self, answers: Iterable[tuple[str, str]]) -> None:
         """Sends the files of answers, by key and name, that are not there yet: of reused ones, and of probes."""
         there = set(self.outcomes.names())
         for key, name in answers:
             files = {file.name for file in (self.home.outcomes / key).glob(f"{name}*") if _is_of(file.name, name)}
             missing = sorted(file for file in files if f"{key}/{file}" not in there)
+            if missing and self.has_other(key, name):
+                continue
             if any(file.endswith((*ENDS, ".json")) for file in missing):
                 self._send(key, name)
             for file in missing:
@@ -187,9 +208,17 @@ class Copies:
             work.remove(f"{key}/{code}")
 
     def weights(self, key: str, name: str) -> str:
-        """Returns the URI of an answer's weights, which are sent where they are not there. Raises: StorageError."""
+        """Returns the URI of an answer's weights, which are sent where they are not there.
+
+        Raises: StorageError; LocusError for those of another training than the home's.
+        """
         local = Outcomes(self.home).weights(key, name)
         at = f"{key}/{local.name}"
+        if self.has_other(key, name):
+            raise LocusError(
+                f"{self.outcomes.uri}/{at} must be the weights of {local.with_suffix('.json')}, got those of another "
+                "training; run the study again, and the answer at the storage counts"
+            )
         if not self.outcomes.has(at) and local.exists():
             self._send(key, name)
         return f"{self.outcomes.uri}/{at}"
@@ -245,8 +274,18 @@ class Copies:
         return self._bring(filter(is_named, self.outcomes.names()))
 
     def _bring(self, names: Iterable[str]) -> int:
-        """Brings home those of some files of answers that are not there; how many."""
-        missing = [name for name in names if PLACE.fullmatch(name) and not (self.home.outcomes / name).exists()]
+        """Brings home those of some files of answers that are not there; how many.
+
+        Nothing comes beside an answer of another training. Where the home has no answer, what it has of weights and
+        probes is replaced.
+        """
+        lacking: dict[tuple[str, str], list[str]] = {}
+        for name in filter(PLACE.fullmatch, names):
+            key, _, file = name.partition("/")
+            answer = key, _codes(file)[-1]
+            if not (self.home.outcomes / name).exists() or not Outcomes(self.home).path(*answer).exists():
+                lacking.setdefault(answer, []).append(name)
+        missing = [name for answer, files in lacking.items() if not self.has_other(*answer) for name in files]
         with ThreadPoolExecutor(TOGETHER) as threads:  # weights first, so that no answer is without them
             for answers in (False, True):
                 some = [name for name in missing if name.endswith(".json") == answers]
@@ -255,19 +294,31 @@ class Copies:
 
 
 class SentOutcomes(Outcomes):
-    """The answers of a home whose copies are at a storage. What writes one raises StorageError, too."""
+    """The answers of a home whose copies are at a storage. What writes one raises StorageError, too.
 
-    def __init__(self, copies: Copies) -> None:
+    `replaced` gets the key of each answer that gave way to one of the storage.
+    """
+
+    def __init__(self, copies: Copies, replaced: list[str]) -> None:
         super().__init__(copies.home)
-        self._copies = copies
+        self._copies, self._replaced = copies, replaced
 
     def put(self, answered: Answered, weights: Path | None) -> None:
         """Writes an answer as `Outcomes.put` does, and sends a copy."""
         super().put(answered, weights)
         self._copies.keep(answered)
 
+    def has_sound_weights(self, key: str, name: str) -> bool:
+        """Returns what `Outcomes.has_sound_weights` does, and False where the storage has those of another training."""
+        return super().has_sound_weights(key, name) and not self._copies.has_other(key, name)
+
     def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
-        """Returns what `Outcomes.usable` does, but looks in the storage, too: another home may have sent the answer."""
+        """Returns what `Outcomes.usable` does, but looks in the storage, too: another home may have sent the answer.
+
+        If weights are needed, and the storage has those of another training, its answer takes the place of the home's.
+        """
+        if whole and self._copies.take_other(key, code):
+            self._replaced.append(key)
         answer = super().usable(key, code, whole=whole, older=older)
         if answer is None and self._copies.fetch_answers_of(key):
             answer = super().usable(key, code, whole=whole, older=older)
