@@ -22,6 +22,7 @@ An address of MLflow is shown without its password, in logs, reports and lists o
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import re
 import shutil
@@ -36,6 +37,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from filelock import FileLock, Timeout
 
+from service.storage import plain_json
 from service.storage.leases import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
 from trainables.spec import LocusError, SpecError
 from trainables.whole_files import write_whole
@@ -92,6 +94,14 @@ class StudyFolder:
     def journal(self) -> Path:
         """The ordered facts."""
         return self.root / "journal.jsonl"
+
+    @property
+    def ran(self) -> float:
+        """When the last driver began: it writes the study. Of a copy that is younger, when the last fact was written.
+
+        Units: seconds since 1970. Raises: OSError if there is no study.
+        """
+        return min(self.study.stat().st_mtime, _last_time(self.journal))
 
     @property
     def control(self) -> Path:
@@ -320,20 +330,35 @@ class Home:
         return [other for other in self.ids() if other != id and other.partition("@")[0] == id.partition("@")[0]]
 
     def ids(self) -> list[str]:
-        """Returns the ids of all studies here, the latest one last.
+        """Returns the ids of all studies here, the one that ran last at the end.
 
         A folder that this user cannot look into counts as one.
         """
-        changed: dict[str, float] = {}
+        ran: dict[str, float] = {}
         with suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(self.root / "studies"):
                 try:
-                    changed[name] = self.study(name).study.stat().st_mtime
+                    ran[name] = self.study(name).ran
                 except PermissionError:
-                    changed[name] = 0.0
+                    ran[name] = 0.0
                 except OSError:  # it is no folder, or has no study
                     continue
-        return sorted(changed, key=lambda id: changed[id])
+        return sorted(ran, key=lambda id: ran[id])
+
+
+END = 2**16
+"""The bytes at the end of a journal that are read for its last fact."""
+
+
+def _last_time(journal: Path) -> float:
+    """Returns when the last whole line of a journal was written; infinity if none says so. Cost: 30 us."""
+    try:
+        with journal.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - END))
+            end = file.read()
+        return float(plain_json(end[: end.rfind(b"\n") + 1].splitlines()[-1])["time"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return math.inf
 
 
 def _without_signs(folder: Path) -> Path:

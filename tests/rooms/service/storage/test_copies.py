@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from service.storage.editions import latest
 from service.storage.facts import Ended
 from service.storage.home import Home
 from service.storage.journal import read
@@ -128,6 +129,15 @@ def test_weights_that_the_storage_has_lost_are_sent_again(tmp_path):
     assert lost.read_bytes() == whole[lost]
     assert not damaged.exists(), "what is damaged here is not sent"
     assert damaged.with_suffix(".json").exists()
+
+
+def test_the_study_that_ran_last_is_the_latest_where_it_was_fetched_too(tmp_path):
+    uri, home, found = f"file://{tmp_path}/there", Home(tmp_path / "home"), Home(tmp_path / "found")
+    last, first = (arms(seeds=1).model_copy(update={"mark": f"~{mark}"}) for mark in "ab")
+    for edition in (first, last):
+        mirrored(home, edition, uri, 0)
+    fetch(uri, found, "arms")
+    assert latest(found, "arms") == latest(home, "arms") == last.id
 
 
 def test_other_studies_are_left_where_they_are(tmp_path):

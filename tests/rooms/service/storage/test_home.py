@@ -1,10 +1,12 @@
 """Where everything lies, and whole files."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from service.storage.facts import Counts, line_of
 from service.storage.home import Home
 from trainables.whole_files import rename_durably, write_whole
 
@@ -38,6 +40,25 @@ def test_ids_are_in_the_order_of_their_last_touch(tmp_path: Path) -> None:
         os.utime(home.study(id).study, (100 - place, 100 - place))
     home.study("no-study").root.mkdir()
     assert home.ids() == ["c@smoke", "a@cpu", "b@cpu"]
+
+
+def test_a_copy_that_lost_the_times_of_files_keeps_the_order_in_which_studies_ran(tmp_path: Path) -> None:
+    home, copy = Home(tmp_path / "home"), Home(tmp_path / "copy")
+    for began, id in enumerate(["c@cpu", "b@cpu", "a@cpu"]):
+        write_whole(home.study(id).study, "{}")
+        os.utime(home.study(id).study, (began, began))
+        facts = [Counts(seeds=1, time=time).plain() for time in (began, began + 0.5)]
+        write_whole(home.study(id).journal, b"".join(map(line_of, facts)) + b'{"time": 9, "torn')
+    assert home.ids() == ["c@cpu", "b@cpu", "a@cpu"]
+    for id in ("a@cpu", "b@cpu", "c@cpu"):
+        shutil.copytree(home.study(id).root, copy.study(id).root, copy_function=shutil.copyfile)
+    assert copy.ids() == home.ids()
+    with home.study("c@cpu").journal.open("wb") as journal:
+        journal.write(line_of(Counts(seeds=2, time=99).plain()))
+    assert home.ids() == ["c@cpu", "b@cpu", "a@cpu"], "of two that run now, the one that began last stays the latest"
+    for damaged in (b"", b"garbage\n", b"[]\n", b'{"time":[]}\n', b"\n"):
+        copy.study("c@cpu").journal.write_bytes(damaged)
+        assert copy.ids() == ["b@cpu", "a@cpu", "c@cpu"]
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:
