@@ -21,10 +21,10 @@ from service.storage.facts import Ended, Fact, FailedWith
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Journal, JournalError, cut, read_on
-from service.storage.outcomes import CLOCKED, NumberChange, Outcomes, ProbeFileError, compare, read_probe
+from service.storage.outcomes import CLOCKED, Answered, NumberChange, Outcomes, ProbeFileError, compare, read_probe
 from service.storage.states import tuning_of
 from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.code_digest import PARENT, CodeDigest, CodeDigests
 from trainables.recipe.findings import LOOKS
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
@@ -227,14 +227,14 @@ class Rerun:
 
 def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: None) -> Rerun:
     """Trains the run again whose key starts with `start`. `report` is called with a line for the device, for each
-    difference of the environment, and for each epoch.
+    parent whose weights are others now, for each difference of the environment, and for each epoch.
 
     Raises: LocusError for a key that names no run, a parent whose weights are gone, or a device that is not here.
     """
     outcomes = Outcomes(home)
     before = outcomes.find(start)[-1]
     run = before.run
-    parents = {use: _weights(outcomes, parent, run) for use, parent in run.parents.items()}
+    parents = {use: _weights(outcomes, parent, before, report) for use, parent in run.parents.items()}
     from trainables.training.loop import train  # torch, which a mistyped key need not wait for
     from trainables.training.runtime import runtime
 
@@ -313,9 +313,22 @@ def _environment_differences(environment: Mapping[str, Any], device: str) -> Ite
         yield f"trained by {environment['workers']} workers before, now by one; the last digits may differ"
 
 
-def _weights(outcomes: Outcomes, parent: Run, child: Run) -> Path:
-    """Returns the newest weights of a parent. Raises: LocusError if there are none as they were written."""
-    for answer in reversed(outcomes.of(parent.key)):
-        if outcomes.has_sound_weights(parent.key, answer.name):
-            return outcomes.weights(parent.key, answer.name)
-    raise LocusError(f"the weights of the parent {parent.key} of {child.key} are gone or damaged; run its study again")
+def _weights(outcomes: Outcomes, parent: Run, child: Answered, report: Callable[[str], None]) -> Path:
+    """Returns the weights of a parent that a child started from; else the newest ones, which is reported.
+
+    Raises: LocusError if there are none as they were written.
+    """
+    key, run = parent.key, child.run.key
+    sound = [answer for answer in outcomes.of(key) if outcomes.has_sound_weights(key, answer.name)]
+    if not sound:
+        raise LocusError(f"the weights of the parent {key} of {run} are gone or damaged; run its study again")
+    of_child = [answer for answer in sound if _starts_from(child.code, key, answer.code)]
+    if not of_child:
+        report(f"{run} started from weights of its parent {key} that are gone, now from the newest; numbers may differ")
+    return outcomes.weights(key, (of_child or sound)[-1].name)
+
+
+def _starts_from(child: CodeDigest, key: str, parent: CodeDigest) -> bool:
+    """Returns whether a child of some code started from an answer of a parent: it names that, or has its files."""
+    named = child.files.get(f"{PARENT}{key}")
+    return parent.digest == named if named else parent.files.items() <= child.files.items()
