@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Self, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, dataclass_transform
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -73,6 +73,9 @@ class Spec(BaseModel, metaclass=_SpecMeta):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    READ: ClassVar[tuple[str, ...]] = ()
+    """The fields that are read from what lies at the node's `path`, `digest` first, where they are not given."""
+
     def model_post_init(self, _: Any) -> None:
         """Shares the set of given fields, of which pydantic keeps one for each object: nobody asks which were given."""
         object.__setattr__(self, "__pydantic_fields_set__", _names(type(self)))
@@ -96,20 +99,28 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         """Returns a copy with `{path: value}` put in: all values apply, then one validation.
 
         Nodes come before what lies in them. Setting a `kind`, or a node as {"kind": ...}, starts that node from the
-        defaults of its kind; the other fields of the node follow it.
+        defaults of its kind; the other fields of the node follow it. Setting a `path` without the digest that the node
+        has drops what was read from the old path.
         """
         tree = self.plain()
-        for path in sorted(values, key=lambda path: (path.count("."), path.rpartition(".")[2] != "kind")):
-            value = values[path]
+        for path in sorted(values, key=_in_turn):
+            value, (node, _, last) = values[path], path.rpartition(".")
             require_plain(path, value)
             _set(tree, path, value.plain() if isinstance(value, Spec) else deepcopy(value))  # nodes get their defaults
-            if path.rpartition(".")[2] == "kind":
+            if last == "kind":
                 _begin(type(self), tree, path.split(".")[:-1])
+            elif last == "path":
+                _unread(type(self), tree, path.split(".")[:-1], values.get(f"{node}.digest" if node else "digest"))
             elif isinstance(value, Mapping):
                 _begin(type(self), tree, path.split("."))
         spec = type(self).read(tree)
         _share(spec, self)
         return spec
+
+    @classmethod
+    def unread(cls, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the plain values of a node without what was read from its path."""
+        return {name: value for name, value in node.items() if name not in cls.READ}
 
     def get(self, path: str) -> Any:
         """Returns the value at a path such as `encoding.parts.1.beta`."""
@@ -217,8 +228,31 @@ def _set(tree: Any, path: str, value: Any) -> None:
         node[last] = value
 
 
+def _in_turn(path: str) -> tuple[int, bool, bool]:
+    """Returns what puts values in order: nodes before what lies in them; of a node the kind first, then the path."""
+    last = path.rpartition(".")[2]
+    return path.count("."), last != "kind", last != "path"
+
+
 def _begin(cls: Any, tree: Any, path: list[str]) -> None:
     """Adds to a node the nested nodes that it lacks, from the defaults of its kind, so that paths lead into them."""
+    node, member = _node(cls, tree, path)
+    for name, field in member.model_fields.items() if member else ():
+        if isinstance(field.default, Spec):
+            node.setdefault(name, field.default.plain())
+
+
+def _unread(cls: Any, tree: Any, path: list[str], digest: Any) -> None:
+    """Drops what was read from the old path of a node, unless it has the digest of what lies at the new one."""
+    node, member = _node(cls, tree, path)
+    if member and (not digest or node.get("digest") != digest):
+        left = member.unread(node)
+        node.clear()
+        node.update(left)
+
+
+def _node(cls: Any, tree: Any, path: list[str]) -> tuple[Any, Any]:
+    """Returns the node at a path of a plain tree, and its class; None where the class is not known."""
     node, member = tree, cls
     for part in path:
         if isinstance(node, list):
@@ -228,9 +262,7 @@ def _begin(cls: Any, tree: Any, path: list[str]) -> None:
         if isinstance(node, dict):
             tag = node.get("kind")
             member = next((model for model in models(member) if tag_of(model) in (tag, None)), None)
-    for name, field in member.model_fields.items() if member else ():
-        if isinstance(field.default, Spec):
-            node.setdefault(name, field.default.plain())
+    return node, member
 
 
 def _share(new: Spec, old: Spec) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -118,6 +119,7 @@ class Arrays(ImagesSpec):
     """
 
     OWN: ClassVar[tuple[str, str, str]] = ("the file", "", "")
+    READ: ClassVar[tuple[str, ...]] = ("digest", "classes", "images", "side", "most", "least")
 
     kind: Literal["arrays"] = Field(default="arrays", init=False)
     path: FilePath = Field(default="", min_length=1, validate_default=True, description="the path of an .npz file")
@@ -136,10 +138,18 @@ class Arrays(ImagesSpec):
     @model_validator(mode="before")
     @classmethod
     def _scan(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or value.get("digest") or not isinstance(value.get("path"), str):
+        if not isinstance(value, dict) or not isinstance(value.get("path"), str):
             return value
-        held = content(*read(absolute(value["path"])))
-        return {"image_size": held["side"], **value, **held}
+        whole = value if value.get("digest") else {**value, **content(*read(absolute(value["path"])))}
+        return {"image_size": whole["side"], **whole} if "side" in whole else whole
+
+    @classmethod
+    def unread(cls, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what is no part of the file; an `image_size` that is its side follows from it."""
+        left = super().unread(node)
+        if left.get("image_size") == node.get("side"):
+            left.pop("image_size", None)
+        return left
 
     def root(self, folder: Path) -> Path:
         return Path(self.path)

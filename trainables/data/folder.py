@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -167,6 +167,8 @@ class Folder(ImagesSpec):
     Source: torchvision's ImageFolder. Differs: classes are known by the folders of `train`; other splits must have the
     same.
     """
+
+    READ: ClassVar[tuple[str, ...]] = ("digest", "classes", "images", "most", "least", "names")
 
     kind: Literal["folder"] = Field(default="folder", init=False)
     path: FilePath = Field(default="", min_length=1, validate_default=True, description=_PATH)

@@ -295,7 +295,8 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
     found = read(path)
     assert path.stem == found.id == edition.id
     assert found.definition == defined(edition) == defined(found.edition(study))
-    assert found.edition(study).study.base.put({"data.path": "x"}) == edition.study.base.put({"data.path": "x"})
+    elsewhere = {"data.path": "x", "data.digest": edition.study.base.data.digest}
+    assert found.edition(study).study.base.put(elsewhere) == edition.study.base.put(elsewhere)
     assert str(mine) not in path.read_text()
     size = edition.id.partition("@")[2]
     assert at_budgets(study, file)[size] == paragraphs(found)

@@ -46,6 +46,16 @@ def test_each_image_keeps_its_pixels_and_its_label_whatever_the_order_of_axes(tm
     assert swapped.digest != first.digest
 
 
+def test_another_path_is_another_set_and_the_same_content_the_same_one(tmp_path):
+    first = spec(saved(tmp_path / "a.npz"))
+    others = saved(tmp_path / "b.npz", np.repeat(RGB[:20], 2, axis=1).repeat(2, axis=2), LABELS[:20])
+    assert first.put({"path": others}) == spec(others)
+    recipe = Recipe(data=first).put({"data.image_size": 8, "data.path": others})
+    assert recipe.data == spec(others, **{"data.image_size": 8})
+    small = Recipe(data=first).put({"data.image_size": 4})
+    assert small.put({"data.path": others}).data == spec(others, **{"data.image_size": 4})
+
+
 def test_a_file_that_is_another_one_now_is_refused_and_one_that_was_decoded_is_not_needed(tmp_path):
     path = tmp_path / "set.npz"
     first = spec(saved(path))

@@ -89,6 +89,23 @@ def test_a_recipe_is_its_own_json_and_is_not_scanned_again(root):
     assert recipe.put({"optimizer.epochs": 2}).data == recipe.data
 
 
+def test_another_path_is_another_folder_unless_its_digest_is_given(root, tmp_path):
+    other = Folder(path=str(image_folder(tmp_path / "other", {"train": 10, "val": 5}, classes=2)), image_size=8)
+    spec = Folder(path=str(root), image_size=8)
+    assert spec.put({"path": other.path}) == other
+    recipe = Recipe(data=spec)
+    assert recipe.put({"data.path": other.path}).data == other
+    assert recipe.put({"data": spec, "data.path": other.path}).data == other
+    assert recipe.put({f"data.{name}": value for name, value in other.plain().items() if name != "kind"}).data == other
+
+    moved = {"data.path": str(tmp_path / "moved"), "data.digest": spec.digest}
+    assert key(recipe.put(moved).data) == key(spec)
+    with pytest.raises(SpecError, match=r"^data[.]classes must be a positive number of classes, got 0"):
+        recipe.put(moved | {"data.digest": other.digest})
+    with pytest.raises(SpecError, match=r"^data[.]path must be a folder with images"):
+        recipe.put({"data.path": moved["data.path"]})
+
+
 def test_another_content_or_place_is_refused_before_training(root):
     spec = Folder(path=str(root), image_size=4)
     picture(200).save(root / "train" / "class_0" / "new.png")
