@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe, Faster
 from search_spaces.fit import Fit as Fit
@@ -89,6 +89,13 @@ class Study(Spec):
     expected: str = ""
     found: dict[str, str] = Field(default_factory=dict)
     gaps: tuple[str, ...] = Field(default=(), strict=False)
+
+    @field_validator("plan")
+    @classmethod
+    def _looks_up(cls, plan: Plan, info: ValidationInfo) -> Plan:
+        """Reads the images that arms name once: a study that is stored asks the same when they have changed."""
+        base = info.data.get("base")
+        return plan.looked_up(base.data.kind) if base is not None and isinstance(plan, Ablation) else plan
 
     @model_validator(mode="after")
     def _builds(self) -> Study:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainables.own import is_own
+from trainables.recipe.looked_up import FOUND
 from trainables.spec import Spec
 
 
@@ -76,9 +77,13 @@ def value_words(value: Any, *, digits: int = 6, between: str = ", ") -> str:
 
 
 def without_sources(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns plain values, or `{path: value}`, without the text of the user's own files."""
+    """Returns plain values, or `{path: value}`, without the text of the user's own files.
+
+    What was read from a path of images is left out, too.
+    """
     own = {path.removesuffix("kind") + "source" for path, value in values.items() if _names_own(path, value)}
-    return {path: _cleaned(value) for path, value in values.items() if path not in own}
+    found = FOUND if {"data", "data.path"} & {*values} else ()
+    return {path: _cleaned(value) for path, value in values.items() if path not in own and path not in found}
 
 
 def setting_words(values: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from search_spaces.plans.tuning import Tuning
 from search_spaces.words import MOST_LETTERS, is_name, listed, quoted, shortened
 from trainables.own import Values
+from trainables.recipe.looked_up import looked_up
 from trainables.sentence import did_you_mean
 from trainables.spec import Spec, SpecError, digest, require
 
@@ -117,6 +118,17 @@ class Ablation(Spec):
             return Ablation(**{**dict(self), "arms": {**self.arms, **values}})
         axes = {axis: {name: values.get(name, own) for name, own in named.items()} for axis, named in self.axes.items()}
         return Ablation(**{**dict(self), "axes": axes, "arms": {}})
+
+    def looked_up(self, kind: str) -> Ablation:
+        """Returns the same arms with what is read from the images that they name, so that they stay what they are.
+
+        `kind`: that of the base's data.
+        """
+        axes = {axis: {name: looked_up(own, kind) for name, own in named.items()} for axis, named in self.axes.items()}
+        if axes:
+            return self if axes == self.axes else Ablation(**{**dict(self), "axes": axes, "arms": {}})
+        arms = {name: looked_up(own, kind) for name, own in self.arms.items()}
+        return self if arms == self.arms else Ablation(**{**dict(self), "arms": arms})
 
     def only(self, names: Iterable[str]) -> Ablation:
         """Returns the arms of these names, and those that they are compared with.

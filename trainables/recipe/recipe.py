@@ -23,6 +23,7 @@ from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChan
 from trainables.own import carry
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.learning import check_learning
+from trainables.recipe.looked_up import looked_up
 from trainables.recipe.losses import (
     Auxiliary,
     BinaryCrossEntropy,
@@ -71,8 +72,11 @@ class Recipe(Spec):
         return super().put(_carried(values))
 
     def variant(self, values: Mapping[str, Any]) -> Recipe:
-        """Returns what `put` does; the same object for the same values, as studies often ask for the same recipes."""
-        carried = _carried(values)
+        """Returns what `put` does; the same object for the same values, as studies often ask for the same recipes.
+
+        Values that name images are the same while these hold the same.
+        """
+        carried = looked_up(_carried(values), self.data.kind)
         text = json.dumps(carried, default=repr)
         known = self._variants.get(text)
         if known is None:

@@ -1,0 +1,70 @@
+"""Values that name images: what lies there is read where they are given, and kept with them."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.rooms.trainables.data.pictures import image_folder, picture
+from trainables.data import folder
+from trainables.recipe import Recipe
+from trainables.recipe.looked_up import looked_up
+
+
+@pytest.fixture
+def pets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return image_folder(tmp_path / "pets", {"train": 10})
+
+
+def new_image(root):
+    picture(250).save(root / "train" / "class_0" / "new.png")
+
+
+@pytest.mark.parametrize("values", [
+    {"data.kind": "folder", "data.path": "pets"},
+    {"data": {"kind": "folder", "path": "pets"}},
+])  # fmt: skip
+def test_a_variant_has_the_images_of_today(pets, values):
+    base = Recipe(data=folder.Folder(path=str(image_folder(pets.parent / "other", {"train": 5}))))
+    for asked in (values, {"data.path": "pets"}):
+        before = base.variant(asked)
+        assert base.variant(asked) is before
+        new_image(pets)
+        after = base.variant(asked)
+        assert after == base.put(asked) != before
+        assert sum(after.data.images) == sum(before.data.images) + 1
+        (pets / "train" / "class_0" / "new.png").unlink()
+
+
+def test_a_variant_has_the_images_of_the_working_folder_and_of_the_file_of_today(pets, monkeypatch):
+    values = {"data.kind": "folder", "data.path": "pets", "data.image_size": 8, "model.patch_size": 4}
+    before = Recipe().variant(values)
+    base = Recipe()
+    assert base.variant(values) == before
+    (pets.parent / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    shutil.copytree(pets, "pets")
+    assert base.variant(values).data.path == str(pets.parent / "elsewhere" / "pets")
+
+    arrays = {"data.kind": "arrays", "data.path": "set.npz", "model.patch_size": 4}
+    for side in (8, 12):
+        np.savez("set.npz", images=np.zeros((20, side, side), np.uint8), labels=np.arange(20) % 2)
+        found = base.variant(arrays)
+        assert found == base.put(arrays)
+        assert (found.data.side, found.data.image_size) == (side, side)
+
+
+def test_values_that_were_looked_up_are_not_read_again(pets, monkeypatch):
+    values = looked_up({"data.kind": "folder", "data.path": "pets", "data.image_size": 8}, "red_green")
+    both = {"init": {"kind": "from_trial", "values": values}, "init.values": {"data.path": "pets"}}
+    parent = looked_up(both, "folder")
+    assert parent["init"]["values"] == values
+    assert parent["init.values"]["data.digest"] == values["data.digest"]
+    assert looked_up(parent, "folder") == parent
+    for left in ({"data.kind": "digits", "data.path": "pets"}, {"data.path": "nowhere"}):
+        assert looked_up(left, "folder") == left
+    monkeypatch.setattr(folder, "scan", None)
+    base = Recipe()
+    assert base.variant(values) is base.variant(values)
+    assert base.variant(values).data.path == str(pets)
