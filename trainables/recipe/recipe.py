@@ -12,7 +12,7 @@ from copy import deepcopy
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
@@ -66,6 +66,15 @@ class Recipe(Spec):
     )
     augment: Augment = NoAugment()
     loss: Loss = TaskLoss()
+
+    @field_validator("init", "teacher")
+    @classmethod
+    def _looks_up(cls, node: Init | Teacher, info: ValidationInfo) -> Init | Teacher:
+        """Reads the images that a parent or a teacher names once: a recipe that is stored needs the same trainings."""
+        if isinstance(node, FromTrial | TaughtByTrial | TaughtByFile) and "data" in info.data:
+            found = looked_up(node.values, info.data["data"].kind)
+            return node if found == node.values else node.model_copy(update={"values": found})
+        return node
 
     def put(self, values: Mapping[str, Any]) -> Recipe:
         """Puts values as every spec does. An object of a class of the user's own brings the text of its file along."""

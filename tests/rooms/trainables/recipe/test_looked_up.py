@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from tests.rooms.trainables.data.pictures import image_folder, picture
+from trainables.backbones import ViT
 from trainables.data import folder
-from trainables.recipe import Recipe
+from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
 from trainables.recipe.looked_up import looked_up
+from trainables.spec import SpecError
 
 
 @pytest.fixture
@@ -68,3 +70,47 @@ def test_values_that_were_looked_up_are_not_read_again(pets, monkeypatch):
     base = Recipe()
     assert base.variant(values) is base.variant(values)
     assert base.variant(values).data.path == str(pets)
+
+
+def spec_of(path):
+    return folder.Folder(path=str(path), image_size=8)
+
+
+VALUES = [{"data.path": "theirs"}, {"data.kind": "folder", "data.path": "theirs", "data.image_size": 8}]
+
+
+@pytest.mark.parametrize("values", [*VALUES, {"init": {"kind": "from_trial", "values": VALUES[0]}}])
+def test_a_parent_stays_what_it_is_when_its_images_change(pets, values, monkeypatch):
+    theirs = image_folder(pets.parent / "theirs", {"train": 20})
+    recipe = Recipe(data=spec_of(pets), init=FromTrial(values)).put({"model.patch_size": 4})
+    parent = recipe.parent if "init" not in values else recipe.parent.parent
+    assert (recipe.data, parent.data) == (spec_of(pets), spec_of(theirs))
+    text, known = recipe.model_dump_json(), key(recipe)
+    new_image(theirs)
+    assert key(Recipe(data=spec_of(pets), init=FromTrial(values)).put({"model.patch_size": 4})) != known
+    shutil.rmtree(theirs)
+    monkeypatch.setattr(folder, "scan", None)
+    back = Recipe.read_text(text)
+    assert back == recipe
+    assert key(back) == known
+    assert back.put({"optimizer.epochs": 3}).init == recipe.init
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_a_teacher_stays_what_it_is_when_its_images_change(pets, values):
+    theirs = image_folder(pets.parent / "theirs", {"train": 20})
+    recipe = Recipe(data=spec_of(pets), model=ViT(pool="distilled", patch_size=4), teacher=TaughtByTrial(values))
+    assert recipe.teacher_recipe.data == spec_of(theirs)
+    known = key(recipe)
+    new_image(theirs)
+    assert key(Recipe.read(recipe.plain())) == known
+
+
+def test_a_parent_whose_images_are_not_there_is_refused(pets):
+    said = r"^init.values must give a valid recipe: data.path must be a folder with images .*, got .*/nowhere"
+    with pytest.raises(SpecError, match=said):
+        Recipe(data=spec_of(pets), init=FromTrial({"data.path": "nowhere"}))
+
+
+def key(recipe):
+    return Run(recipe=recipe, seed=0).key
