@@ -53,7 +53,7 @@ def rgb(image: Image.Image) -> Image.Image:
     if why := refused(image):
         raise ValueError(why)
     deep = is_deep(image)  # before it is loaded: the format is known of a file alone
-    image.load()
+    load(image)
     with suppress(Exception):  # EXIF data that cannot be read turn nothing; the pixels are turned before they are kept
         ImageOps.exif_transpose(image, in_place=True)
     if deep:
@@ -63,6 +63,22 @@ def rgb(image: Image.Image) -> Image.Image:
     straight = image.convert("LA") if image.mode == "La" else image
     white = Image.new("RGBA", image.size, (WHITE, WHITE, WHITE, WHITE))
     return Image.alpha_composite(white, straight.convert("RGBA")).convert("RGB")
+
+
+def load(image: Image.Image) -> None:
+    """Loads the pixels of an image that may be a file. Raises: whatever Pillow raises for a damaged one.
+
+    Pillow turns a TIFF that lies on its side while it loads it. Where it knows the name of the file it maps raw pixels
+    into memory with rows and columns already swapped, which scrambles them.
+    """
+    if not isinstance(image, TiffImagePlugin.TiffImageFile):
+        image.load()
+        return
+    name, image.filename = image.filename, ""
+    try:
+        image.load()
+    finally:
+        image.filename = name
 
 
 def opened(name: str, image: Callable[[], Image.Image]) -> Image.Image:

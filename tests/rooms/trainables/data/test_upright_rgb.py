@@ -89,22 +89,44 @@ def test_transparent_pixels_become_white():
         assert rgb(again(image, "png", transparency=key)).getpixel((0, 0)) == (255, 255, 255), mode
 
 
+def lying(upright, orientation):
+    """An image that lies as its EXIF data say, and these data."""
+    back = [None, None, "FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_90", "TRANSVERSE",
+            "ROTATE_270"][orientation]  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return (upright if back is None else upright.transpose(Image.Transpose[back])), exif
+
+
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 def test_photographs_are_turned_as_their_exif_data_say():
     upright = Image.fromarray(np.arange(24, dtype=np.uint8).reshape(4, 6) * 10).convert("RGB")
-    back = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE", 6: "ROTATE_90",
-            7: "TRANSVERSE", 8: "ROTATE_270"}  # fmt: skip
-    for orientation, method in back.items():
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        lying = upright.transpose(Image.Transpose[method])
+    for orientation in range(2, 9):
+        image, exif = lying(upright, orientation)
         for format in ("png", "tiff"):
-            assert (np.asarray(rgb(again(lying, format, exif=exif))) == np.asarray(upright)).all(), orientation
-        near = np.asarray(rgb(again(lying, "jpeg", exif=exif, quality=100, subsampling=0))).astype(int)
+            assert (np.asarray(rgb(again(image, format, exif=exif))) == np.asarray(upright)).all(), orientation
+        near = np.asarray(rgb(again(image, "jpeg", exif=exif, quality=100, subsampling=0))).astype(int)
         assert abs(near - np.asarray(upright)).max() < 9, orientation
     assert (np.asarray(ImageOps.exif_transpose(upright)) == np.asarray(rgb(upright))).all()
     broken = again(upright, "png", exif=b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x05torn")
     assert (np.asarray(rgb(broken)) == np.asarray(upright)).all()
+
+
+@pytest.mark.parametrize("mode", ["L", "I;16", "P", "RGB", "RGBA", "CMYK"])
+@pytest.mark.parametrize("compression", [None, "tiff_lzw"])
+def test_a_tiff_is_turned_also_where_it_is_opened_by_its_path(tmp_path, mode, compression):
+    values = np.arange(24, dtype=np.uint8).reshape(4, 6) * 10
+    eight = Image.fromarray(values)
+    kept = Image.fromarray(values.astype(np.uint16) * 257) if mode == "I;16" else eight.convert("RGB").convert(mode)
+    expected = np.asarray(rgb(kept))
+    for orientation in range(1, 9):
+        path = tmp_path / f"{orientation}.tif"
+        image, exif = lying(kept, orientation)
+        image.save(path, exif=exif, compression=compression)
+        for given in (path, str(path)):
+            with Image.open(given) as opened_by_path:
+                assert np.array_equal(rgb(opened_by_path), expected), orientation
+                assert opened_by_path.filename == str(path), "the caller's image keeps the name of its file"
 
 
 ODD = (EOFError(), struct.error("unpack"), zlib.error("torn"), IndexError(), SyntaxError("broken"), RecursionError())
