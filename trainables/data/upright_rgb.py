@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from typing import Any
 
-from PIL import Image, ImageOps, TiffImagePlugin, UnidentifiedImageError
+from PIL import Image, ImageOps, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError
 
 from trainables.spec import LocusError
 
@@ -69,8 +70,11 @@ def load(image: Image.Image) -> None:
     """Loads the pixels of an image that may be a file. Raises: whatever Pillow raises for a damaged one.
 
     Pillow turns a TIFF that lies on its side while it loads it. Where it knows the name of the file it maps raw pixels
-    into memory with rows and columns already swapped, which scrambles them.
+    into memory with rows and columns already swapped, which scrambles them. It brings the pixels of a PNG to 8 bits,
+    and the value that is transparent not: here it is brought, too.
     """
+    if isinstance(image, PngImagePlugin.PngImageFile) and image.tile and "transparency" in image.info:
+        image.info["transparency"] = _eight_bits(image.info["transparency"], image.tile[0][3])
     if not isinstance(image, TiffImagePlugin.TiffImageFile):
         image.load()
         return
@@ -97,6 +101,16 @@ def reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "Pillow does not know its format"  # Pillow's own words name an object of Python
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _eight_bits(key: Any, raw: object) -> Any:
+    """Returns a transparent value as Pillow has the pixels, which lie in a PNG as `raw` says: of 16 bits the upper 8.
+
+    Gray of 16 bits stays as it is.
+    """
+    if raw == "RGB;16B":
+        return tuple(value >> 8 for value in key)
+    return key * {"L;2": 85, "L;4": 17}[raw] if raw in ("L;2", "L;4") else key
 
 
 def _depth(image: Image.Image) -> tuple[int, bool, int | None]:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from trainables.data import Data, ImagesSpec
 from trainables.data.images_torch import centered
-from trainables.data.upright_rgb import WHITE, opened
+from trainables.data.upright_rgb import WHITE, load, opened
 from trainables.spec import SpecError
 
 Picture = str | Path | Image.Image | NDArray[Any] | Tensor
@@ -119,6 +119,7 @@ def _copied(image: Image.Image) -> Image.Image:
     """
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         return image
+    load(image)
     copy = image.copy()
     copy.format = image.format  # tells gray of 16 bits from other integers
     return copy

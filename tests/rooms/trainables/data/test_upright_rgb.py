@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from trainables.data import Cifar10
 from trainables.data.upright_rgb import EIGHT_BITS, SIXTEEN_BITS, opened, refused, rgb
 from trainables.spec import LocusError
+from trainables.training.pictures import pixels
 
 RAMP = np.tile(np.linspace(0, 65535, 16).astype(np.uint16), (2, 1))
 STEPS = [*range(0, 256, 17)]
@@ -87,6 +89,41 @@ def test_transparent_pixels_become_white():
         image = Image.new(mode, (2, 2), key)
         assert rgb(again(image, "png")).getpixel((0, 0)) == seen
         assert rgb(again(image, "png", transparency=key)).getpixel((0, 0)) == (255, 255, 255), mode
+
+
+def png(bits, color, rows, key):
+    """A PNG of one row as an encoder with its own bit depths writes it, which Pillow does not."""
+    row = np.packbits(np.array([[value >> bit & 1 for bit in reversed(range(bits))] for value in rows])).tobytes()
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", len(rows) // len(key), 1, bits, color, 0, 0, 0)),
+        (b"tRNS", struct.pack(f">{len(key)}H", *key)),
+        (b"IDAT", zlib.compress(b"\0" + row)),
+        (b"IEND", b""),
+    ]
+    lengths = [(struct.pack(">I", len(data)), kind + data) for kind, data in chunks]
+    text = b"".join(length + both + struct.pack(">I", zlib.crc32(both)) for length, both in lengths)
+    return Image.open(io.BytesIO(b"\x89PNG\r\n\x1a\n" + text))
+
+
+@pytest.mark.parametrize(
+    ("bits", "color", "row", "key", "expected"),
+    [
+        (1, 0, [1, 0, 1, 0, 1, 0, 1, 0], [0], [255] * 8),
+        (2, 0, [0, 1, 2, 3], [1], [0, 255, 170, 255]),
+        (4, 0, [0, 2, 1, 15], [2], [0, 255, 17, 255]),
+        (8, 0, [0, 2, 1, 15], [2], [0, 255, 1, 15]),
+        (16, 0, [0, 514, 257, 770], [514], [0, 255, 1, 3]),
+        (8, 2, [10, 20, 30, 9, 9, 9], [10, 20, 30], [255, 9]),
+        (16, 2, [300, 600, 900, 2313, 2313, 2313], [300, 600, 900], [255, 9]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")  # of one pixel
+def test_a_transparent_value_of_a_png_is_of_its_own_bits(bits, color, row, key, expected):
+    """The pixel at the center is transparent."""
+    assert gray(png(bits, color, row, key)) == expected
+    image = png(bits, color, row, key)
+    for time in ("first", "second"):  # a person's own image stays loaded
+        assert (pixels("x", image, Cifar10(image_size=1)) == 255).all(), time
 
 
 def lying(upright, orientation):
