@@ -69,7 +69,7 @@ def probe(subject: Subject) -> Findings:
     """Returns the share of test images in each class, by the model with its encoding and by its frozen backbone alone.
 
     `changed`: the share of those that position makes right or wrong. `classes`: the number of each image's class, in
-    the order of `ImageClasses`; `images`: which test images they are of.
+    the order of `ImageClasses`; `images`: which test images they are of. If seeds are folds, a run has its own.
     """
     recipe, encoding = subject.recipe, subject.recipe.encoding
     if encoding.is_noop:
@@ -80,7 +80,7 @@ def probe(subject: Subject) -> Findings:
         bare = without_encoding(subject)
     except ProbeError as error:
         return Findings(note=str(error))
-    test = load(recipe.data, Reading(subject.data)).test
+    test = load(recipe.data, Reading(subject.data, seed=subject.seed)).test
     numbers = torch.arange(min(len(test), MOST_IMAGES)) * len(test) // min(len(test), MOST_IMAGES)
     with_position, without = (_answers(subject, model, test, numbers) for model in (subject.model, bare))
     shares = image_classes(with_position, without, test.targets[numbers])

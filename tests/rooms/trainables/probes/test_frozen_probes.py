@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,11 @@ from trainables.probes.image_classes import without_encoding
 from trainables.probes.inputs.subject import Subject
 from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.model_torch import build_model
+from trainables.training.distributed import SINGLE
+from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
+from trainables.training.normalize import normalizer
+from trainables.training.runtime import autocast
 
 FROZEN = {
     "data": {"kind": "digits", "train_size": 40, "val_size": 20, "test_size": 50},
@@ -62,6 +68,23 @@ def test_the_classes_of_single_images_are_kept() -> None:
     counts = np.bincount(found.arrays["classes"], minlength=4) / 50
     assert [*counts] == [found.values[name] for name in ("ignored", "mislead", "correct", "useless")]
     assert [*found.arrays["images"]] == [*range(50)]
+
+
+def test_where_seeds_are_folds_a_runs_own_test_images_are_classified(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "set.npz", images=rng.integers(0, 255, (60, 8, 8), np.uint8), labels=np.arange(60) % 4)
+    data = {"kind": "arrays", "path": str(tmp_path / "set.npz"), "folds": 3}
+    scored = []
+    for seed in range(4):
+        found = replace(subject(data=data), seed=seed)
+        with torch.no_grad():
+            found.model.get_parameter("patch_embed.proj.weight").mul_(20)  # so that images get different classes
+        recipe, values = found.recipe, probe_of("image_classes")(found).values
+        normalize = normalizer(recipe, torch.device("cpu"), torch.float64)
+        own = Evaluation(recipe, normalize, torch.float64, autocast("cpu", "float64"), SINGLE)
+        scored.append(own(found.model, "test", load(recipe.data, Reading(seed=seed)).test))
+        assert values["ignored"] + values["correct"] == pytest.approx(scored[-1]), seed
+    assert len({*scored}) > 1, "folds differ"
 
 
 def test_a_code_inside_attention_is_left_out_too() -> None:
