@@ -44,6 +44,8 @@ MODEL = "model."
 """What the names of an objective's model begin with."""
 SPLIT_OF: dict[SplitName, Literal["validation", "test"]] = {"val": "validation", "test": "test"}
 """The split of images of a score's name."""
+NOISES = (0.0, 0.1)
+"""The deviations of the noise in the parameters with which they are compared."""
 TRIED = 4
 """Images on which they are compared."""
 
@@ -98,16 +100,31 @@ class Fused:
         return _called(self.first.model, values, images)
 
     def _try(self) -> None:
-        """Compares losses and outputs with those of each by itself, in float64, with parameters drawn at random.
+        """Compares losses and outputs with those of each by itself, in float64: as they begin, and with random values.
 
         What is no tensor, such as a number in a module, is the first training's for all of them when they are computed
-        together. Values as they begin would not show it: many tables begin at zero.
+        together. Values as they begin may not show it: many tables begin at zero. Random ones may not either: noise can
+        move a parameter to where the number does not matter.
         Raises: NotFusedError.
         """
         chosen = torch.arange(TRIED, device=self.first.device).expand(len(self.trainings), -1)
         images, targets = (tensor.double() if tensor.is_floating_point() else tensor for tensor in self._batch(chosen))
         inputs = self._inputs(chosen, 0)
-        values = [_drawn(training.objective, place) for place, training in enumerate(self.trainings)]
+        try:
+            for noise in NOISES:
+                self._compare(noise, images, targets, inputs)
+            self._try_gradient(chosen)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, NotImplementedError, ValueError) as error:
+            raise NotFusedError(str(error).partition("\n")[0]) from error
+
+    def _compare(self, noise: float, images: Tensor, targets: Tensor, inputs: Values) -> None:
+        """Compares losses and outputs on some images, with noise of a deviation in the parameters.
+
+        Raises: NotFusedError; what torch raises where it cannot compute them together.
+        """
+        values = [_drawn(training.objective, place, noise) for place, training in enumerate(self.trainings)]
         parameters, buffers = (_stacked(of_each) for of_each in zip(*values, strict=True))
         losses, outputs = [], []
         with torch.no_grad():
@@ -117,16 +134,10 @@ class Fused:
                 train_mode(training.module)
                 losses.append(_called(training.objective, both, images[place], targets[place], **rows))
                 outputs.append(_called(training.model.eval(), _of_model(both), images[place]))
-            try:
-                train_mode(self.first.module)
-                _require_near(self.losses(parameters, buffers, images, targets, inputs), losses)
-                self.first.model.eval()
-                _require_near(self.outputs(_of_model(parameters | buffers), images), outputs)
-                self._try_gradient(chosen)
-            except torch.OutOfMemoryError:
-                raise
-            except (RuntimeError, NotImplementedError, ValueError) as error:
-                raise NotFusedError(str(error).partition("\n")[0]) from error
+            train_mode(self.first.module)
+            _require_near(self.losses(parameters, buffers, images, targets, inputs), losses)
+            self.first.model.eval()
+            _require_near(self.outputs(_of_model(parameters | buffers), images), outputs)
 
     @torch.enable_grad()
     def _try_gradient(self, chosen: Tensor) -> None:
@@ -292,13 +303,13 @@ def _require_near(together: Tensor, alone: Sequence[Tensor]) -> None:
         raise NotFusedError("they compute something else together than each by itself")
 
 
-def _drawn(objective: nn.Module, place: int) -> tuple[Values, Values]:
+def _drawn(objective: nn.Module, place: int, deviation: float) -> tuple[Values, Values]:
     """Returns the parameters of an objective with noise, and its buffers, in float64."""
     parameters = {}
     for name, value in objective.named_parameters():
         stream = torch_stream(place, "fused", name)
         noise = torch.randn(value.shape, generator=stream, dtype=torch.float64)
-        parameters[name] = value.detach().double() + 0.1 * noise.to(value.device)
+        parameters[name] = value.detach().double() + deviation * noise.to(value.device)
     copies = {name: value.detach().clone() for name, value in objective.named_buffers()}
     return parameters, {name: value.double() if value.is_floating_point() else value for name, value in copies.items()}
 

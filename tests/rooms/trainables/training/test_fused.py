@@ -141,6 +141,14 @@ def test_numbers_of_a_module_that_differ_are_seen(encodings, why, tmp_path):
         next(train_together(runs, folders(tmp_path, 2), "cpu"))
 
 
+def test_a_number_that_matters_as_a_run_begins_is_seen(tmp_path):
+    """Noise can hide it: a threshold counts where it is more than the largest offset, and noise divides it."""
+    encodings = (FIRE(hidden=6, threshold=2.0), FIRE(hidden=6, threshold=3.4))
+    runs = [small(0, encoding=encoding, model__pool="avg", **EXACT) for encoding in encodings]
+    with pytest.raises(NotFusedError, match="something else"):
+        next(train_together(runs, folders(tmp_path, 2), "cpu"))
+
+
 class _NoGradient(torch.autograd.Function):
     """What torch has no gradient of."""
 
