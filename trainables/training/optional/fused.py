@@ -321,6 +321,7 @@ def _stacked(of_each: Sequence[Values]) -> Values:
 
 def _shapes(training: Training) -> Any:
     tensors = [*training.objective.named_parameters(), *training.objective.named_buffers()]
+    inputs = training.objective.loss_inputs(torch.arange(TRIED, device=training.device), 0)
     groups = [
         (group["weight_decay"], group["lr_scale"], len(group["params"])) for group in training.optimizer.param_groups
     ]
@@ -329,6 +330,7 @@ def _shapes(training: Training) -> Any:
         [len(getattr(training.splits, name)) for name in SPLITS],
         groups,
         [(name, value.shape, value.dtype, value.requires_grad) for name, value in tensors],
+        {name: value.shape for name, value in inputs.items()},  # encodings of one kind may draw other counts of numbers
     )
 
 

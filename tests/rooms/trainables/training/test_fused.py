@@ -131,8 +131,11 @@ def test_numbers_in_tensors_may_differ(encodings, tmp_path):
         ((LogCPB(hidden=6, pretrained_window_size=(3, 4)), LogCPB(hidden=6)), "something else"),
         ((PEG(), PEG(padding="circular")), "something else"),
         ((Learnable(), Fourier(hidden=6)), "other shapes"),
+        ((Rotary(), Rotary(jitter_coords=2.0)), "other shapes"),
+        ((Rotary(jitter_coords=2.0), Rotary()), "other shapes"),
+        ((Rotary(jitter_coords=2.0), Rotary(shift_coords=0.5)), "something else"),
     ],
-    ids=["fire", "log_cpb", "peg", "shapes"],
+    ids=["fire", "log_cpb", "peg", "shapes", "second draws", "first draws", "other draws"],
 )
 def test_numbers_of_a_module_that_differ_are_seen(encodings, why, tmp_path):
     """They would be the first run's for all, and the answer a wrong one."""
