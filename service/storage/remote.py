@@ -276,14 +276,15 @@ class Copies:
     def _bring(self, names: Iterable[str]) -> int:
         """Brings home those of some files of answers that are not there; how many.
 
-        Nothing comes beside an answer of another training. Where the home has no answer, what it has of weights and
-        probes is replaced.
+        Nothing comes beside an answer of another training. An answer that comes replaces weights and probes that the
+        home has without one.
         """
-        lacking: dict[tuple[str, str], list[str]] = {}
-        for name in filter(PLACE.fullmatch, names):
+        there, lacking = {*filter(PLACE.fullmatch, names)}, dict[tuple[str, str], list[str]]()
+        for name in sorted(there):
             key, _, file = name.partition("/")
             answer = key, _codes(file)[-1]
-            if not (self.home.outcomes / name).exists() or not Outcomes(self.home).path(*answer).exists():
+            comes = "{}/{}.json".format(*answer) in there and not Outcomes(self.home).path(*answer).exists()
+            if comes or not (self.home.outcomes / name).exists():
                 lacking.setdefault(answer, []).append(name)
         missing = [name for answer, files in lacking.items() if not self.has_other(*answer) for name in files]
         with ThreadPoolExecutor(TOGETHER) as threads:  # weights first, so that no answer is without them
