@@ -22,6 +22,7 @@ from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Journal, JournalError, cut, read_on
 from service.storage.outcomes import CLOCKED, Answered, NumberChange, Outcomes, ProbeFileError, compare, read_probe
+from service.storage.report_files import as_written
 from service.storage.states import tuning_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import PARENT, CodeDigest, CodeDigests
@@ -154,6 +155,7 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
         *_tuning(history),
         *_outcomes(Outcomes(home), history, answers_of(facts, history)),
         _work(folder, history),
+        _report(folder, edition),
         *compare_with_mlflow(look_up(home, edition, tracking), histories, None if tracking else home, alive=alive),
     ]
 
@@ -199,6 +201,15 @@ def _work(folder: StudyFolder, history: History) -> Check:
     return Check.of(
         "work folders", len(folders), "of unfinished runs", [f"{place} is of a run that ended" for place in wrong]
     )
+
+
+def _report(folder: StudyFolder, edition: Edition) -> Check:
+    """Checks that the report in the home is as it was written."""
+    files = as_written(folder.report)
+    wrong = [
+        f"{name} is not as it was written (locus report {edition.id})" for name, sound in files.items() if not sound
+    ]
+    return Check.of("report", len(files), "files, as they were written", wrong)
 
 
 def _place(path: Path) -> str:

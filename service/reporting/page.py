@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -58,7 +57,8 @@ from service.reporting.league import critical_difference, efficiency, league_tab
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
 from service.reporting.results_table import RESULTS, measured
-from service.storage import plain_json
+from service.storage.report_files import WRITTEN, content_digest
+from service.storage.report_files import written as written_before
 from trainables.backbones import ViT
 from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
 from trainables.recipe.code_digest import CodeDigests
@@ -304,8 +304,6 @@ def _of_timm(recipe: Recipe, model: ViT) -> tuple[dict[str, Any], dict[str, Any]
 
 SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
 """A sign beside each verdict, so that readers need no colors to distinguish them."""
-WRITTEN = "files.json"
-"""Beside the page: the names of the files that were written with it, each with the SHA-256 of its content."""
 
 
 def write_report(result: StudyResult, links: Mapping[str, str] | None = None, refresh_s: int | None = None) -> Path:
@@ -327,30 +325,18 @@ def write_report(result: StudyResult, links: Mapping[str, str] | None = None, re
     for figure in shown.all_figures:
         files |= {f"{figure.name}.svg": figure.svg, f"{figure.name}.pdf": figure.pdf}
     files |= {"report.html": _render(shown, refresh_s)}
-    earlier, now = _written(folder), {name: _digest(content) for name, content in files.items()}
-    write_whole(folder / WRITTEN, json.dumps(earlier | now, indent=0))  # both, because the next lines may be cut
+    earlier, now = written_before(folder), {name: content_digest(content) for name, content in files.items()}
+    both = earlier | now | {WRITTEN: ""}  # because the next lines may be cut
+    write_whole(folder / WRITTEN, json.dumps(both, indent=0))
     for name, content in files.items():
         write_whole(folder / name, content)
     for path in folder.iterdir():
         if path.name in earlier.keys() - now.keys() and path.is_file():
             with suppress(FileNotFoundError):  # somebody else removed it
-                if earlier[path.name] == _digest(path.read_bytes()):
+                if earlier[path.name] == content_digest(path.read_bytes()):
                     path.unlink()
     write_whole(folder / WRITTEN, json.dumps(now, indent=0))
     return folder / "report.html"
-
-
-def _digest(content: str | bytes) -> str:
-    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
-
-
-def _written(folder: Path) -> dict[str, str]:
-    """Returns what an earlier page wrote, by name. A file that a user has changed since is not ours any more."""
-    try:
-        known = plain_json((folder / WRITTEN).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
 
 
 def _render(page: Page, refresh_s: int | None) -> str:

@@ -7,15 +7,15 @@ damage. What it has and should not have is damage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mlflow.exceptions import MlflowException
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.storage import Check, few, plain_json
+from service.storage import Check, few
 from service.storage.history import History
 from service.storage.home import Home
+from service.storage.report_files import WRITTEN, as_written
 from service.tracking.databases import in_a_sentence
 from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, TrackedRun, equal, rows
 from service.tracking.store import NOTE, PARENT, RECIPES, Store
@@ -89,7 +89,7 @@ def _double(shown: TrackedRun) -> str:
 
 
 def _files(store: Store, home: Home, *, alive: bool) -> Check:
-    """Checks that what the home's own store keeps of a run lies in the home, and that no file which was sent is lost.
+    """Checks that what the home's own store keeps of a run lies in the home, and that it has each file as it was sent.
 
     If a driver runs the study now, files may be on their way: no lost ones are looked for.
     """
@@ -108,16 +108,17 @@ def _files(store: Store, home: Home, *, alive: bool) -> Check:
 
 
 def _lost(store: Store, home: Home) -> list[str]:
-    """Returns which files the study's own run should have and has not: its recipes, and those of its report."""
+    """Returns which files the study's own run has not as they were sent: its recipes, and those of its report."""
     folder, mine = store.local(STUDY), home.study(store.study).report
     assert folder is not None, "the files of the home's own store lie in the home"
-    names = {name for name in ("report.html", "files.json") if (mine / name).exists()}
-    with suppress(OSError, ValueError):
-        listed = plain_json((folder / "report" / "files.json").read_bytes())
-        names |= listed.keys() if isinstance(listed, dict) else set()
-    lost = [f"report/{name}" for name in sorted(names) if not (folder / "report" / name).is_file()]
+    sent = as_written(folder / "report")
+    names = {
+        name for name in ("report.html", WRITTEN) if (mine / name).exists() and not (folder / "report" / name).is_file()
+    }
+    names |= {name for name, sound in sent.items() if not sound}
     told = RECIPES in store.shown[STUDY].tags
-    return ["recipes.json as it was sent"] * (told and not store.has_recipes()) + lost
+    lost = ["recipes.json"] * (told and not store.has_recipes()) + [f"report/{name}" for name in sorted(names)]
+    return [f"{name} as it was sent" for name in lost]
 
 
 def _rows(store: Store, history: History, expected: dict[RunId, Row], *, killed: bool) -> Iterator[Check]:

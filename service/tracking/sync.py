@@ -304,15 +304,21 @@ class MlflowSync:
             raise MlflowException(f"it {why}")  # else MLflow would try for minutes
         store = self._store or self._open_store(state)
         ended = close.ended if close else "RUNNING"
-        state.show(store, ended, close.conclusion if close else NO_CONCLUSION, self._note_far)
+        state.show(store, ended, self._note_far)
         self._made.set()
         if close:
-            store.remove_doubles()
-            describe(store, self.edition, state.began)  # once more, for now all metrics are known
-            store.tell_recipes(state.history.trials)
-        if close and close.report and close.report.is_dir():
+            try:
+                self._send_files(store, state, close)
+            finally:  # last, for until then what lacks is behind
+                state.show_end(store, ended, close.conclusion)
+
+    def _send_files(self, store: Store, state: SyncState, close: _Close) -> None:
+        store.remove_doubles()
+        describe(store, self.edition, state.began)  # once more, for now all metrics are known
+        store.tell_recipes(state.history.trials)
+        if close.report and close.report.is_dir():
             store.log_folder(STUDY, close.report, "report")
-        if close and close.archive:
+        if close.archive:
             store.log_file(STUDY, close.archive)
 
     def _note_far(self, done: int, total: int) -> None:
@@ -362,8 +368,8 @@ class SyncState:
             case _:
                 self._news.add(fact.run)
 
-    def show(self, store: Store, ended: MlflowStatus, conclusion: Conclusion, look: Callable[[int, int], None]) -> None:
-        """Puts the rows with news (at the end, all), parents first; the study's own end comes last.
+    def show(self, store: Store, ended: MlflowStatus, look: Callable[[int, int], None]) -> None:
+        """Puts the rows with news (at the end, all), parents first.
 
         News are kept where this fails. `look` is told how many rows are there, and of how many.
         """
@@ -394,9 +400,12 @@ class SyncState:
             store.put(row)
             done += 1
             look(done, total)
-        if ended != "RUNNING":
-            store.put(study_row(self.history, every_run, ended, conclusion))
         self._news, self._marked = set(), marked
+
+    def show_end(self, store: Store, ended: MlflowStatus, conclusion: Conclusion) -> None:
+        """Puts the study's own row as it ended."""
+        every_run = [run for _, runs in self._runs for run in runs.values()]
+        store.put(study_row(self.history, every_run, ended, conclusion))
 
 
 def _line(error: BaseException) -> str:

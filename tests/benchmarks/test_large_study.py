@@ -33,7 +33,6 @@ from pathlib import Path
 from search_spaces.space import Real, Space
 from search_spaces.study import Search, Study
 from service.storage.home import Home
-from service.tracking.row_contents import NO_CONCLUSION
 from service.tracking.sync import SyncState
 from service.storage.history import History
 from tests.rooms.toy import Toy, driving
@@ -56,7 +55,7 @@ def mark(fact):
     shown.add(fact)
     if fact.fact == "planned" and fact.role == "trial" and fact.number % 100 == 0:
         begun = time.process_time()
-        shown.show(store, "RUNNING", NO_CONCLUSION, lambda done, total: None)
+        shown.show(store, "RUNNING", lambda done, total: None)
         print(fact.number, begun - spent[0], kib(), time.process_time() - begun, flush=True)
         spent[0] += time.process_time() - begun
 

@@ -16,6 +16,7 @@ from service.storage.facts import Ended
 from service.storage.home import Home
 from service.storage.journal import read
 from service.storage.outcomes import Answered, Outcomes
+from service.storage.report_files import WRITTEN, content_digest
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import keep_weights, searched
 from tests.rooms.toy import write_weights
@@ -81,7 +82,7 @@ def test_a_sound_study_passes_every_check(copy):
     checks = verify(home, edition_of(home, id))
     assert all(check.ok for check in checks), checks
     assert [check.name for check in checks] == [
-        "journal", "outcomes", "keys", "curves", "weights", "probes", "work folders",
+        "journal", "outcomes", "keys", "curves", "weights", "probes", "work folders", "report",
         "MLflow copies", "MLflow files", "MLflow runs", "MLflow states", "MLflow numbers", "MLflow params",
         "MLflow tags",
     ]  # fmt: skip
@@ -134,6 +135,27 @@ def test_work_left_of_a_run_that_ended_is_found(copy):
     assert wrong(copy) == {}
     home.study(id).work(fact.run, fact.code, 1).mkdir(parents=True)
     assert wrong(copy) == {"work folders": f"{fact.run}/{fact.code}/1 is of a run that ended"}
+
+
+def test_a_changed_report_is_found_but_for_one_that_is_being_written(copy):
+    home, id = copy
+    folder = home.study(id).report
+    folder.mkdir()
+    for name in ("report.html", "results.csv", "mine.txt"):
+        (folder / name).write_text(name)
+    listed = {name: content_digest(name) for name in ("report.html", "results.csv")}
+    (folder / WRITTEN).write_text(json.dumps(listed))
+    assert wrong(copy) == {}
+    (folder / "mine.txt").write_text("a user's own")
+    assert wrong(copy) == {}
+    (folder / "report.html").write_text("another is best")
+    (folder / "results.csv").unlink()
+    said = [f"{name} is not as it was written (locus report {id})" for name in ("report.html", "results.csv")]
+    assert wrong(copy) == {"report": "; ".join(said)}
+    (folder / WRITTEN).write_text(json.dumps(listed | {WRITTEN: ""}))
+    assert wrong(copy) == {}, "its writer was killed"
+    (folder / WRITTEN).write_text("[]")
+    assert list(wrong(copy)) == ["report"]
 
 
 def test_a_lost_mlflow_run_is_found(copy):

@@ -5,6 +5,8 @@ import html
 import re
 from pathlib import Path
 
+import pytest
+
 from search_spaces.study import Ablation, Study
 from service.reporting import page as page_module
 from service.reporting.page import page as page_of
@@ -14,8 +16,10 @@ from service.reporting.provenance import code_rows, seed_rows, surroundings
 from service.results import Result
 from service.storage.facts import Counts
 from service.storage.home import Home
+from service.storage.report_files import WRITTEN, as_written
 from service.tracking.views import Links
 from tests.rooms.by_hand import ByHand, base
+from trainables.whole_files import write_whole
 
 
 def test_figures_and_tables_are_numbered_in_their_order(reported_search):
@@ -118,6 +122,28 @@ def written(page) -> set[str]:
     names = {"report.html", "results.csv", "trials.csv", "files.json"}
     names |= {f"{figure.name}.{end}" for figure in page.all_figures for end in ("svg", "pdf")}
     return names | {f"table-{table.name}.{end}" for table in page.tables for end in ("csv", "tex")}
+
+
+def test_a_page_that_was_cut_is_known_as_such(tmp_path, monkeypatch):
+    result = small(tmp_path)
+    folder = result.report().parent
+    assert {*as_written(folder)} == written(page_of(result, {})) - {WRITTEN}
+    assert all(as_written(folder).values())
+    (folder / "report.html").write_text("another is best")
+    assert [name for name, sound in as_written(folder).items() if not sound] == ["report.html"]
+
+    def cut(path, content):
+        if path.name == "report.html":
+            raise KeyboardInterrupt
+        write_whole(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(page_module, "write_whole", cut)
+        with pytest.raises(KeyboardInterrupt):
+            result.report()
+    assert as_written(folder) == {}
+    result.report()
+    assert all(as_written(folder).values())
 
 
 def test_a_record_that_is_none_removes_nothing(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -11,6 +12,7 @@ import pytest
 
 from service.storage.history import History
 from service.storage.home import Home
+from service.storage.report_files import content_digest
 from service.tracking.agreement import compare_with_mlflow
 from service.tracking.store import look_up
 from tests.rooms.service.tracking.facts import Facts, show
@@ -125,7 +127,9 @@ def test_files_that_are_lost_are_named_and_the_next_run_sends_them(home: Home, s
     report.mkdir(parents=True)
     for name in ("report.html", "curves.svg"):
         (report / name).write_text(name)
-    (report / "files.json").write_text('{"curves.svg": "", "report.html": ""}')
+    (report / "files.json").write_text(
+        json.dumps({name: content_digest(name) for name in ("curves.svg", "report.html")})
+    )
     show(home, small, report=report)
     (kept,) = home.artifacts.glob("*/artifacts")
     assert compared(home, small)["MLflow files"] == (True, "9 MLflow runs, with their files in the home")
@@ -135,6 +139,12 @@ def test_files_that_are_lost_are_named_and_the_next_run_sends_them(home: Home, s
     assert (lost or "report/report.html") in said
     show(home, small, report=report)
     assert (kept / lost).exists()
+    assert compared(home, small)["MLflow files"][0]
+    for name in ("report.html", "curves.svg"):
+        (kept / "report" / name).write_text("another is best")
+    ok, said = compared(home, small)["MLflow files"]
+    assert (ok, "report/curves.svg as it was sent; report/report.html as it was sent" in said) == (False, True)
+    show(home, small, report=report)
     assert compared(home, small)["MLflow files"][0]
 
 

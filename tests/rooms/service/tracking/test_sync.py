@@ -54,6 +54,24 @@ def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
     assert calls == ["set_terminated"], "a fact that says nothing new to MLflow"
 
 
+def test_a_study_ends_after_its_files_were_sent_also_where_they_cannot_be(home, small, tmp_path, monkeypatch):
+    seen = []
+
+    def status(*args):
+        seen.append(runs(home)["reach@base"].info.status)
+        raise OSError("no space")
+
+    monkeypatch.setattr(store.Store, "log_folder", status)
+    monkeypatch.setattr(sync, "CLOSE_S", 0.0)
+    shown = MlflowSync(small.edition, home, lambda recipe: small.code)
+    shown.open()
+    for fact in small.facts:
+        shown.add(fact)
+    assert "no space" in shown.close("FINISHED", tmp_path)
+    assert {*seen} == {"RUNNING"}, "a driver that is killed there leaves files behind, and no damage"
+    assert runs(home)["reach@base"].info.status == "FINISHED"
+
+
 @pytest.mark.parametrize("cut", [3, 7, 9, 14, 19])
 def test_cut_anywhere_and_told_again_it_ends_the_same(home, small, cut):
     whole = small.facts
