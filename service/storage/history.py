@@ -6,7 +6,8 @@ that were adopted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from copy import copy
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
@@ -219,7 +220,16 @@ class History:
         older = {key: code for (key, code), state in self.states.items() if state.answered}
         for run in {run.key: run for trial in self.trials for run in self.runs(trial).values()}.values():
             if run.key in older and not self.state(run).answered:
-                self._adopt(Adopted(run=run.key, code=older[run.key], instead_of=self._today(run)))
+                self._adopt(Adopted(run=run.key, code=older[run.key], instead_of=self.today(run)))
+
+    def as_of(self, codes: Collection[str]) -> History:
+        """Returns the same history by the codes of another day: the digests for all runs that were planned then."""
+        other = copy(self)
+        of_that_day = (*self.adopted, *self.states)  # an adoption has the code of its day
+        other._codes = {key: code for key, code in of_that_day if code in codes}
+        other._code_of = lambda recipe: ""  # what has no fact by that day's code has no answer then
+        other._answers, other._waiting = {}, None
+        return other
 
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to what an edition asks for. They never fall."""
@@ -254,14 +264,15 @@ class History:
 
     def code(self, run: Run) -> str:
         """Returns the digest of the code whose answer counts for a run: today's, or what was adopted instead of it."""
-        today = self._today(run)
+        today = self.today(run)
         return self.adopted.get((run.key, today), today)
 
     def adopts(self, run: Run) -> bool:
         """Returns whether the answer of another code than today's counts for a run."""
-        return self.code(run) != self._today(run)
+        return self.code(run) != self.today(run)
 
-    def _today(self, run: Run) -> str:
+    def today(self, run: Run) -> str:
+        """Returns the digest of today's code for a run."""
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
         return self._codes[run.key]

@@ -17,7 +17,7 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.report_files import WRITTEN, as_written
 from service.tracking.databases import in_a_sentence
-from service.tracking.rows import STUDY, MlflowStatus, Row, RunId, TrackedRun, equal, rows
+from service.tracking.rows import CODE, STUDY, MlflowStatus, Row, RunId, TrackedRun, begun, equal, rows
 from service.tracking.store import NOTE, PARENT, RECIPES, Store
 
 WORDS = {NOTE, "locus.headline", "locus.claims"}
@@ -42,8 +42,9 @@ class Found:
 def compare_with_mlflow(
     store: Store | None, histories: list[History], home: Home | None, *, alive: bool
 ) -> Iterator[Check]:
-    """Compares MLflow with the journal: by today's code, or as it was while older answers still counted.
+    """Compares MLflow with the journal, by the codes that were those of the day when MLflow was last told.
 
+    Of a study that an older locus told: by today's code, or as it was while older answers still counted.
     Raises: MlflowError if MLflow answers with an error.
     `home`: where the store is the home's own. `alive`: a driver runs the study now.
     """
@@ -58,11 +59,14 @@ def compare_with_mlflow(
     if alive:
         yield Check("MLflow", True, "not compared while a driver runs: MLflow may lag")
         return
-    ended = store.shown[STUDY].status if STUDY in store.shown else "RUNNING"
+    today, study = histories[0], store.shown.get(STUDY)
+    if study and CODE in study.tags:
+        histories = [today.as_of(study.tags[CODE].split(","))]
+    ended = study.status if study else "RUNNING"
     killed = ended == "RUNNING"
     status: MlflowStatus = "KILLED" if killed else ended
     expected, *older = ({row.id: row for row in rows(history, status)} for history in histories)
-    yield from _rows(store, histories[0], expected, killed=killed)
+    yield from _rows(store, histories[0], expected, [*_untold(store, today, histories[0])], killed=killed)
     both = [(place, store.shown[place]) for place in expected if place in store.shown]
     views = {place: [view[place] for view in (expected, *older) if place in view] for place, _ in both}
     yield _compared(
@@ -121,16 +125,27 @@ def _lost(store: Store, home: Home) -> list[str]:
     return [f"{name} as it was sent" for name in lost]
 
 
-def _rows(store: Store, history: History, expected: dict[RunId, Row], *, killed: bool) -> Iterator[Check]:
+def _untold(store: Store, today: History, told: History) -> Iterator[str]:
+    """Yields the runs by today's code of which MLflow was not told: it was told of other code last."""
+    for trial in today.trials:
+        for seed, run in begun(today, today.runs(trial)).items():
+            code, shown = today.code(run), store.shown.get(place := ("run", trial.label, seed))
+            if code != told.code(run) and (shown is None or shown.tags.get(CODE) != code):
+                yield f"nothing shows {_words(place)} by today's code"
+
+
+def _rows(
+    store: Store, history: History, expected: dict[RunId, Row], untold: list[str], *, killed: bool
+) -> Iterator[Check]:
     """Checks that each row has one MLflow run, which ended as the row did.
 
-    Runs of other code than today's are not counted.
+    Runs of other code than the one that counts are not looked at.
     """
-    places, states = Found(), Found()
+    places, states = Found(behind=untold), Found()
     lacks = places.behind if killed else places.wrong
     lacks += [f"nothing shows {_words(place)}" for place in sorted(expected.keys() - store.shown.keys(), key=str)]
     runs = (run for trial in history.trials for run in history.runs(trial).values())
-    today = {(run.key, history.code(run)) for run in runs}
+    counted = {(run.key, history.code(run)) for run in runs}
     for place, shown in store.shown.items():
         if place in expected:
             wanted = expected[place].status
@@ -138,7 +153,7 @@ def _rows(store: Store, history: History, expected: dict[RunId, Row], *, killed:
                 (states.behind if killed else states.wrong).append(f"{_name(shown)} is RUNNING, not {wanted}")
             elif shown.status != wanted:
                 states.wrong.append(f"{_name(shown)} is {shown.status}, not {wanted}")
-        elif (shown.tags.get("locus.key"), shown.tags.get("locus.code")) in today:
+        elif (shown.tags.get("locus.key"), shown.tags.get(CODE)) in counted:
             places.wrong.append(f"{_name(shown)} is in no journal")
         elif shown.status == "RUNNING":
             (states.behind if killed else states.wrong).append(f"{_name(shown)} is RUNNING")
@@ -204,6 +219,8 @@ class _Tags:
     def __call__(self, row: Row, shown: TrackedRun) -> tuple[set[str], set[str]]:
         parent = self._store.shown.get(row.parent) if row.parent else None
         wanted = row.tags | {NAME: row.name} | ({PARENT: parent.id} if parent else {})
+        if row.id == STUDY:
+            del wanted[CODE]  # it says by which codes all is compared
         return set(), {name for name, value in wanted.items() if name not in WORDS and shown.tags.get(name) != value}
 
 

@@ -43,6 +43,8 @@ MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 RunId = tuple[str, str, int | None]
 """How a row is known within its study: level, number label, seed."""
 STUDY: RunId = ("study", "", None)
+CODE = "locus.code"
+"""The tag of the code that gave a row's numbers; of a study: the codes of all its runs."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def study_row(
     history: History, runs: Iterable[Run], ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION
 ) -> Row:
     """Returns the study's own row: how much of it is done, and the best trial's numbers, against the seconds gone."""
-    edition, last = history.edition, history.last or 0.0
+    edition, last, runs = history.edition, history.last or 0.0, list(runs)
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
     answered = {run.key for run in runs if history.state(run).answered and history.state(run).was_run}
     values: dict[str, float] = {
@@ -88,6 +90,7 @@ def study_row(
         "locus.seeds": str(history.seeds),
         "locus.trials": str(history.trial_count or len(history.of("trial"))),
         "locus.family": edition.study.family,
+        CODE: ",".join(sorted({history.today(run) for run in runs})) or "none",
         "mlflow.note.content": study_note(history, best, conclusion),
     }
     tags |= {"locus.headline": conclusion.headline} if conclusion.headline else {}
@@ -131,7 +134,7 @@ def trial_row(
     tags = _tags(history, "trial", words) | {
         "locus.outcome": answer.status if whole else _unfinished(ended),
         "locus.seeds": str(answer.asked),
-        "locus.code": history.code(next(iter(runs.values()))),
+        CODE: history.code(next(iter(runs.values()))),
         "locus.rank": rank_tag(history, trial),
         "mlflow.note.content": trial_note(words, answer.asked, reason),
     }
@@ -170,7 +173,7 @@ def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus =
     tags = _tags(history, "run", words) | {
         "locus.seed": str(run.seed),
         "locus.key": run.key,
-        "locus.code": history.code(run),
+        CODE: history.code(run),
         "locus.outcome": _unfinished(ended) if flying else state.status,
     }
     reason = _reason(state)
@@ -189,7 +192,7 @@ def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus =
         state.begun or min((fact.time for fact in state.curve.values()), default=state.last or 0.0),
         state.last or 0.0,
         parent=("trial", trial.label, None),
-        fixed=("locus.key", "locus.code", *again),  # the clock's numbers of another training differ
+        fixed=("locus.key", CODE, *again),  # the clock's numbers of another training differ
     )
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from service.storage.facts import Counts
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.report_files import content_digest
 from service.tracking.agreement import compare_with_mlflow
 from service.tracking.store import look_up
+from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, show
+from trainables.recipe import Recipe
 
 RUN = "(SELECT run_uuid FROM runs WHERE name = '#00 seed 1')"
 TRIAL = "(SELECT run_uuid FROM runs WHERE name = '#00 gamma=2.5')"
@@ -90,8 +94,9 @@ def change(home: Home, statement: str) -> None:
         assert base.execute(statement).rowcount > 0
 
 
-def compared(home: Home, facts: Facts) -> dict[str, tuple[bool, str]]:
-    history = History(facts.edition, lambda recipe: facts.code, facts.facts)
+def compared(home: Home, facts: Facts, code: str = "") -> dict[str, tuple[bool, str]]:
+    """`code`: today's; none: that by which the facts were written last."""
+    history = History(facts.edition, lambda recipe: code or facts.code, facts.facts)
     found = compare_with_mlflow(look_up(home, facts.edition), [history], home, alive=False)
     return {check.name: (check.ok, check.detail) for check in found}
 
@@ -179,3 +184,67 @@ def test_what_a_killed_driver_left_is_behind_and_damage_beside_it_is_wrong(home:
     show(home, small)
     found = compared(home, small)
     assert all(ok and "behind" not in detail for ok, detail in found.values()), found
+
+
+def wrong(home: Home, facts: Facts, code: str = "") -> dict[str, str]:
+    return {name: said for name, (ok, said) in compared(home, facts, code).items() if not ok}
+
+
+def again(facts: Facts, code: str, numbers: int, final: float) -> None:
+    """The code is edited, and the first trials are trained again."""
+    facts.code = code
+    for number, gamma in enumerate((2.5, 31.0, 1.5)[:numbers]):
+        for seed in range(2):
+            facts.complete(facts.edition.trial(number, {"encoding.gamma": gamma}), seed, final)
+
+
+@pytest.mark.parametrize("ended", ["FINISHED", "KILLED"])
+@pytest.mark.parametrize("trained", [0, 1, 3])
+def test_code_that_is_edited_again_or_back_makes_nothing_wrong(
+    home: Home, small: Facts, trained: int, ended: str
+) -> None:
+    first = small.code
+    show(home, small)
+    again(small, second := "aaaaaaaaaaaa", trained, 0.9375)
+    small.add(Counts(seeds=3, trials=4))
+    show(home, small, ended)
+    for today in (first, second, "bbbbbbbbbbbb"):
+        assert wrong(home, small, today) == {}, today
+    behind = compared(home, small, first)["MLflow runs"][1]
+    assert behind.startswith("behind: nothing shows run 0 seed 0 by today's code" if trained else "1 trials and runs")
+    change(home, "UPDATE latest_metrics SET value = 7 WHERE key = 'progress/runs'")
+    for today in (first, second, "bbbbbbbbbbbb"):
+        assert wrong(home, small, today) == {"MLflow numbers": "reach@base: progress/runs"}, today
+
+
+def test_codes_of_two_kinds_are_told_apart(home: Home, small: Facts) -> None:
+    """Only the code of the first trial was edited, twice or back: the answers of the others count all the time."""
+    trial, others = small.edition.trial(0, {"encoding.gamma": 2.5}), small.code
+    keys = {trial.run(seed).key for seed in range(2)}
+    first = {"code": "111111111111"}
+    small.facts = [fact.model_copy(update=first) if getattr(fact, "run", "") in keys else fact for fact in small.facts]
+    small.code = "222222222222"
+    small.complete(trial, 0, 0.9375)
+
+    def codes(of_first: str) -> Callable[[Recipe], str]:
+        return lambda recipe: of_first if recipe == trial.recipe else others
+
+    shown = MlflowSync(small.edition, home, codes("222222222222"))
+    shown.open()
+    for fact in small.facts:
+        shown.add(fact)
+    assert shown.close("KILLED") is None
+    for today in ("111111111111", "222222222222", "333333333333"):
+        history = History(small.edition, codes(today), small.facts)
+        found = [*compare_with_mlflow(look_up(home, small.edition), [history], home, alive=False)]
+        assert all(check.ok for check in found), (today, found)
+
+
+def test_a_study_that_is_extended_and_stopped_has_nothing_wrong(home: Home, small: Facts) -> None:
+    show(home, small)
+    small.add(Counts(seeds=3, trials=4))
+    show(home, small, "KILLED")
+    assert wrong(home, small) == {}
+    small.start(small.edition.trial(0, {"encoding.gamma": 2.5}), 2)
+    show(home, small, "KILLED")
+    assert wrong(home, small) == {}
