@@ -17,8 +17,8 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.report_files import WRITTEN, as_written
 from service.tracking.databases import in_a_sentence
-from service.tracking.rows import CODE, STUDY, MlflowStatus, Row, RunId, TrackedRun, begun, equal, rows
-from service.tracking.store import NOTE, PARENT, RECIPES, Store
+from service.tracking.rows import CODE, STUDY, MlflowStatus, Row, RunId, TrackedRun, begun, equal, rows, strange
+from service.tracking.store import NOTE, PARENT, PASSING, RECIPES, Store
 
 WORDS = {NOTE, "locus.headline", "locus.claims"}
 """Tags that are prose. They are not compared: the next run writes them as it would put them then."""
@@ -137,15 +137,14 @@ def _untold(store: Store, today: History, told: History) -> Iterator[str]:
 def _rows(
     store: Store, history: History, expected: dict[RunId, Row], untold: list[str], *, killed: bool
 ) -> Iterator[Check]:
-    """Checks that each row has one MLflow run, which ended as the row did.
+    """Checks that each row has one MLflow run, which ended as the row did, and that the journal has every other one.
 
-    Runs of other code than the one that counts are not looked at.
+    MLflow runs of other code are those that no later training has replaced.
     """
     places, states = Found(behind=untold), Found()
     lacks = places.behind if killed else places.wrong
     lacks += [f"nothing shows {_words(place)}" for place in sorted(expected.keys() - store.shown.keys(), key=str)]
-    runs = (run for trial in history.trials for run in history.runs(trial).values())
-    counted = {(run.key, history.code(run)) for run in runs}
+    strangers = strange(history, expected.keys(), store.shown)
     for place, shown in store.shown.items():
         if place in expected:
             wanted = expected[place].status
@@ -153,7 +152,7 @@ def _rows(
                 (states.behind if killed else states.wrong).append(f"{_name(shown)} is RUNNING, not {wanted}")
             elif shown.status != wanted:
                 states.wrong.append(f"{_name(shown)} is {shown.status}, not {wanted}")
-        elif (shown.tags.get("locus.key"), shown.tags.get(CODE)) in counted:
+        elif place in strangers:
             places.wrong.append(f"{_name(shown)} is in no journal")
         elif shown.status == "RUNNING":
             (states.behind if killed else states.wrong).append(f"{_name(shown)} is RUNNING")
@@ -203,7 +202,8 @@ class _Curves:
             return shown.differs(row, self._curves[shown.id])
         # its points are how far it was whenever MLflow was told, which no journal repeats
         last = {name: value for point in row.points for name, value in point.values.items()}
-        return set(), {name for name in last if name not in shown.latest or not equal(shown.latest[name], last[name])}
+        lacks = {name for name in last if name not in shown.latest or not equal(shown.latest[name], last[name])}
+        return set(), lacks | shown.surplus(last)
 
 
 def _params(row: Row, shown: TrackedRun) -> tuple[set[str], set[str]]:
@@ -221,7 +221,9 @@ class _Tags:
         wanted = row.tags | {NAME: row.name} | ({PARENT: parent.id} if parent else {})
         if row.id == STUDY:
             del wanted[CODE]  # it says by which codes all is compared
-        return set(), {name for name, value in wanted.items() if name not in WORDS and shown.tags.get(name) != value}
+        passed = PASSING & shown.tags.keys() - wanted.keys()
+        differ = {name for name, value in wanted.items() if shown.tags.get(name) != value}
+        return set(), (differ | passed) - WORDS
 
 
 def _words(place: RunId) -> str:

@@ -8,7 +8,7 @@ the parent of its trials, a trial of its runs. A trial is a search's point, an a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,8 +43,11 @@ MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
 RunId = tuple[str, str, int | None]
 """How a row is known within its study: level, number label, seed."""
 STUDY: RunId = ("study", "", None)
-CODE = "locus.code"
-"""The tag of the code that gave a row's numbers; of a study: the codes of all its runs."""
+LEVELS = ("study", "trial", "run")
+CODE, CURVE = "locus.code", "locus.curve"
+"""The tags of the code that gave a row's numbers (of a study: the codes of all its runs), and of a mean curve."""
+METRICS = ("val/", "test/", "train/", "best/", "progress/")
+"""How metrics begin that are the journal's alone."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def trial_row(
     if is_point(history.edition, trial):  # the test set is looked at for the answer, not for the search
         points = [point.without_tests() for point in points]
     if points:
-        tags["locus.curve"] = digest([[point.step, point.time, point.values] for point in points])
+        tags[CURVE] = digest([[point.step, point.time, point.values] for point in points])
     marks = {"locus.reason": reason, "locus.best": _mark(trial, best)}
     if whole:
         marks["locus.score"] = score_words(validation_scores(history, trial))
@@ -156,7 +159,7 @@ def trial_row(
         points,
         min(state.begun or state.last or 0.0 for state in states),
         max(state.last or 0.0 for state in states),
-        fixed=("locus.curve",) if points else (),
+        fixed=(CURVE,) if points else (CODE,),  # until it has all its seeds it keeps the curve of fewer
     )
 
 
@@ -279,8 +282,29 @@ class TrackedRun:
             return None
         return level, self.tags.get("locus.number", ""), None if seed is None else int(seed)
 
+    def news(self, row: Row) -> list[Point]:
+        """Returns a row's points with only the values that differ from the last ones sent.
+
+        What the row has no more becomes NaN, for MLflow deletes no metric. Steps rise: MLflow takes the value of the
+        greatest step for the last one.
+        """
+        step, news = self.step, list[Point]()
+        for point in row.points:
+            wanted = dict.fromkeys(self.surplus(point.values), math.nan) | point.values
+            values = {k: v for k, v in wanted.items() if k not in self.latest or not equal(self.latest[k], v)}
+            step = max(point.step, step + 1)
+            news.append(Point(step, point.time, values))
+        return [point for point in news if point.values]
+
+    def surplus(self, wanted: Collection[str]) -> set[str]:
+        """Returns the metrics of ours that MLflow has a number of, and that are not wanted."""
+        there = {name for name, value in self.latest.items() if name.startswith(METRICS) and not equal(value, math.nan)}
+        return there.difference(wanted)
+
     def differs(self, row: Row, curves: Mapping[str, Curve]) -> tuple[set[str], set[str]]:
         """Returns the metrics that differ from a row: those with a wrong point, and those that lack the last points.
+
+        One that the row has not is wrong, but for the curve of fewer seeds where a trial has none yet.
 
         `curves`: all points that MLflow has, by metric.
         """
@@ -288,7 +312,8 @@ class TrackedRun:
         for point in row.points:
             for name, value in point.values.items():
                 wanted.setdefault(name, []).append((point.step, value))
-        wrong, lacks = set[str](), set[str]()
+        older = row.only_changes or (not row.points and CURVE in self.tags)
+        wrong, lacks = set[str]() if older else self.surplus(wanted), set[str]()
         for name, curve in wanted.items():
             there, last = curves.get(name, []), self.latest.get(name)
             begins = len(there) <= len(curve) and all(map(_equal_points, there, curve))
@@ -301,6 +326,22 @@ class TrackedRun:
     def other_params(self, row: Row) -> set[str]:
         """Returns the params that have another value than a row's."""
         return {name for name, value in self.params.items() if row.params.get(name, value) != value}
+
+
+def strange(history: History, placed: Collection[RunId], shown: Mapping[RunId, TrackedRun]) -> set[RunId]:
+    """Returns the levels of ours that MLflow shows, and that are no rows of a journal, nor were by other code.
+
+    `placed`: the rows by the code that counts.
+    """
+    trials = {trial.label: trial for trial in history.trials}
+
+    def was_row(label: str, seed: int | None, code: str) -> bool:
+        runs = history.runs(trials[label]) if label in trials else {}
+        some = [run for at, run in runs.items() if seed in (at, None)]
+        return any(code != history.code(run) and (run.key, code) in history.states for run in some)
+
+    others = {place: run for place, run in shown.items() if place[0] in LEVELS and place not in placed}
+    return {place for place, run in others.items() if not was_row(*place[1:], run.tags.get(CODE, ""))}
 
 
 def equal(shown: float, other: float) -> bool:

@@ -165,7 +165,7 @@ class Store:
         self.client.restore_experiment(experiment.experiment_id)
 
     def remove_doubles(self) -> None:
-        """Deletes runs beside those that are known: a call whose answer was lost is made twice, and makes two runs."""
+        """Deletes runs beside those that are known: of no journal, or made twice, for the first answer was lost."""
         known = {shown.id for shown in self.shown.values()}
         for run in list(self._search([self.experiment])):
             if run.info.run_id not in known:
@@ -367,9 +367,7 @@ class Store:
         """Sends what is missing, each thing once."""
         params = {name: value for name, value in row.params.items() if name not in shown.params}
         tags = {name: value for name, value in self._tags(row, self.shown).items() if shown.tags.get(name) != value}
-        points = (
-            _changes(row, shown) if row.only_changes else [point for point in row.points if point.step > shown.step]
-        )
+        points = shown.news(row) if row.only_changes else [point for point in row.points if point.step > shown.step]
         if params or tags or points:
             self._log(shown, points, params, tags)
         for name in PASSING & shown.tags.keys() - row.tags.keys():
@@ -463,18 +461,6 @@ def _origin() -> dict[str, str]:
         tags["mlflow.user"] = getuser()
     commit = os.environ.get("LOCUS_COMMIT", "")
     return tags | ({"mlflow.source.git.commit": commit} if commit else {})
-
-
-def _changes(row: Row, shown: TrackedRun) -> list[Point]:
-    """Returns a row's points with only the values that differ from the last ones sent.
-
-    Steps never fall: MLflow takes the value of the greatest step for the last one.
-    """
-    news = []
-    for point in row.points:
-        values = {name: value for name, value in point.values.items() if shown.latest.get(name) != value}
-        news.append(Point(max(point.step, shown.step), point.time, values))
-    return [point for point in news if point.values]
 
 
 def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:

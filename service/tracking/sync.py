@@ -33,7 +33,7 @@ from service.storage.history import History
 from service.storage.home import Home, default_experiment, experiment_name, without_secrets
 from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.row_contents import NO_CONCLUSION, Conclusion, TrialWords
-from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, study_row, trial_row
+from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, strange, study_row, trial_row
 from service.tracking.store import Store, make_database
 from service.tracking.views import Links, describe, links
 from trainables.recipe import Recipe, Run
@@ -371,13 +371,15 @@ class SyncState:
     def show(self, store: Store, ended: MlflowStatus, look: Callable[[int, int], None]) -> None:
         """Puts the rows with news (at the end, all), parents first.
 
-        News are kept where this fails. `look` is told how many rows are there, and of how many.
+        News are kept where this fails. At the end `store` forgets what is no row. `look` is told how many rows are
+        there, and of how many.
         """
         if self._grown:
             self._runs = [(trial, self.history.runs(trial)) for trial in self.history.trials]
             self._grown = False
         every_run = [run for _, runs in self._runs for run in runs.values()]
         store.put(study_row(self.history, every_run, "RUNNING"))
+        placed = {STUDY}
         best = find_best(self.history)
         marked = {trial.label for trial in best.trials}
         some = []
@@ -398,8 +400,12 @@ class SyncState:
                 done += 1
                 look(done, total)
             store.put(row)
+            placed |= {row.id, *(run.id for run in run_rows)}
             done += 1
             look(done, total)
+        if ended != "RUNNING":
+            for place in strange(self.history, placed, store.shown):
+                del store.shown[place]
         self._news, self._marked = set(), marked
 
     def show_end(self, store: Store, ended: MlflowStatus, conclusion: Conclusion) -> None:

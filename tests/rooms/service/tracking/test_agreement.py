@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -10,19 +11,24 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from mlflow.tracking import MlflowClient
 
-from service.storage.facts import Counts
+from service.storage.facts import Counts, FailedWith
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.report_files import content_digest
 from service.tracking.agreement import compare_with_mlflow
 from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync
-from tests.rooms.service.tracking.facts import Facts, show
+from tests.rooms.service.tracking.facts import Facts, points, runs, show
 from trainables.recipe import Recipe
 
 RUN = "(SELECT run_uuid FROM runs WHERE name = '#00 seed 1')"
 TRIAL = "(SELECT run_uuid FROM runs WHERE name = '#00 gamma=2.5')"
+METRIC = (
+    "INSERT INTO latest_metrics (key, value, timestamp, step, is_nan, run_uuid) "
+    "SELECT {}, 0.999, 1800000000000, 1000000, 0, run_uuid FROM runs WHERE name = {}"
+)
 DAMAGE = {
     "a point in the middle": (
         f"UPDATE metrics SET value = 0.3 WHERE run_uuid = {RUN} AND key = 'val/accuracy' AND step = 2",
@@ -81,6 +87,26 @@ DAMAGE = {
     "a level that is gone": (
         f"DELETE FROM tags WHERE run_uuid = {RUN} AND key = 'locus.level'",
         "MLflow copies", "#00 seed 1 has tags that locus does not write",
+    ),
+    "a mark of the best": (
+        "INSERT INTO tags SELECT 'locus.best', 'best', run_uuid FROM runs WHERE name = '#01 gamma=31'",
+        "MLflow tags", "#01 gamma=31: locus.best",
+    ),
+    "a sign that a run was reused": (
+        f"INSERT INTO tags (key, value, run_uuid) VALUES ('locus.reused', 'true', {RUN})",
+        "MLflow tags", "#00 seed 1: locus.reused",
+    ),
+    "a reason why a run ended": (
+        f"INSERT INTO tags (key, value, run_uuid) VALUES ('locus.reason', 'diverged after epoch 1', {RUN})",
+        "MLflow tags", "#00 seed 1: locus.reason",
+    ),
+    "a test score of a point": (
+        METRIC.format("'test/accuracy_mean'", "'#00 gamma=2.5'"), "MLflow numbers", "#00 gamma=2.5: test/accuracy_mean",
+    ),
+    "a metric of a run": (METRIC.format("'val/skill'", "'#00 seed 1'"), "MLflow numbers", "#00 seed 1: val/skill"),
+    "a metric of the best": (
+        METRIC.format("'best/test/accuracy_mean'", "'reach@base'"),
+        "MLflow numbers", "reach@base: best/test/accuracy_mean",
     ),
     "files elsewhere": (
         f"UPDATE runs SET artifact_uri = 'file:///elsewhere/artifacts' WHERE run_uuid = {RUN}",
@@ -196,6 +222,64 @@ def again(facts: Facts, code: str, numbers: int, final: float) -> None:
     for number, gamma in enumerate((2.5, 31.0, 1.5)[:numbers]):
         for seed in range(2):
             facts.complete(facts.edition.trial(number, {"encoding.gamma": gamma}), seed, final)
+
+
+def test_a_best_that_is_no_more_leaves_no_numbers(home: Home, small: Facts) -> None:
+    show(home, small)
+    again(small, "aaaaaaaaaaaa", 3, 0.5)
+    show(home, small)
+    study = runs(home)["reach@base"]
+    assert "locus.best" not in study.data.tags, "no trial is above chance"
+    best = {name: value for name, value in study.data.metrics.items() if name.startswith("best/")}
+    assert best
+    assert all(map(math.isnan, best.values())), "MLflow deletes no metric"
+    assert wrong(home, small) == {}
+    told = points(home, study, "best/val/accuracy_mean")
+    show(home, small)
+    assert len(points(home, study, "best/val/accuracy_mean")) == len(told) == 2, "once"
+    again(small, "bbbbbbbbbbbb", 3, 1.0)
+    show(home, small)
+    assert runs(home)["reach@base"].data.metrics["best/val/accuracy_mean"] == 1.0
+    assert wrong(home, small) == {}
+
+
+def test_a_mean_of_other_code_leaves_with_it(home: Home, small: Facts) -> None:
+    show(home, small)
+    small.code = "aaaaaaaaaaaa"
+    trial = small.edition.trial(0, {"encoding.gamma": 2.5})
+    small.add(FailedWith(**small.start(trial, 0), reason="no memory"))
+    show(home, small, "KILLED")
+    assert "val/accuracy_mean" not in runs(home)["#00 gamma=2.5"].data.metrics
+    assert wrong(home, small) == {}
+
+
+def test_a_row_of_no_journal_is_named_and_the_next_run_removes_it(home: Home, small: Facts) -> None:
+    show(home, small)
+    client, trial = MlflowClient(home.tracking), runs(home)["#01 gamma=31"]
+    tags = {**trial.data.tags, "locus.number": "77", "mlflow.runName": "#77 gamma=9"}
+    made = client.create_run(trial.info.experiment_id, tags=tags).info.run_id
+    client.log_metric(made, "val/accuracy_mean", 0.9999, step=3)
+    client.set_terminated(made)
+    assert wrong(home, small) == {"MLflow runs": "#77 gamma=9 is in no journal"}
+    show(home, small)
+    assert client.get_run(made).info.lifecycle_stage == "deleted"
+    assert wrong(home, small) == {}
+
+
+def test_what_a_user_adds_is_never_wrong(home: Home, small: Facts) -> None:
+    show(home, small)
+    client, shown = MlflowClient(home.tracking), runs(home)
+    for run in shown.values():
+        client.log_metric(run.info.run_id, "mine/score", 0.5, step=1)
+        client.set_tag(run.info.run_id, "mine", "looked at")
+        client.set_tag(run.info.run_id, "mlflow.note.content", "a note")
+        client.log_text(run.info.run_id, "a text", "mine.txt")
+    client.log_text(shown["reach@base"].info.run_id, "a text", "report/mine.txt")
+    client.create_run(
+        shown["reach@base"].info.experiment_id, tags={"mlflow.parentRunId": shown["#00 seed 0"].info.run_id}
+    )
+    found = compared(home, small)
+    assert all(ok and "behind" not in said for ok, said in found.values()), found
 
 
 @pytest.mark.parametrize("ended", ["FINISHED", "KILLED"])
