@@ -15,8 +15,8 @@ from search_spaces.study import Edition, Study
 from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
-from service.execution.simulation_constants import MAX_CONCURRENT
 from service.own_images import Images, check_sendable, image_values
+from service.planning import SIMULATED
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
@@ -320,7 +320,7 @@ def simulate(
     trials: int | None = None,
     seeds: int | None = None,
     home: str | None = None,
-    max_concurrent: int = MAX_CONCURRENT,
+    max_concurrent: int = SIMULATED,
     epoch_s: float | None = None,
     look: Callable[[int, int], None] = lambda done, asked: None,
 ) -> Simulated:

@@ -31,7 +31,7 @@ from service.commands.options import (
     takes_study_options,
     whole,
 )
-from service.execution.simulation_constants import MAX_CONCURRENT
+from service.planning import SIMULATED
 from service.terminal.output import console, labelled, print_json
 from trainables.errors import SpecError
 
@@ -186,7 +186,7 @@ def simulate(
             parser=whole("max-concurrent"),
             rich_help_panel=SPEED,
         ),
-    ] = MAX_CONCURRENT,
+    ] = SIMULATED,
     epoch_s: Annotated[
         float | None,
         typer.Option(

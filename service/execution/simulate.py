@@ -13,7 +13,6 @@ from typing import Any
 
 from search_spaces.study import Edition, Search, Trial
 from service.execution.driver import Driver
-from service.execution.simulation_constants import CHECKPOINT_COPIES, CHECKPOINT_S, EPOCH_S, MEMORY_BYTES, MLFLOW_ROW_S
 from service.execution.simulation_engine import Clock, Engine, FakeRuns
 from service.planning.forecast import usual_epoch_s
 from service.planning.placement import Placement
@@ -26,6 +25,18 @@ from service.storage.outcomes import Outcomes
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.evaluation import number_bytes
+
+EPOCH_S = 60.0
+"""How long an epoch takes where nobody knows: for shares of time alone, never for a time that is said."""
+MLFLOW_ROW_S = 0.3
+"""The time to send one run or trial with its curve to an MLflow server with PostgreSQL. It was measured once, as the
+next one was (`deploy/sizing.md` says with what)."""
+MEMORY_BYTES = 17_000
+"""The driver's memory for a trial of three seeds."""
+CHECKPOINT_S = 20.0
+"""How often a run writes a checkpoint, at most; as `trainables/training/saving.py` has it, which imports torch."""
+CHECKPOINT_COPIES = 3
+"""A checkpoint holds each parameter and the two moments of its optimizer."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,17 @@ from zipfile import ZipFile
 from search_spaces.space import Coordinate, Integer, Real
 from search_spaces.study import Edition, Search, Trial
 from service.execution.driver import Driver
-from service.execution.simulation_constants import START_S, TUNE_REPORT_S, TUNE_RUN_S
 from trainables.launch.job import Job
 from trainables.launch.work_files import WEIGHTS
 from trainables.recipe.outcome import Measurement
 
+TUNE_RUN_S = 0.012
+"""The driver's time for a run in Ray Tune: its process is placed, begun and ended. Units: seconds of a processor. It and
+the next two were measured once (`deploy/sizing.md` says with what)."""
+TUNE_REPORT_S = 0.002
+"""The driver's time for an epoch's report in Ray Tune, beside what locus does with it."""
+START_S = 0.1
+"""From a run's start to its first step, in a process that has torch already."""
 CEILING = 0.9
 """The share of the way from chance to a perfect score that the best point goes."""
 WIDTH = 0.35

@@ -14,7 +14,8 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Search, Study
-from service.execution.simulation_constants import MLFLOW_ROW_S, START_S, TUNE_REPORT_S, TUNE_RUN_S
+from service.execution.simulate import MLFLOW_ROW_S
+from service.execution.simulation_engine import START_S, TUNE_REPORT_S, TUNE_RUN_S
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read

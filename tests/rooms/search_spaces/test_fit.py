@@ -76,7 +76,7 @@ def test_the_other_sizes_follow_from_one_that_is_given(tmp_path, own, sizes) -> 
 
 
 @pytest.mark.parametrize(("own", "sizes"), [
-    ({}, (None, 41, "standard")), ({"optimizer.epochs": 2}, (None, 2, "none")),
+    ({}, (None, 37, "standard")), ({"optimizer.epochs": 2}, (None, 2, "none")),
     ({"data.train_size": 40}, (40, 60, "standard")), ({"data.samples_per_class": 11}, (None, 60, "standard")),
 ])  # fmt: skip
 def test_epochs_and_augmentation_follow_from_the_images_that_train(tmp_path, own, sizes) -> None:

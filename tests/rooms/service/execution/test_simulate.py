@@ -8,9 +8,8 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
-from service.execution.simulate import EpochTime, epoch_time, simulate
-from service.execution.simulation_constants import CHECKPOINT_S, START_S, TUNE_REPORT_S, TUNE_RUN_S
-from service.execution.simulation_engine import FakeRuns
+from service.execution.simulate import CHECKPOINT_S, EpochTime, epoch_time, simulate
+from service.execution.simulation_engine import START_S, TUNE_REPORT_S, TUNE_RUN_S, FakeRuns
 from service.storage.home import Home
 from trainables.recipe import Recipe
 from trainables.training import saving
