@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from search_spaces.leaves import leaves
 from trainables.spec import SpecError
 
 DEIT: dict[str, Any] = {
@@ -93,7 +94,7 @@ def put_first(name: str | None, values: dict[str, Any]) -> dict[str, Any]:
         return values
     if name not in PRESETS:
         raise SpecError(f"the preset must be one of {', '.join(PRESETS)}, got {name!r}")
-    return PRESETS[name] | values
+    return PRESETS[name] | leaves(values)
 
 
 @contextmanager
@@ -102,7 +103,7 @@ def explained(name: str | None, own: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except SpecError as error:
-        paths = PRESETS[name].keys() - own.keys() if name else set()
+        paths = PRESETS[name].keys() - leaves(own).keys() if name else set()
         path = next((word for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)*", str(error)) if word in paths), None)
         if path is None:
             raise

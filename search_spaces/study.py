@@ -16,6 +16,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe, Faster
 from search_spaces.fit import Fit as Fit
 from search_spaces.fit import has_patch
+from search_spaces.leaves import is_of_data, leaves
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import check_own_paths, require_different
 from search_spaces.plans.search import Halving as Halving
@@ -27,7 +28,7 @@ from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS, Role
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
 from search_spaces.words import placeless, rough_time, short, shortened, without_sources
-from trainables.own import Values, carry
+from trainables.own import Values
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
 from trainables.spec import Spec, SpecError, digest, require
@@ -216,7 +217,7 @@ class Study(Spec):
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
         size = self.budgets.get(chosen, Budget())
         edition = self._edition(chosen, size, {}, seeds, trials)
-        mark, own, some = name, carry(set or {}), self.only([*arms])
+        mark, own, some = name, leaves(set or {}), self.only([*arms])
         changed = some._edition(chosen, size, own, seeds, trials) if own or some is not self else edition
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))
@@ -344,7 +345,7 @@ class Edition(Spec):
         If sizes follow from the images, it holds for any images.
         """
         size = self.study.budgets.get(self.budget)
-        fits = size is not None and size.fit is not None and all(path.startswith("data.") for path in self.own_paths)
+        fits = size is not None and size.fit is not None and all(map(is_of_data, self.own_paths))
         known = (fits or not self.mark) and self.budget in self.study.minutes
         return self.study.time_words(self.budget) if known else ""
 

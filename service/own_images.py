@@ -42,7 +42,7 @@ def image_values(data: Images, home: str | None, beside: Mapping[str, Any], call
         return {}
     name = str(data if isinstance(data, str | Path) else _written(*_arrays(data), Home.usable(home).data))
     named = data_values(name)
-    if both := [path for path in named if path in beside]:
+    if both := [path for path in ("data", *named) if path in beside]:
         raise SpecError(f"{called} must leave out {', '.join(both)}, as data says it")
     return named
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces import library
+from search_spaces.leaves import is_of_data
 from search_spaces.record import RULES, Judged, Record, Row, Scored, defined
 from search_spaces.study import Ablation, Edition
 from search_spaces.words import plural, without_sources
@@ -72,7 +73,7 @@ def _own(edition: Edition) -> dict[str, Any]:
     """
     base, size = edition.study.base, edition.study.budgets.get(edition.budget)
     own = {path: base.get(path) for path in edition.own_paths}
-    if any(path.startswith("data.") for path in own):
+    if any(map(is_of_data, own)):
         own |= {f"data.{field}": getattr(base.data, field) for field in base.data.fields()}
         if size and size.fit:
             own |= {path: base.get(path) for path in size.fit.values(base, own)}

@@ -85,5 +85,6 @@ class Search(Spec):
         """Returns the search of what a user's own values leave open. Raises: SpecError if they leave nothing open."""
         space = self.space.pinned(own)
         if space is None:
-            raise SpecError(f"{study} searches only {', '.join(sorted(own))}, so --set leaves nothing to search")
+            paths = dict.fromkeys(path for path, _ in self.space.every())
+            raise SpecError(f"{study} searches only {', '.join(paths)}, so --set leaves nothing to search")
         return Search(**{**dict(self), "space": space, "first": space.without(self.first, own)})

@@ -61,7 +61,7 @@ class Tuning(Spec):
         """Returns the tuning without paths that a user has set. Raises: SpecError if no path is left."""
         space = self.space.pinned(values)
         if space is None:
-            raise SpecError(f"{study} tunes only {', '.join(sorted(values))}, so --set leaves nothing to tune")
+            raise SpecError(f"{study} tunes only {', '.join(self.paths)}, so --set leaves nothing to tune")
         return Tuning(**{**dict(self), "space": space, "first": space.without(self.first, values)})
 
 

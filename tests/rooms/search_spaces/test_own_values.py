@@ -1,18 +1,23 @@
 """Values of the user's own on an ablation: those that leave each arm what its name says, and those that do not."""
 
+import numpy as np
 import pytest
 
+from search_spaces.leaves import leaves
 from search_spaces.library import find
 from search_spaces.study import Ablation, Study
+from service import api
+from tests.rooms.trainables.data.pictures import image_folder, picture
+from trainables.backbones import CaiT, ViT
+from trainables.data import Arrays, Folder
 from trainables.encodings import Fourier
-from trainables.recipe import Recipe
+from trainables.recipe import SGD, AdamW, Recipe
 from trainables.spec import SpecError
 
 
 def test_a_value_that_makes_an_arm_other_than_its_name_is_refused(subtests):
     for name, path, value in [
     ("direction", "encoding.kind", "rotary"),
-    ("direction", "encoding", {"kind": "rotary"}),
     ("peg-kernel", "encoding.kernel", 5),
     ("concat-vs-add", "model.kind", "swin"),
     ("atlas", "data.kind", "digits"),
@@ -22,6 +27,10 @@ def test_a_value_that_makes_an_arm_other_than_its_name_is_refused(subtests):
             said = rf"{path} is what arms of {name} differ in: “.*” sets it, and “.*” would no longer be what its name"
             with pytest.raises(SpecError, match=f"{said} says"):
                 find(name).at(set={path: value})
+            node, _, last = path.rpartition(".")
+            if last == "kind":
+                with pytest.raises(SpecError, match=f"{said} says"):
+                    find(name).at(set={node: {last: value}})
 
 
 def test_values_that_no_arm_is_known_by_may_be_set(subtests):
@@ -34,6 +43,69 @@ def test_values_that_no_arm_is_known_by_may_be_set(subtests):
 ]:  # fmt: skip
         with subtests.test(f"{name}, {path}, {value}"):
             assert find(name).at(set={path: value}).own_paths == (path,)
+
+
+@pytest.fixture
+def pets(tmp_path):
+    photos = image_folder(tmp_path / "pets", {"train": 60})
+    for path in photos.rglob("*.png"):
+        picture(int(path.stem), 64, 48).save(path)
+    return str(photos)
+
+
+def test_a_node_says_the_same_as_its_fields_one_by_one(pets, tmp_path):
+    """Of sizes that follow from the images, of what is tuned, of a preset, and of images as they lie in a file."""
+    np.savez(tmp_path / "set.npz", images=np.zeros((90, 48, 48), np.uint8), labels=np.arange(90) % 3)
+    arrays = str(tmp_path / "set.npz")
+    images = {"data.kind": "folder", "data.path": pets}
+    for nodes, fields in [
+        (
+            {"data": Folder(path=pets, image_size=24, test_size=9)},
+            images | {"data.image_size": 24, "data.test_size": 9},
+        ),
+        ({"data": {"kind": "folder", "path": pets, "image_size": 24}}, images | {"data.image_size": 24}),
+        ({"data": Folder(path=pets)}, images),
+        ({"data": Arrays(path=arrays)}, {"data.kind": "arrays", "data.path": arrays}),
+        (
+            images | {"model": ViT(patch_size=2, depth=2)},
+            images | {"model.kind": "vit", "model.patch_size": 2, "model.depth": 2},
+        ),
+        (images | {"model": CaiT(depth=3)}, images | {"model.kind": "cait", "model.depth": 3}),
+        (
+            images | {"optimizer": SGD(epochs=7, batch_size=10)},
+            images | {"optimizer.kind": "sgd", "optimizer.epochs": 7, "optimizer.batch_size": 10},
+        ),
+    ]:
+        node, flat = (api.resolve("encodings", set=own, arms=["sinusoidal"]) for own in (nodes, fields))
+        assert node.study == flat.study
+        assert {*flat.own_paths} == {*node.own_paths} - {f"data.{name}" for name in (*Folder.READ, *Arrays.READ)}
+        assert node.stated_time == flat.stated_time
+    for own in ({"optimizer": {"kind": "adamw", "lr": 0.01}}, {"optimizer": AdamW(lr=0.01)}, {"optimizer.lr": 0.01}):
+        with pytest.raises(SpecError, match=r"encodings tunes only optimizer[.]lr, so --set leaves nothing to tune"):
+            api.resolve("encodings", set=images | own)
+    for own in ({"optimizer": {"kind": "adamw", "epochs": 3}}, {"optimizer.kind": "adamw", "optimizer.epochs": 3}):
+        optimizer = api.resolve(
+            "direction", set=own | {"model.depth": 2, "augment.kind": "none"}, preset="deit"
+        ).study.base.optimizer
+        assert (optimizer.epochs, optimizer.lr) == (3, 5e-4)
+
+
+def test_a_node_of_images_beside_data_is_refused(pets):
+    for own in ({"data": Folder(path=pets)}, {"data": {"kind": "digits"}}):
+        with pytest.raises(SpecError, match=r"^set must leave out data, as data says it$"):
+            api.resolve("encodings", data=pets, set=own)
+
+
+def test_leaves_of_lists_of_own_classes_and_of_values_of_others_stay_whole():
+    parts = {"kind": "composed", "parts": [{"kind": "sinusoidal"}, {"kind": "peg"}]}
+    parent = {"kind": "from_trial", "values": {"data.task": "distance", "encoding": {"kind": "peg"}}}
+    own = {"kind": "mine.py:Spiral", "source": "", "inner": {"kind": "x", "turns": 3}}
+    found = leaves({"encoding.kind": "peg", "encoding": parts, "init": parent, "data": own, "loss": {"kindless": 1}})
+    assert found == {
+        "encoding.kind": "peg", "encoding.parts": parts["parts"], "init.kind": "from_trial",
+        "init.values": parent["values"], "data.kind": own["kind"], "data.source": "", "data.inner": own["inner"],
+        "loss": {"kindless": 1},
+    }  # fmt: skip
 
 
 def test_arms_that_are_one_recipe_are_refused():
