@@ -225,9 +225,12 @@ class ImagesSpec(DatasetSpec):
         return super().chances if self.balanced else self.frequent
 
     def step(self, split: SplitName) -> float:
-        """Returns what one image can change of the metric; in a balanced accuracy the rarest class changes most."""
-        share = super().step(split)
-        return min(share / getattr(self.rarest, split), 1.0) / self.outputs if self.balanced else share
+        """Returns what one image can change of the metric; in a balanced accuracy the rarest class changes most.
+
+        Few images hold few classes, and only these count: so many as there are images at most.
+        """
+        share, rarest = super().step(split), float(getattr(self.rarest, split))
+        return min(share / rarest, 1.0) * max(share, 1 / self.outputs) if self.balanced else share
 
     @property
     def size(self) -> tuple[int, int, int]:

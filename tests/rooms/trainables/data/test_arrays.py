@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
 from trainables.data import ImageCounts
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
+from trainables.training.metrics import compute_metric, metric_sums
 
 SIDES, COUNT = (8, 11), 40
 LABELS = np.arange(COUNT) % 4 // 3  # three quarters of class 0
@@ -54,6 +56,20 @@ def test_another_path_is_another_set_and_the_same_content_the_same_one(tmp_path)
     assert recipe.data == spec(others, **{"data.image_size": 8})
     small = Recipe(data=first).put({"data.image_size": 4})
     assert small.put({"data.path": others}).data == spec(others, **{"data.image_size": 4})
+
+
+def test_one_image_of_a_split_with_fewer_images_than_classes_changes_a_share_of_them(tmp_path):
+    """Balanced accuracy is a mean over the classes that are there: of 50 classes twenty images hold at most twenty."""
+    images = np.random.default_rng(0).integers(0, 256, (200, 8, 8), np.uint8)
+    many = spec(saved(tmp_path / "many.npz", images, np.arange(200) % 50), **{"data.balanced": True})
+    for name, split in (("val", load(many).validation), ("test", load(many).test)):
+        outputs = torch.zeros(len(split), 50)
+        outputs[:, int(split.targets[0])] = 1  # the right answer to one image
+        sums = metric_sums("balanced_accuracy", outputs, split.targets)
+        assert (len(split), len(split.targets.unique())) == (20, 20)
+        assert many.step(name) == pytest.approx(compute_metric("balanced_accuracy", sums, split.targets)) == 1 / 20
+    few = spec(saved(tmp_path / "few.npz", images, np.arange(200) % 5), **{"data.balanced": True})
+    assert few.step("test") == pytest.approx(1 / 20), "four images a class"
 
 
 def test_a_file_that_is_another_one_now_is_refused_and_one_that_was_decoded_is_not_needed(tmp_path):
