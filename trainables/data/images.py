@@ -48,7 +48,10 @@ class ImagesSpec(DatasetSpec):
     `crop_pct`: the share of the shorter side that is seen, by the name that timm has for it (0.875 for DeiT).
     Sizes are numbers of images, null for all that there are. `val_size` and `test_size` images are drawn from the set's
     own split, or held out of the training images where it has none. Every draw has the same share of each class, and a
-    smaller draw is part of a larger one. `samples_per_class`: instead of `train_size`, so many images of each class.
+    smaller draw is part of a larger one. But where images are held out, those to test are drawn first, then those to
+    validate, then those to train: another `test_size` gives other images to validate and to train, and another
+    `val_size` other ones to train.
+    `samples_per_class`: instead of `train_size`, so many images of each class.
     `folds`: seed s is validated on fold s mod `folds` of the training images and trained on the others; every `folds`
     seeds the images are dealt anew. Each fold has the same share of each class. If the set has no test images, and
     no `test_size` is held out, the fold also tests. `data_seed`: which images are drawn, and how they are dealt.

@@ -103,7 +103,8 @@ def stratified_order(labels: NDArray[np.int64], seed: int, *names: str) -> NDArr
 def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[str, list[tuple[str, int]]]:
     """Returns which images a spec asks for, a split: the set's own split that each comes from, and its number there.
 
-    Images that are held out come first in the order of the training images, so the size of one draw moves no other.
+    In the order of the training images those that are held out to test come first, then those that are held out to
+    validate, then those to train. So the size of a draw moves those that come after it, and none before it.
     If seeds are folds, all images that train or validate are those to train: `parts` deals them.
     Raises: LocusError if a class has too few images.
     """
