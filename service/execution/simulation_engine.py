@@ -26,8 +26,10 @@ from trainables.launch.work_files import WEIGHTS
 from trainables.recipe.outcome import Measurement
 
 TUNE_RUN_S = 0.012
-"""The driver's time for a run in Ray Tune: its process is placed, begun and ended. Units: seconds of a processor. It and
-the next two were measured once (`deploy/sizing.md` says with what)."""
+"""The driver's time for a run in Ray Tune: its process is placed, begun and ended. Units: seconds of a processor.
+
+It and the next two were measured once (`deploy/sizing.md` says with what).
+"""
 TUNE_REPORT_S = 0.002
 """The driver's time for an epoch's report in Ray Tune, beside what locus does with it."""
 START_S = 0.1
