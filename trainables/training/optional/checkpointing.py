@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from trainables.backbones.drop_path_torch import DropPath
+from trainables.encodings.declared_torch import Declared, that_draw
 from trainables.encodings.encoding_torch import Tokens
 from trainables.spec import SpecError
 
@@ -34,35 +35,41 @@ def checkpointed(module: nn.Module) -> nn.Module:
     norms = (part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm))
     if any(norm.weight.requires_grad for norm in norms):
         raise SpecError("grad_checkpointing must be false where a batch norm learns, got true")
+    drawing = [encoding for _, encoding in that_draw(module)]
     for block in module.modules():
         if ATTENTIONS & {child for child, _ in block.named_children()}:
-            block.forward = _Recomputed(block)
+            block.forward = _Recomputed(block, drawing)
     return module
 
 
 class _Recomputed:
-    """The forward pass of a block that is done again in the backward pass, with the same random numbers."""
+    """The forward pass of a block that is done again in the backward pass, with the same random numbers.
 
-    def __init__(self, block: nn.Module) -> None:
-        self._block, self._compute = block, block.forward
+    `drawing`: the encodings of the model that need random numbers in training.
+    """
+
+    def __init__(self, block: nn.Module, drawing: list[Declared]) -> None:
+        self._block, self._drawing, self._compute = block, drawing, block.forward
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if not (torch.is_grad_enabled() and self._block.training):
             return self._compute(*args, **named)
         drops = [part for part in self._block.modules() if isinstance(part, DropPath)]
-        return checkpoint(_Pass(self._compute, drops, args), *args, use_reentrant=False, **named)
+        return checkpoint(_Pass(self._compute, drops, self._drawing, args), *args, use_reentrant=False, **named)
 
 
 class _Pass:
     """What a block computes for some tokens, each time as the first time.
 
-    A first pass fills the cache of the tokens and takes the factors of stochastic depth; later ones get both as they
-    were.
+    A first pass fills the cache of the tokens and takes the random numbers of stochastic depth and of encodings; later
+    ones get all as they were.
     """
 
-    def __init__(self, compute: Callable[..., Any], drops: list[DropPath], args: tuple[Any, ...]) -> None:
-        self._compute, self._drops = compute, drops
-        self._factors = [drop.factors for drop in drops]
+    def __init__(
+        self, compute: Callable[..., Any], drops: list[DropPath], drawing: list[Declared], args: tuple[Any, ...]
+    ) -> None:
+        self._compute, self._drops, self._drawing = compute, drops, drawing
+        self._factors, self._numbers = [drop.factors for drop in drops], [encoding.drawn for encoding in drawing]
         self._caches = [dict(arg.cache) for arg in args if isinstance(arg, Tokens)]
         self._again = False
 
@@ -72,5 +79,7 @@ class _Pass:
             args = tuple(replace(arg, cache=dict(next(caches))) if isinstance(arg, Tokens) else arg for arg in args)
             for drop, factors in zip(self._drops, self._factors, strict=True):
                 drop.factors = factors
+            for encoding, numbers in zip(self._drawing, self._numbers, strict=True):
+                encoding.drawn = numbers
         self._again = True
         return self._compute(*args, **named)

@@ -9,7 +9,7 @@ from tests.laws.conftest import EXAMPLES
 from tests.rooms.trainables.backbones.test_specs import BACKBONES, OTHERS
 from tests.rooms.trainables.training.small_runs import LOCALISED, SMALL, folder, numbers, small
 from trainables.backbones import VOLO
-from trainables.encodings import PEG
+from trainables.encodings import PEG, Composed, Learnable, Rotary
 from trainables.recipe import Recipe
 from trainables.recipe.cost import PROCESS_BYTES, check_placement, estimate_cost
 from trainables.recipe.learning import normalizes_batches
@@ -23,6 +23,13 @@ from trainables.training.optional.checkpointing import checkpointed
 OTHER = {
     "drop path, parts": {"model__drop_path": 0.5, "optimizer__accumulate": 3},
     "localization, an average": {**LOCALISED, "optimizer__ema_decay": 0.9},
+    "random coordinates": {
+        "encoding": Composed(
+            parts=(Rotary(jitter_coords=2.0, shift_coords=0.5), Learnable(), Rotary(rescale_coords=1.5))
+        ),
+        "model__drop_path": 0.5,
+        "optimizer__accumulate": 3,
+    },
     "half precision": {"optimizer__precision": "bfloat16"},
 }
 
