@@ -11,9 +11,10 @@ from trainables.data.splits_torch import Split
 from trainables.probes.inputs.arrays import ProbeError
 from trainables.probes.inputs.subject import Subject
 from trainables.recipe.findings import Findings
-from trainables.training.distributed import DataParallel
+from trainables.training.distributed import SINGLE
 from trainables.training.evaluation import Evaluation
 from trainables.training.normalize import normalizer
+from trainables.training.runtime import autocast
 
 DRAWS = 4
 """How many further draws there are. With the study's own test images there are five."""
@@ -28,14 +29,10 @@ def probe(subject: Subject) -> Findings:
     recipe = subject.recipe
     if not isinstance(recipe.data, RedGreen):
         raise ProbeError(f"further test images must be of a generator, got {recipe.data.kind}")
-    dtype, model = torch.float32, subject.model.float()  # as runs are trained; float64 takes three times as long
-    score = Evaluation(
-        recipe,
-        normalizer(recipe, torch.device("cpu"), dtype),
-        dtype,
-        torch.autocast("cpu", enabled=False),
-        DataParallel(),
-    )
+    precision = recipe.optimizer.precision
+    dtype = torch.float64 if precision == "float64" else torch.float32  # as runs are evaluated; float64 takes longer
+    normalize = normalizer(recipe, torch.device("cpu"), dtype)
+    score, model = Evaluation(recipe, normalize, dtype, autocast("cpu", precision), SINGLE), subject.model.to(dtype)
     draws = [further_test(recipe.data, number) for number in range(1, DRAWS + 1)]
     splits = [Split(torch.from_numpy(images), torch.from_numpy(targets), MAX_VALUE) for images, targets in draws]
     return Findings(arrays={"scores": np.array([score(model, "test", split) for split in splits])})

@@ -12,12 +12,18 @@ import torch
 from tests.rooms.trainables.probes.models import HEADS, model, pictures, recipe
 from trainables import probes
 from trainables.backbones.vit_torch import PositionedViT
+from trainables.data.red_green_torch import MAX_VALUE, further_test
+from trainables.data.splits_torch import Split
 from trainables.probes import Grid, ProbeError
+from trainables.probes.catalog import probe_of
 from trainables.probes.inputs.subject import Subject, trained
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.training.checkpoint import write
+from trainables.training.distributed import SINGLE
+from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
+from trainables.training.runtime import autocast
 
 attention_distance, attention_maps = (
     import_module(f"trainables.probes.{name}") for name in ("attention_distance", "attention_maps")
@@ -218,3 +224,19 @@ def test_attention_maps_of_a_model_without_one_grid_say_why() -> None:
     assert attention_maps.probe(Subject(shrinking, model(shrinking))).note.startswith("the blocks of the model have")
     swin = Recipe().put({"data.image_size": 32, "model.kind": "swin", "encoding.kind": "peg"})
     assert "got Swin" in attention_maps.probe(Subject(swin, build_model(swin).double())).note
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("bfloat16", "float32"), ("float32", "float32"), ("float64",) * 2])
+def test_further_images_are_scored_in_the_precision_of_the_run(precision, dtype) -> None:
+    sizes = {"data__train_size": 20, "data__val_size": 10, "data__test_size": 50}
+    found = recipe(data__task="distance", optimizer__precision=precision, **sizes)
+    made, number = model(found), getattr(torch, dtype)
+    scores = probe_of("further_images")(Subject(found, made)).arrays["scores"]
+    score = Evaluation(found, torch.nn.Identity(), number, autocast("cpu", precision), SINGLE)
+    expected = []
+    for draw in range(1, 5):
+        images, targets = further_test(found.data, draw)
+        split = Split(torch.from_numpy(images), torch.from_numpy(targets), MAX_VALUE)
+        expected.append(score(model(found).to(number), "test", split))
+    assert [*scores] == expected
+    assert len({*expected}) == 4
