@@ -115,19 +115,34 @@ def most_forward_flops(recipe: Recipe, side: int | None = None) -> float:
     pixels = size[1] * size[2] + max(shape.prefix for shape in shapes)
     parameters = backbone_parameters(recipe) + position_parameters(recipe)
     pairs = sum(shape.depth * shape.tokens**2 * shape.widths.dim for shape in shapes)
-    return SAFE * 2 * (parameters * pixels + ATTENTION_TERMS * pairs)
+    return SAFE * (2 * (parameters * pixels + ATTENTION_TERMS * pairs) + auxiliary_flops(recipe))
 
 
-def training_operations(recipe: Recipe, forward: Callable[[Recipe, int | None], float]) -> float:
+def auxiliary_flops(recipe: Recipe) -> int:
+    """Counts the floating-point operations of the MLP of an auxiliary loss, for one image that is learned from."""
+    of = recipe.auxiliary
+    if not isinstance(of, DRLoc):
+        return 0
+    biases = 2 * of.hidden + 2
+    return 2 * of.pairs * (of.parameters(recipe.shapes[-1].widths.dim) - biases)
+
+
+def training_operations(
+    recipe: Recipe,
+    forward: Callable[[Recipe, int | None], float],
+    learning: Callable[[Recipe], float] | None = None,
+) -> float:
     """Counts the floating-point operations of a run: its training, validations, and tests at all sizes of images.
 
-    `forward`: those of a forward pass of one image, at the recipe's own size (None) or another. It is an upper bound
-    where parts of a model are frozen; the forward passes of a teacher are not counted.
+    `forward`: those of a forward pass of one image, at the recipe's own size (None) or another; `learning`: of one that
+    is learned from, where it has others. It is an upper bound where parts of a model are frozen; the forward passes of
+    a teacher are not counted.
     """
     own, counts = forward(recipe, None), recipe.data.image_counts
-    an_epoch = (1 + BACKWARD) * counts.train + counts.validation
+    learned = own if learning is None else learning(recipe)
+    an_epoch = (1 + BACKWARD) * learned * counts.train + own * counts.validation
     tests = sum(forward(recipe, side) for side in recipe.test_sizes)
-    return own * (recipe.optimizer.epochs * an_epoch + counts.test) + tests * counts.test
+    return recipe.optimizer.epochs * an_epoch + (own + tests) * counts.test
 
 
 def check_placement(recipe: Recipe, workers: int, device: str, grad_checkpointing: bool) -> None:

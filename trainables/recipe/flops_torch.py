@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainables.recipe.cost import training_operations
+from trainables.recipe.cost import auxiliary_flops, training_operations
+from trainables.recipe.losses import DRLoc
 from trainables.recipe.model_torch import build_model
 from trainables.recipe.recipe import Recipe
 from trainables.spec import digest
@@ -22,7 +23,15 @@ def training_flops(recipe: Recipe) -> int:
 
     Counted are matrix products, convolutions and attention; a multiplication and an addition are two operations.
     """
-    return int(training_operations(recipe, forward_flops))
+    return int(training_operations(recipe, forward_flops, learning_flops))
+
+
+def learning_flops(recipe: Recipe) -> int:
+    """Counts the floating-point operations of a forward pass of one image that is learned from.
+
+    Dense relative localization reads the tokens of all patches, where the heads may read fewer, and has an MLP.
+    """
+    return _counted(recipe, recipe.data.size, isinstance(recipe.auxiliary, DRLoc)) + auxiliary_flops(recipe)
 
 
 def forward_flops(recipe: Recipe, side: int | None = None) -> int:
@@ -32,12 +41,20 @@ def forward_flops(recipe: Recipe, side: int | None = None) -> int:
 
     Units: pixels.
     """
-    size = recipe.data.size if side is None else recipe.size_at(side)
-    key = digest([recipe.model.plain(), recipe.encoding.plain(), size, recipe.data.outputs])
+    return _counted(recipe, recipe.data.size if side is None else recipe.size_at(side), False)
+
+
+def _counted(recipe: Recipe, size: tuple[int, int, int], whole: bool) -> int:
+    """Counts the floating-point operations of the model for one image. `whole`: it computes the tokens of all patches.
+
+    Shapes: size (channels, rows, columns).
+    """
+    key = digest([recipe.model.plain(), recipe.encoding.plain(), size, recipe.data.outputs, whole])
     if key not in _COUNTED:
         with torch.device("meta"):
             model = build_model(recipe, size).eval().requires_grad_(False)
+            image = torch.empty(1, *size)
             with FlopCounterMode(display=False) as counter:
-                model(torch.empty(1, *size))
+                model.output(model.features(image) if whole else model.head_tokens(image))
         _COUNTED[key] = int(counter.get_total_flops())
     return _COUNTED[key]

@@ -2,12 +2,17 @@
 
 from pathlib import Path
 
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
 from trainables.backbones import TNT, VOLO, CaiT, ConViT, PVTv2, Swin, Twins, ViT
 from trainables.data import RedGreen
 from trainables.encodings import KINDS, PEG, NoEncoding, OwnEncoding
-from trainables.recipe import AdamW, Recipe
+from trainables.recipe import AdamW, DRLoc, Recipe, Run
 from trainables.recipe.cost import most_forward_flops
-from trainables.recipe.flops_torch import forward_flops, training_flops
+from trainables.recipe.flops_torch import forward_flops, learning_flops, training_flops
+from trainables.recipe.model_torch import build_model
+from trainables.training.loss import Objective
 
 RECIPE = Recipe(
     data=RedGreen(image_size=32, train_size=100, val_size=10, test_size=30),
@@ -42,6 +47,23 @@ def test_a_run_trains_with_three_passes_an_image_and_validates_and_tests_with_on
     each = 2 * (3 * 100 + 10) * by_hand(32)
     assert training_flops(RECIPE) == each + 30 * by_hand(32)
     assert training_flops(tested) == each + 30 * by_hand(32) + 30 * by_hand(48)
+
+
+def test_localization_adds_an_mlp_and_reads_the_tokens_of_all_patches() -> None:
+    """Where the heads read the class token alone, the last block computes that one, in evaluation only."""
+    for pool in ("avg", "token"):
+        recipe = RECIPE.put({"model.pool": pool, "auxiliary": DRLoc(pairs=3, hidden=8).plain()})
+        run = Run(recipe=recipe, seed=0)
+        objective = Objective(run, build_model(recipe))
+        image, target = torch.rand(1, *recipe.data.size), torch.zeros(1, dtype=torch.long)
+        with FlopCounterMode(display=False) as counter:
+            objective(image, target, **objective.loss_inputs(torch.arange(1), 0))
+        learned, scored = counter.get_total_flops(), forward_flops(recipe)
+        assert learning_flops(recipe) == learned > scored == forward_flops(RECIPE.put({"model.pool": pool}))
+        assert training_flops(recipe) == 2 * (3 * 100 * learned + 10 * scored) + 30 * scored
+        assert learned <= most_forward_flops(recipe) / 2
+    wide = RECIPE.put({"auxiliary": DRLoc(pairs=10_000).plain()})
+    assert learning_flops(wide) <= most_forward_flops(wide) / 2
 
 
 def test_all_encodings_of_the_catalogue_are_counted(subtests) -> None:
