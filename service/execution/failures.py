@@ -46,6 +46,7 @@ def disk_errors_in_a_sentence(folder: Path) -> Iterator[None]:
         if (disk_error := _cause(error)) is None:
             raise
         where = Path(disk_error.filename or folder)
+        where = folder if where.is_relative_to(folder) else where  # whichever file was written first
         free = ""
         with suppress(OSError):  # a file that was never made
             free = f"; {FREE.format(shutil.disk_usage(where).free / 2**20)}"
