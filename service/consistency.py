@@ -63,9 +63,7 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
             continue
         if answered.run.key != fact.run or answered.name != fact.code:
             yield WrongAnswer(fact, "keys", f"{who} holds {answered.run.key} by {answered.name}")
-        elif compare(
-            history.states[fact.run, fact.code].values, answered.curve
-        ):  # times differ where a run was trained again for its weights
+        elif compare(history.states[fact.run, fact.code].values, answered.curve):  # which leaves out the clock's values
             yield WrongAnswer(fact, "curves", f"{who} differs from the journal: another study trained it again")
         for name in LOOKS:
             if damage := _damage(outcomes, fact, name):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from search_spaces.leaves import is_of_data
 from search_spaces.plans.grid import grid, is_finite, without_points
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS
 from search_spaces.space import Space, probes
@@ -42,7 +43,7 @@ class Tuning(Spec):
     def _fits(self) -> Tuning:
         endless = without_points(self.space) if self.sampler == "grid" else []
         require(not endless, "sampler", f"random or tpe where {', '.join(endless)} has no points", self.sampler)
-        data = [path for path, _ in self.space.every() if path.partition(".")[0] == "data"]
+        data = [path for path, _ in self.space.every() if is_of_data(path)]
         require(not data, "space", "of paths outside data, for arms are compared on the same images", ", ".join(data))
         same = len({digest(point) for point in self.first}) < len(self.first)
         require(not same, "first", "without doubles", list(self.first))

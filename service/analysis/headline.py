@@ -91,8 +91,7 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
     """Says that there is no winner: nothing was learnt, or only by some seeds."""
     noun = "arm" if isinstance(result.edition.study.plan, Ablation) else "point"
     chance = number(result.edition.study.base.data.chance("val"))
-    most = max((row.trial.recipe.optimizer.epochs for row in result.of("trial")), default=0)
-    epochs = plural(most or result.edition.study.base.optimizer.epochs, "epoch")
+    epochs = plural(max(row.trial.recipe.optimizer.epochs for row in result.of("trial")), "epoch")
     if not result.ranking.learnt:
         end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"
         return f"No {noun} is above chance ({chance}): {end}.{_but_tests(result)}"

@@ -328,9 +328,10 @@ class StudyResult:
         names = {id(row): name for name, row in self.named.items()}
         trials = {row.trial.label: row.test for row in [best, *others]}
         gaps = compare_best(best.trial.label, trials, self.alpha)
-        claimed = {pair: (test, True) for pair, test in self._claimed.items()}
-        own = {frozenset((name, self._partners[name])): gap for name, gap in self.differences.items()}
-        tests = {pair: (gap.adjusted, gap.claimed) for pair, gap in own.items()} | claimed
+        partners = self._partners
+        own = {frozenset((name, partners[name])): gap for name, gap in self.differences.items()}
+        tests = {pair: (gap.adjusted, gap.claimed) for pair, gap in own.items()}
+        tests |= {pair: (test, True) for pair, test in self._claimed.items()}
         for row in others:
             pair = frozenset({names.get(id(best), ""), names.get(id(row), "")})
             if pair in tests and row.trial.label in gaps:

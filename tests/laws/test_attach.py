@@ -107,11 +107,11 @@ def test_only_layers_that_become_narrower_start_anew():
         before = {name: value.detach().clone() for name, value in known.named_parameters()}
         attached = dict(attach(known, spec).named_parameters())  # nothing else holds the layers that it replaces
         kept = {name for name, value in before.items() if name in attached and attached[name].shape == value.shape}
-        anew = attached.keys() - kept
+        replaced = attached.keys() - kept
         expected = dict(own.named_parameters()) | {name: before[name] for name in kept}
         assert attached.keys() == expected.keys()
         assert [name for name in expected if not torch.equal(attached[name], expected[name])] == []
-        assert len(anew) == {"common": 5, "query": 12 * 6 + 1, "value": 12 * 2 + 1}[places[0]], anew
+        assert len(replaced) == {"common": 5, "query": 12 * 6 + 1, "value": 12 * 2 + 1}[places[0]], replaced
 
 
 @pytest.mark.parametrize("form", ["depthwise", "depthwise_stack"])
