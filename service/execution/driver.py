@@ -18,15 +18,15 @@ from typing import Any
 
 from search_spaces.study import Edition, Trial
 from search_spaces.words import plural
-from service.execution.decisions import Decisions, EarlyStops
 from service.execution.failures import RepeatedFailure
 from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
+from service.planning.decisions import Decisions, EarlyStops, adoption, reused_facts
 from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
-from service.storage.facts import Adopted, Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
+from service.storage.facts import Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Journal
@@ -299,18 +299,14 @@ class Driver:
         name = self._code(run).digest if answer is None else answer.name
         if name == self.history.code(run):
             return False
-        self._write(Adopted(run=run.key, code=None if name == today else name, instead_of=today))
+        self._write(adoption(run, name, today))
         return True
 
     def _reuse(self, answer: Answered) -> None:
-        """Records an answer that is there already. It is judged as it would have been when trained here."""
-        key, code = answer.run.key, answer.name
-        for measured in answer.outcome.curve:
-            self._write(Measured(run=key, code=code, epoch=measured.epoch, values=measured.values))
-            if self._stop_early(key, code, measured):
-                return
-        self._write(Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True))
-        self.work.clear(key, code)
+        """Records an answer that is there already."""
+        for fact in reused_facts(answer, self._early):
+            self._write(fact)
+        self.work.clear(answer.run.key, answer.name)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
         values = self.history.state(run).values

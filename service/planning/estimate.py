@@ -18,6 +18,7 @@ import trainables
 from search_spaces.fit import fit_words
 from search_spaces.study import Edition, Trial
 from search_spaces.words import clock, listed, plural, rough_time
+from service.planning.decisions import look_ahead
 from service.planning.forecast import (
     Forecast,
     Unproposed,
@@ -297,6 +298,9 @@ def estimate_work(
     """
     for lost in lost_answers(history, outcomes):
         history.add(lost)
+    copied = look_ahead(
+        history, lambda run: outcomes.usable(run.key, history.code(run), whole=history.keeps(run), older=adopt)
+    )
     changed: set[str] = set()
     answered, uncounted = {key for key, _ in history.states}, history.stale
     absent: set[str] = set()
@@ -305,7 +309,7 @@ def estimate_work(
     for run in known_runs(history):
         state, whole = history.state(run), history.keeps(run)
         if state.answered:
-            work[run.key] = "done"
+            work[run.key] = "reused" if run.key in copied else "done"
             continue
         older = outcomes.of(run.key)
         counts_here = {history.code(run), codes(run.recipe).digest}  # today's code, where the adopted answer is gone

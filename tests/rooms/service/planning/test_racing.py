@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from service.execution.decisions import Decisions
+from service.planning.decisions import Decisions
 from service.planning.schedule import Assign, Done, LeaveOut, Propose, Readmit, Wait
 from service.planning.stopping import behind, p_below, race_cutoff, saved_images
 from service.storage.facts import Counts, Planned, StoppedAt

@@ -1,8 +1,8 @@
-"""The facts that a decision of the schedule writes: trials that are listed, choices that are made."""
+"""The facts that a decision of the schedule writes, and those of an answer that is reused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,19 +11,37 @@ from search_spaces.study import Edition, Search, Trial
 from service.analysis.scores import validation_scores
 from service.planning.forecast import parent_name
 from service.planning.schedule import (
+    Assign,
     Choose,
     Confirm,
     Decision,
+    Done,
     LeaveOut,
+    MarkDiverged,
     PlanArms,
     Propose,
     Readmit,
     RegisterParent,
     Tune,
+    Wait,
+    next_action,
 )
 from service.planning.stopping import EarlyStopper
-from service.storage.facts import Confirms, Exhausted, Fact, Planned, Readmitted, StoppedAt, Tuned
+from service.storage.facts import (
+    Adopted,
+    Confirms,
+    Ended,
+    Exhausted,
+    Fact,
+    Measured,
+    Planned,
+    Readmitted,
+    StoppedAt,
+    Tuned,
+)
 from service.storage.history import SETTLED, History
+from service.storage.outcomes import Answered
+from service.storage.states import tuning_of
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement
 
@@ -119,6 +137,56 @@ class Decisions:
                 return [Readmitted(run=run.key, code=history.code(run))]
             case Confirm(numbers=numbers, rivals=rivals):
                 return [*_confirmations(history, (numbers, rivals)), Confirms(numbers=numbers, rivals=rivals)]
+
+
+def adoption(run: Run, name: str, today: str) -> Adopted:
+    """Returns the fact that an answer's code counts for a run. `name`, `today`: the digests of both codes."""
+    return Adopted(run=run.key, code=None if name == today else name, instead_of=today)
+
+
+def reused_facts(answer: Answered, early: EarlyStops) -> Iterator[Fact]:
+    """Yields the facts of an answer that is there already. It is judged as it would have been when trained here.
+
+    Each fact must be in the history before the next one is asked for.
+    """
+    key, code = answer.run.key, answer.name
+    for measured in answer.outcome.curve:
+        yield Measured(run=key, code=code, epoch=measured.epoch, values=measured.values)
+        cutoff = early.cutoff(key, code, measured)
+        if cutoff is not None:
+            yield StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff)
+            return
+    yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True)
+
+
+def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[str]:
+    """Adds to a history what its tuning proposes and chooses while the answers of other studies are there.
+
+    Returns the keys of the runs that are reused so. `find`: returns the answer that counts, where one is there. TPE's
+    points depend on answers, so none is proposed while a run is to be trained.
+    """
+    tune, reused, training = tuning_of(history.edition), set[str](), set[str]()
+    if tune is None:  # an ablation's runs are known, and a search has points of its own in each edition
+        return reused
+    early, decisions = EarlyStops(history.edition, history), Decisions(history)
+    while True:
+        match next_action(history, training):
+            case Assign(run=run):
+                if answer := find(run):
+                    reused.add(run.key)
+                    if answer.name != history.code(run):
+                        history.add(adoption(run, answer.name, history.today(run)))
+                    for fact in reused_facts(answer, early):
+                        history.add(fact)
+                else:
+                    training.add(run.key)
+            case Wait() | Done() | MarkDiverged():
+                return reused
+            case Tune() if training and tune.sampler == "tpe":
+                return reused
+            case decision:
+                for fact in decisions.facts(decision):
+                    history.add(fact)
 
 
 def _confirmations(history: History, numbers: tuple[tuple[int, ...], ...]) -> Iterator[Fact]:

@@ -1,0 +1,62 @@
+"""What a plan knows of points that are not proposed yet: those that follow from answers which other studies have."""
+
+import pytest
+
+from search_spaces.space import Choice, Real, Space
+from search_spaces.study import Ablation, Edition, Study, Tuning
+from service.planning.estimate import WorkEstimate, estimate_work
+from service.planning.placement import Placement
+from service.storage.history import History
+from service.storage.home import Home
+from service.storage.outcomes import Outcomes
+from tests.rooms.service.execution.studies import BASE
+from tests.rooms.toy import conduct
+from trainables.recipe.code_digest import CodeDigests
+
+ARMS = {"token": {}, "mean": {"model.pool": "avg"}, "far": {"encoding.gamma": 30.0, "model.depth": 2}}
+RATES = Tuning(Space({"optimizer.lr": Choice((0.001, 0.002, 0.004))}), trials=3, sampler="grid")
+GAMMA = Space({"encoding.gamma": Real(0.3, 40, log=True)})
+
+
+def tuned(tune: Tuning = RATES) -> Study:
+    return Study(name="tuned", question="?", base=BASE, plan=Ablation(ARMS, "token", tune=tune), seeds=2)
+
+
+def plan(home: Home, edition: Edition) -> WorkEstimate:
+    history = History.open(home, edition)
+    history.raise_counts(edition)
+    return estimate_work(history, Outcomes(home), Placement(max_concurrent=1), CodeDigests())
+
+
+@pytest.mark.parametrize("tune", [RATES, Tuning(GAMMA, 12, sampler="tpe")], ids=["grid", "tpe"])
+def test_a_study_whose_answers_are_all_there_trains_nothing(tmp_path, tune) -> None:
+    """A fresh start of it proposes the same points, and the plan says so before."""
+    home, edition = Home(tmp_path), tuned(tune).at()
+    trained = len(conduct(home, edition).order)
+    again = edition.fresh(2)
+    work = plan(home, again)
+    assert (work.to_train, work.done, work.reused) == (0, 0, trained)
+    assert sum(row.reused for row in work.work) == trained
+    assert not conduct(home, again).order
+
+
+def test_what_some_arms_have_is_reused_and_the_others_are_tuned(tmp_path) -> None:
+    """Rates are tuned arm by arm, so an arm whose answers are there is chosen, though others are still to be tuned."""
+    home, study = Home(tmp_path), tuned()
+    some = len(conduct(home, study.at(arms=["mean"])).order)
+    work = plan(home, study.at())
+    assert (some, work.reused, work.to_train) == (2 * (3 + 2), 2 * (3 + 2), 3 + 2)
+    assert len(conduct(home, study.at()).order) == work.to_train
+
+
+def test_a_point_that_depends_on_runs_to_be_trained_is_not_guessed(tmp_path) -> None:
+    """TPE proposes others once it has answers; what is there for its first points is reused all the same."""
+    home, study = Home(tmp_path), tuned(Tuning(GAMMA, 12, sampler="tpe"))
+    assert plan(home, study.at()).reused == 0
+    conduct(home, study.at(trials=4))
+    longer = study.at(trials=12).fresh(2)
+    work = plan(home, longer)
+    trained = len(conduct(home, longer).order)
+    assert work.reused >= 3 * 4
+    assert work.reused + work.to_train == 3 * (12 + 2)
+    assert trained <= work.to_train
