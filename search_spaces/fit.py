@@ -93,6 +93,41 @@ class Fit(Spec):
         return {path: value for path, value in values.items() if path not in own}
 
 
+def kept_side(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Returns the side of a folder's images, where the values say none: that of the images which they replace.
+
+    The patches of the recipe's model are for that side. If the values name another model, its kind decides. `own`: the
+    values, by path. `recipe`: without them.
+    """
+    fixed = {"data.image_size", "model.kind", "model.name", "model.patch_size"} & {*own}
+    return {"data.image_size": recipe.data.size[1]} if own.get("data.kind") == "folder" and not fixed else {}
+
+
+def kept_size(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Returns the side and the counts of other images, where the values say none: those of the images before.
+
+    So a budget takes about the same time with other images. Of a smaller set all images are used.
+    """
+    kept = kept_side(own, recipe)
+    data = recipe.variant({**own, **kept}).data if "data.kind" in own and "data.folds" not in own else None
+    if not isinstance(data, ImagesSpec):
+        return kept
+    there = data.image_counts
+    for name, count in (("train", there.train), ("val", there.validation), ("test", there.test)):
+        most = getattr(recipe.data, f"{name}_size", None)
+        said = {f"data.{name}_size", "data.samples_per_class"} & {*own}
+        if most and most < count and not said:
+            kept[f"data.{name}_size"] = most
+    return kept
+
+
+def replaced(values: Mapping[str, Any], images: Mapping[str, Any], base: Recipe) -> dict[str, Any]:
+    """Returns the values of an arm with other images in place of its own: their side, counts and scores stay."""
+    of_set = {"data.kind", "data.path", *(f"data.{name}_size" for name in ("image", "train", "val", "test"))}
+    left = {path: value for path, value in values.items() if path not in of_set}
+    return {**left, **images, **kept_size(images, base.variant(values))}
+
+
 def has_patch(own: Mapping[str, Any], model: Model) -> bool:
     """Returns whether the side of a patch may be chosen for the model of these values; a name of timm's fixes it."""
     return "patch_size" in MODELS.get(own.get("model.kind", ""), type(model)).model_fields

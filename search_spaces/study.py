@@ -7,7 +7,7 @@ A file of `studies/` defines a `Study`. An `Edition` is a study at a budget with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe, Faster
 from search_spaces.fit import Fit as Fit
-from search_spaces.fit import has_patch
+from search_spaces.fit import has_patch, kept_size, replaced
 from search_spaces.leaves import is_of_data, leaves
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import check_own_paths, require_different
@@ -28,6 +28,7 @@ from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS, Role
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
 from search_spaces.words import placeless, rough_time, short, shortened, without_sources
+from trainables.data import ImagesSpec
 from trainables.own import Values
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
@@ -299,22 +300,37 @@ class Study(Spec):
         return Study(**{**dict(self), "plan": plan, "claims": tuple(claims)})
 
     def _with(self, size: Budget, own: dict[str, Any]) -> Study:
-        base = self.base
-        fits = size.fit and has_patch(own, base.model)
-        any_side = {"model.patch_size": 1} if fits else {}  # a patch that fits the user's images
-        for values in filter(None, (size.values, any_side | own)):
-            base = base.variant(values)
-        if size.fit:
-            base = base.variant(size.fit.values(base, own))
-        plan = self.plan
+        base, plan = self.base.variant(size.values) if size.values else self.base, self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan
-            check_own_paths(self.name, plan.arms, own)
+            if "data.kind" in own and not isinstance(base.data, ImagesSpec) and (stored := plan.stored_images):
+                images = {path: value for path, value in own.items() if is_of_data(path)}
+                own = {path: value for path, value in own.items() if path not in images}
+                plan = plan.resized({name: replaced(values, images, base) for name, values in stored.items()})
+        fits = size.fit and has_patch(own, base.model)
+        any_side = {"model.patch_size": 1} if fits else {}  # a patch that fits the user's images
+        if own:
+            base = base.variant(any_side | own | ({} if size.fit else kept_size(own, base)))
+        if size.fit:
+            base = base.variant(size.fit.values(base, own))
+        if isinstance(plan, Ablation):
+            try:
+                check_own_paths(self.name, plan.arms, own)
+            except SpecError as error:
+                raise SpecError(f"{error}{self._with_photographs(own)}") from None
             if plan.tune and own:
                 plan = plan.tuned_by(plan.tune.pinned(own, self.name))
         else:
             plan = plan.pinned(own, self.name)
         return Study(**{**dict(self), "base": base, "plan": plan, "score": Score(f"val/{base.data.reported}")})
+
+    def _with_photographs(self, own: Mapping[str, Any]) -> str:
+        """Returns at which budgets the user's images take the place of an arm's photographs, in words."""
+        plan = self.plan
+        if not isinstance(plan, Ablation) or "data.kind" not in own:
+            return ""
+        budgets = [name for name, size in self.budgets.items() if plan.resized(size.arms).stored_images]
+        return f" (at --budget {' or '.join(budgets)} your images take the place of the photographs)" if budgets else ""
 
 
 class Edition(Spec):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from search_spaces.fit import kept_side
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Halving, Score, Search, Study, Tuning
 from service.api import run
@@ -130,7 +131,8 @@ def _base(base: Mapping[str, Any] | Recipe, data: Images, options: RunOptions) -
     if options.elsewhere:
         check_sendable(data)
     recipe, values = (base, {}) if isinstance(base, Recipe) else (Recipe(), carry(base))
-    return recipe.put(image_values(data, options.home, values, "base") | values)
+    images = image_values(data, options.home, values, "base")
+    return recipe.put(images | kept_side(images | values, recipe) | values)
 
 
 def _adhoc(base: Recipe, plan: Search | Ablation, name: str, question: str, seeds: int) -> Study:

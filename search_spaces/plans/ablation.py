@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from search_spaces.plans.tuning import Tuning
 from search_spaces.words import MOST_LETTERS, is_name, listed, quoted, shortened
+from trainables.data import LISTED, ImagesSpec
 from trainables.own import Values
 from trainables.recipe.looked_up import looked_up
 from trainables.sentence import did_you_mean
@@ -111,6 +112,13 @@ class Ablation(Spec):
     def parts(self) -> list[str]:
         """What a budget may give other values: the arms; with axes, the values of all axes. By name."""
         return [name for named in self.axes.values() for name in named] if self.axes else [*self.arms]
+
+    @property
+    def stored_images(self) -> dict[str, Values]:
+        """The values of the parts that name stored images, such as photographs beside generated ones, by name."""
+        named = [*self.axes.values()] if self.axes else [self.arms]
+        kinds = {spec.model_fields["kind"].default for spec in LISTED if issubclass(spec, ImagesSpec)}
+        return {name: own for part in named for name, own in part.items() if own.get("data.kind") in kinds}
 
     def resized(self, values: Mapping[str, Values]) -> Ablation:
         """Returns the same arms, some with other values instead of their own. `values`: by the name of a part."""

@@ -446,7 +446,8 @@ def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
         for split, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
     ]
     name = first.path if isinstance(first, Arrays | Folder) else first.kind
-    yield f"images of {name}, {first.outputs:,} classes: {'; '.join(words)}"
+    sides = " and ".join(f"{side} x {side}" for side in sorted({data.size[1] for data in alike}))
+    yield f"images of {name}, {first.outputs:,} classes, {sides} pixels: {'; '.join(words)}"
     fewest = min(alike, key=lambda data: data.image_counts.validation)
     yield from _few(fewest)
     yield from _unscored(fewest)

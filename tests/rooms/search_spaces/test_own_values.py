@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from search_spaces.fit import kept_side
 from search_spaces.leaves import leaves
 from search_spaces.library import find
 from search_spaces.study import Ablation, Study
 from service import api
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.backbones import CaiT, ViT
-from trainables.data import Arrays, Folder
+from trainables.data import Arrays, Folder, RedGreen
 from trainables.encodings import Fourier
 from trainables.recipe import SGD, AdamW, Recipe
 from trainables.spec import SpecError
@@ -112,3 +113,40 @@ def test_arms_that_are_one_recipe_are_refused():
     arms = {"none": {}, "fourier": {"encoding.kind": "fourier", "encoding.gamma": 2.5}}
     with pytest.raises(SpecError, match="arms must be different recipes, got 'none' and 'fourier' alike"):
         Study(name="same", question="?", base=Recipe(encoding=Fourier(gamma=2.5)), plan=Ablation(arms, "none"))
+
+
+def test_own_images_take_the_place_of_photographs_among_the_arms(pets):
+    """Their side and their scores stay, and so do the counts where there are as many; all other arms are as before."""
+    edition = api.resolve("atlas", budget="images", data=pets)
+    before, arms = find("atlas").at("images").study, edition.study.plan.arms
+    for name, values in before.plan.arms.items():
+        mine, known = edition.study.recipe(arms[name]), before.recipe(values)
+        if not name.endswith("real images"):
+            assert mine == known
+            continue
+        data = mine.data
+        assert isinstance(data, Folder)
+        assert (data.path, data.image_size, data.skill, data.train_size) == (pets, 32, True, None)
+        assert mine.put({"data": known.data}) == known
+    assert edition.id.startswith("atlas@images~pets-")
+    with pytest.raises(SpecError, match="at --budget images your images take the place of the photographs"):
+        api.resolve("atlas", data=pets)
+    with pytest.raises(SpecError, match=r"write arms of your own$"):
+        api.resolve("concat-vs-add", set={"model.kind": "swin"})
+
+
+def test_a_study_keeps_its_side_and_its_counts_with_images_of_ones_own(pets):
+    """Patches and time are for them. A side, a count or a patch that is given counts, and a small set is used whole."""
+
+    def images(**own):
+        return api.resolve("rope-vit", budget="cpu", data=pets, set=own).study.base.data
+
+    assert (images().image_size, images().train_size, images().val_size) == (32, None, None)
+    assert images(**{"data.image_size": 48}).image_size == 48
+    assert images(**{"model.patch_size": 16, "test_sizes": []}).image_size == Folder(path=pets).image_size
+    few = find("rope-vit").at("cpu", set={"data.train_size": 100, "data.val_size": 8}).study
+    kept = Study(**{**dict(few), "name": "few"}).at(set={"data.kind": "folder", "data.path": pets}).study.base.data
+    assert (kept.train_size, kept.val_size) == (100, 8)
+    own = Study(**{**dict(few), "name": "few"}).at(set={"data.kind": "folder", "data.path": pets, "data.train_size": 9})
+    assert (own.study.base.data.train_size, own.study.base.data.val_size) == (9, 8)
+    assert kept_side({"data.kind": "folder"}, Recipe(data=RedGreen(image_size=24))) == {"data.image_size": 24}

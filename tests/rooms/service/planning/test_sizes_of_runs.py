@@ -28,14 +28,14 @@ def test_images_say_where_they_come_from(tmp_path) -> None:
     large = Recipe().put({"data.kind": "tiny_imagenet", "model.patch_size": 8})
     recipes = [Recipe(), Recipe(data=Folder(path=str(root))), large, large.put({"data.train_size": 400})]
     assert image_sources(recipes) == [
-        f"images of {root}, 3 classes: training: 27 images of train/; validation: 6 images of valid/; "
-        "test: 3 images held out of train/",
+        f"images of {root}, 3 classes, 224 x 224 pixels: training: 27 images of train/; "
+        "validation: 6 images of valid/; test: 3 images held out of train/",
         "few images: one image is 0.17 of a score on 6 validation images and 0.33 of a score on 3 test images; "
         "--set data.test_size= holds out more to test",
         "there is no test/: data.val_from=train makes valid/ the test set, as in ImageNet; then data.folds=5 validates "
         "on train/ in turn",
         f"1 file is not read: 1 of .avif, such as {root}/train/class_0/x.avif",
-        "images of tiny_imagenet, 200 classes: training: 400 to 90,000 images of train; "
+        "images of tiny_imagenet, 200 classes, 64 x 64 pixels: training: 400 to 90,000 images of train; "
         "validation: 10,000 images held out of train; test: 10,000 images of val",
     ]
 
