@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.library import find_matrix
 from search_spaces.study import Edition
-from search_spaces.words import plural
+from search_spaces.words import clock, plural
 from service.analysis.code_versions import known_codes, versions
 from service.analysis.comparison import Comparison, side
 from service.analysis.headline import headline
@@ -385,8 +385,8 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
     """Computes what is not kept, until all is there or a person stops it.
 
     `note` is called with a sentence before the first one, with how many are done after each tenth of ten or more, and
-    for each probe that fails: the others go on, and the report says what is missing. If torch is not installed, nothing
-    is computed.
+    for the first probes that fail: the others go on, and the report says what is missing. If torch is not installed,
+    nothing is computed.
     """
     named = result.edition.study.probes
     probes = _missing(result.probed, named, lambda run: True)
@@ -399,18 +399,27 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
     count = len(probes) + len(models)
     tenths = {count * tenth // 10 for tenth in range(1, 10)} if count >= 10 else {}
     computed = chain(_computed(probes, 1, stopped), _computed(models, cores(), stopped))
+    begun, failed = time.monotonic(), 0
     try:
         for done, (where, error) in enumerate(computed, start=1):
             if done in tenths:
-                note(f"{done} of {count} done")
+                left = (time.monotonic() - begun) / done * (count - done)
+                note(f"{done} of {count} done, about {clock(left)} left")
             if isinstance(error, ModuleNotFoundError):
                 raise error
             if error is not None:  # the study has its answers, which no probe may take from it
-                why = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
-                note(f"the probe {where}, failed: {why}")
+                failed += 1
+                if failed <= MOST_TOLD:
+                    why = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
+                    note(f"the probe {where}, failed: {why}")
     except ModuleNotFoundError as error:
         note(f"probes need {error.name}, which is not installed here")
+    if failed > MOST_TOLD:
+        note(f"{plural(failed - MOST_TOLD, 'more probe')} failed")
 
+
+MOST_TOLD = 5
+"""How many probes that fail are told of one by one."""
 
 Todo = tuple[TrialResult, int, RunProbes, str]
 """A probe that is not kept: row, seed, run and name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -187,6 +188,16 @@ def test_without_weights_or_with_an_unknown_name_there_is_one_sentence(home) -> 
         trial.probe("distance", seed=0)
 
 
+def test_of_many_probes_that_fail_the_first_are_told(home) -> None:
+    result, notes = opened(home), []
+    for trial in result.probed:
+        for run in trial.probes.values():
+            run.outcomes.weights(run.answered.run.key, run.answered.name).unlink()
+    compute_probes(result, notes.append, lambda: False)
+    failed = [note for note in notes if "must be kept to be probed" in note]
+    assert (len(failed), notes[-1]) == (5, "19 more probes failed")
+
+
 def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(home) -> None:
     notes: list[str] = []
     result = opened(home)
@@ -196,7 +207,8 @@ def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(
     compute_probes(result, notes.append, lambda: False)
     begun, *done = notes[1:]
     assert begun == notes[0] == "probes: 24 probes of 8 runs to compute"
-    assert done == [f"{count} of 24 done" for count in (2, 4, 7, 9, 12, 14, 16, 19, 21)]
+    assert [line.partition(",")[0] for line in done] == [f"{n} of 24 done" for n in (2, 4, 7, 9, 12, 14, 16, 19, 21)]
+    assert all(re.fullmatch(r"\d+ of 24 done, about \d\d:\d\d left", line) for line in done)
     assert len(list(home.outcomes.rglob("*.npz"))) == 24
     compute_probes(opened(home), notes.append, lambda: False)
     assert len(notes) == 2 + len(done), "nothing is missing"
@@ -226,7 +238,7 @@ def test_a_probe_that_fails_is_said_and_the_others_go_on(home) -> None:
     row(opened(home), "learnable").weights[0].unlink()
     notes: list[str] = []
     compute_probes(opened(home), notes.append, lambda: False)
-    told = [note for note in notes if not note.endswith(" done")]
+    told = [note for note in notes if not note.endswith(" left")]
     assert len(told) == 4
     assert told[1].startswith("the probe attention_distance of learnable, seed 0, failed: the weights of ")
     assert len(list(home.outcomes.rglob("*.npz"))) == 21
