@@ -148,10 +148,10 @@ def short(values: dict[str, Any]) -> str:
 
 
 def placeless(value: Any) -> Any:
-    """Returns plain values without what changes no result: texts of the user's own files, paths of weights."""
+    """Returns plain values without what changes no result: texts of the user's own files, paths of known content."""
     if isinstance(value, dict):
         own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
-        files = {name.removesuffix("sha256") + "path" for name in value if name.endswith("sha256")}
+        files = {name.removesuffix(of) + "path" for of in ("sha256", "digest") for name in value if name.endswith(of)}
         return {name: placeless(item) for name, item in value.items() if name not in own | files}
     return [placeless(item) for item in value] if isinstance(value, list | tuple) else value
 

@@ -448,15 +448,15 @@ def register_model(
     return study_result.register(registered, model, row.trial.label)
 
 
-def record(name: str, *, home: str | None = None) -> Path:
+def record(name: str, *, home: str | None = None, note: Callable[[str], None] = lambda line: None) -> Path:
     """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
-    `name`: a named study, or the file of your own study. `@BUDGET` may follow it.
+    `name`: a named study, or the file of your own study. `@BUDGET` may follow it. `note`: is told how far probes are.
     Raises: LocusError if the study is not finished with today's code.
     """
     from service.recording import record as recorded
 
-    return recorded(Home.find(home), name)
+    return recorded(Home.find(home), name, note)
 
 
 def rerun(key: str, *, home: str | None = None) -> Rerun:

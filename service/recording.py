@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
@@ -22,12 +23,13 @@ from service.analysis.verdicts import Verdict, judge
 from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
 from service.reporting.provenance import circumstances, training_s
+from service.results import compute_probes
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.terminal.tables import run_command
-from trainables.data import Arrays, Folder
+from trainables.data import ImagesSpec
 from trainables.spec import LocusError, Spec, SpecError
 from trainables.whole_files import require_writable, write_whole
 
@@ -35,17 +37,18 @@ VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
 """The versions of the runs that a record has, by their names in an answer's environment; that of locus comes beside."""
 
 
-def record(home: Home, name: str) -> Path:
+def record(home: Home, name: str, note: Callable[[str], None] = lambda line: None) -> Path:
     """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
     `name`: a named study, or the file that holds it. `@BUDGET` or `@BUDGET~MARK` may follow; without it, the edition
     that ran last is saved.
+    Probes and tests on further draws of images that today's code has not made are made first; `note` is told of them.
     Raises: LocusError if the study's definition has changed since, or if it is not finished with today's code.
     """
     where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")
     edition = _edition(home, where, budget)
-    result = _ended(home, edition)
-    recorded = of_result(result)
+    compute_probes(_ended(home, edition), note, lambda: False)
+    recorded = of_result(_ended(home, edition))
     path = library.record_file(where, recorded.id)
     require_writable(path.parent)
     write_whole(path, recorded.model_dump_json(indent=1) + "\n")
@@ -71,14 +74,20 @@ def _own(edition: Edition) -> dict[str, Any]:
 
     Images are given by their digest and numbers, so that no folder is read; those sizes that followed from them, too.
     """
-    base, size = edition.study.base, edition.study.budgets.get(edition.budget)
-    own = {path: base.get(path) for path in edition.own_paths}
-    if any(map(is_of_data, own)):
+    study, size = edition.study, edition.study.budgets.get(edition.budget)
+    base, plan = study.base, study.plan
+    own = {path: base.get(path) for path in edition.own_paths if not is_of_data(path) and path != "model.name"}
+    if "model.name" in edition.own_paths:  # of timm's, where a recipe holds the numbers
+        own |= {f"model.{field}": getattr(base.model, field) for field in base.model.fields()}
+    stored = plan.stored_images if isinstance(plan, Ablation) and not isinstance(base.data, ImagesSpec) else {}
+    if stored and "data.kind" in edition.own_paths:  # the images took the place of theirs
+        own |= {path: value for path, value in next(iter(stored.values())).items() if is_of_data(path)}
+    elif any(map(is_of_data, edition.own_paths)):
         own |= {f"data.{field}": getattr(base.data, field) for field in base.data.fields()}
-        if size and size.fit:
-            own |= {path: base.get(path) for path in size.fit.values(base, own)}
-        if isinstance(base.data, Folder | Arrays):
-            own["data.path"] = Path(base.data.path).name
+    if any(map(is_of_data, own)) and size and size.fit:
+        own |= {path: base.get(path) for path in size.fit.values(base, own)}
+    if own.get("data.kind") in ("folder", "arrays"):
+        own["data.path"] = Path(own["data.path"]).name
     return {path: value.plain() if isinstance(value, Spec) else value for path, value in own.items()}
 
 

@@ -105,7 +105,7 @@ def record(
     from service import api
     from service.analysis.study_status import paragraphs
 
-    path = api.record(name, home=home)
+    path = api.record(name, home=home, note=remark)
     if recorded := read(path):
         for text in paragraphs(recorded):
             remark(text)

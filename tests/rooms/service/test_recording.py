@@ -34,7 +34,7 @@ from trainables.spec import LocusError, SpecError
 MINE = f"""
 from search_spaces.claim import AtLeast, Better
 from search_spaces.space import Choice, Real, Space
-from search_spaces.study import Ablation, Budget, Fit, Search, Study, Tuning
+from search_spaces.study import Ablation, Budget, Fit, Score, Search, Study, Tuning
 from trainables.data import RedGreen
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -63,6 +63,13 @@ sized = Study(
 )
 again = study.model_copy(update={{"name": "again"}})
 league = Study(name="league", question="Which, over tasks?", base=base, plan=plan, seeds=1)
+photographs = {{"data.kind": "cifar10", "data.train_size": 20, "data.skill": True}}
+plan = Ablation(axes={{"encoding": kinds, "images": {{"made": {{}}, "photographs": photographs}}}}, baseline="none")
+both = base.put({{"data.skill": True}})
+beside = Study(
+    name="beside", question="Both?", base=both, plan=plan, seeds=2, score=Score("val/skill"),
+    budgets={{"cpu": Budget()}},
+)
 """
 TESTS = {"near": (0.99, 0.97, 0.98, 0.5), "none": (0.5, 0.53, 0.502, 0.498)}
 LARGER = {"near": (0.9, 0.8, 0.7, 0.5), "none": (0.5, 0.5, 0.5, 0.5)}
@@ -273,18 +280,22 @@ def test_what_is_no_finding_of_a_study_is_refused(mine: Path) -> None:
     refused("mien", "no study 'mien'")
 
 
-@pytest.mark.parametrize("name", ["mine", "sized"])
+@pytest.mark.parametrize("name", ["mine", "sized", "beside", "timm"])
 def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> None:
-    """Of images whose folder is gone, too, and where sizes follow from the images."""
+    """Of images whose folder is gone, too; where sizes follow from them, and where they are those of some arms.
+
+    And of a model by a name of timm's, of which a recipe has the numbers.
+    """
     for number in range(40):
         folder = mine / "pets/train" / f"class_{number % 2}"
         folder.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (20 + number % 3, 24), (6 * number, 0, 0)).save(folder / f"{number}.png")
-    home, file = Home(mine / "home"), {"mine": "mine.py", "sized": "mine.py:sized"}[name]
+    home, file = Home(mine / "home"), f"mine.py:{name}" if name in ("sized", "beside") else "mine.py"
     study = library.find(file)
     images = {"data.kind": "folder", "data.path": str(mine / "pets")}
-    more = {} if name == "sized" else {"data.image_size": 16, "model.patch_size": 4}
-    edition = study.at("cpu" if name == "mine" else "smoke", set=images | more, label="pets")
+    timm = {"data.image_size": 32, "model.kind": "timm", "model.name": "test_vit"}
+    more = {"mine": {"data.image_size": 16, "model.patch_size": 4}, "timm": timm}.get(name, {})
+    edition = study.at("smoke" if name == "sized" else "cpu", set=images | more, label="pets")
     hand = ByHand(home.root, edition)
     with hand.journal:
         for trial, seed in hand.runs(edition.study.plan.arms, edition.study.seeds):
@@ -295,8 +306,8 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
     found = read(path)
     assert path.stem == found.id == edition.id
     assert found.definition == defined(edition) == defined(found.edition(study))
-    elsewhere = {"data.path": "x", "data.digest": edition.study.base.data.digest}
-    assert found.edition(study).study.base.put(elsewhere) == edition.study.base.put(elsewhere)
+    before, after = ([run.key for arm in at.arms() for run in arm.runs(2)] for at in (edition, found.edition(study)))
+    assert before == after
     assert str(mine) not in path.read_text()
     size = edition.id.partition("@")[2]
     assert at_budgets(study, file)[size] == paragraphs(found)

@@ -18,6 +18,7 @@ from search_spaces.study import Study
 from service.analysis.probes import SCALES, alike, correlation
 from service.analysis.statistics import Scores
 from service.analysis.verdicts import judge
+from service.recording import record
 from service.results import Result, compute_probes
 from service.storage import outcomes
 from service.storage.home import Home
@@ -186,6 +187,15 @@ def test_without_weights_or_with_an_unknown_name_there_is_one_sentence(home) -> 
     trial.weights[0].unlink()
     with pytest.raises(LocusError, match="must be kept to be probed, got none"):
         trial.probe("distance", seed=0)
+
+
+def test_a_record_is_made_with_the_probes_of_todays_code(home, monkeypatch) -> None:
+    monkeypatch.chdir(home.root)
+    Path("known.json").write_text(opened(home).edition.study.model_dump_json())
+    notes: list[str] = []
+    assert record(home, "known.json", notes.append).is_file()
+    assert notes[0] == "probes: 24 probes of 8 runs to compute"
+    assert all(trial.probes[seed].kept("distance") for trial in opened(home).probed for seed in (0, 1))
 
 
 def test_of_many_probes_that_fail_the_first_are_told(home) -> None:
