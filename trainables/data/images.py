@@ -223,6 +223,19 @@ class ImagesSpec(DatasetSpec):
         """The share of the rarest class of the images that are scored, by split."""
         return Chances(1 / self.outputs, 1 / self.outputs)
 
+    def dealt_unlike(self, other: DatasetSpec) -> list[str]:
+        """Returns the fields by which another spec deals the same images to other splits; none for other images."""
+        digest = getattr(self, "digest", None)
+        if not isinstance(other, type(self)) or getattr(other, "digest", None) != digest:
+            return []
+        mine, theirs = self.held_out_at(0), other.held_out_at(0)
+        held = {"val_size": (mine.validation, theirs.validation), "test_size": (mine.test, theirs.test)}
+        fields = {name: (getattr(self, name), getattr(other, name)) for name in ("data_seed", "folds")}
+        fields |= {"val_from": (getattr(self, "val_from", None), getattr(other, "val_from", None))} | held
+        if not (mine.validation or mine.test or theirs.validation or theirs.test):
+            fields.pop("data_seed")
+        return [name for name, (one, another) in fields.items() if one != another]
+
     @property
     def chances(self) -> Chances:
         return super().chances if self.balanced else self.frequent

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
 from trainables.backbones.timm_names import canonical_model
-from trainables.data import Data, Folder, MeanStd, RedGreen
+from trainables.data import Data, Folder, ImagesSpec, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.own import carry
@@ -190,6 +190,16 @@ class Recipe(Spec):
             mine, theirs = _classes(self.data), _classes(self.teacher_recipe.data)
             require(mine == theirs, "teacher.values", f"of a teacher of {mine}", theirs)
             _require_same_names(self.data, self.teacher_recipe.data)
+        return self
+
+    @model_validator(mode="after")
+    def _check_held_out(self) -> Recipe:
+        """A parent must not train on images on which its child is scored."""
+        for use, other in self.parents.items():
+            unlike = self.data.dealt_unlike(other.data) if isinstance(self.data, ImagesSpec) else []
+            named = ", ".join(f"data.{name}" for name in unlike)
+            must = f"with the run's own {named}; else the parent trains on images on which the run is scored"
+            require(not unlike, f"{use}.values", must, ", ".join(str(getattr(other.data, name)) for name in unlike))
         return self
 
     @property

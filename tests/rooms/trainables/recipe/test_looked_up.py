@@ -112,5 +112,29 @@ def test_a_parent_whose_images_are_not_there_is_refused(pets):
         Recipe(data=spec_of(pets), init=FromTrial({"data.path": "nowhere"}))
 
 
+@pytest.mark.parametrize(("values", "named"), [
+    ({"data.test_size": 9}, "data.test_size"),
+    ({"data.data_seed": 1}, "data.data_seed"),
+    ({"data.val_size": 6, "data.data_seed": 2}, "data.data_seed, data.val_size"),
+])  # fmt: skip
+def test_a_parent_is_not_trained_on_images_on_which_its_child_is_scored(pets, values, named):
+    """Its splits are those of the child; what is used of them may differ, and so may other images."""
+    said = (
+        f"^{{}}.values must be with the run's own {named}; else the parent trains on images on which the run is scored"
+    )
+    with pytest.raises(SpecError, match=said.format("init")):
+        Recipe(data=spec_of(pets), init=FromTrial(values))
+    with pytest.raises(SpecError, match=said.format("teacher")):
+        Recipe(data=spec_of(pets), model=ViT(pool="distilled", patch_size=4), teacher=TaughtByTrial(values))
+    theirs = str(image_folder(pets.parent / "theirs", {"train": 20}))
+    for legal in ({"data.train_size": 6}, {"data.test_size": 3}, values | {"data.path": theirs}):
+        assert Recipe(data=spec_of(pets), init=FromTrial(legal)).parent.data.path
+
+
+def test_images_that_are_all_given_are_dealt_alike_with_any_seed(pets):
+    root = image_folder(pets.parent / "whole", {"train": 10, "val": 3, "test": 3})
+    assert Recipe(data=spec_of(root), init=FromTrial({"data.data_seed": 1})).parent.data.data_seed == 1
+
+
 def key(recipe):
     return Run(recipe=recipe, seed=0).key
