@@ -28,6 +28,13 @@ class Published(Spec):
     margin: float | None = Field(default=None, gt=0, description="a positive margin, or null")
 
     @property
+    def places(self) -> frozenset[str]:
+        """Where in the paper it stands: `table 1`. Two numbers may be subtracted where they stand in one place, as
+        those of two tables often had other trainings.
+        """
+        return frozenset(self.source.partition(",")[0].split(" and "))
+
+    @property
     def within(self) -> float | None:
         """The margin that is judged; None if equality is not asked.
 

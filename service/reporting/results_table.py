@@ -164,12 +164,15 @@ def _tested(result: StudyResult) -> bool:
 
 
 def published_difference(result: StudyResult, row: TrialResult) -> str:
-    """Returns a paper's own difference between an arm and the baseline; it may stand beside ours if data differ."""
+    """Returns a paper's own difference between an arm and the baseline, where both numbers are of one table.
+
+    It may stand beside ours if data differ.
+    """
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
-    known = {entry.who: entry.value for entry in result.edition.study.published}
-    partner = plan.compared_with(row.name) or ""
-    return signed(known[row.name] - known[partner]) if partner in known and row.name in known else ""
+    known = {entry.who: entry for entry in result.edition.study.published}
+    mine, other = known.get(row.name), known.get(plan.compared_with(row.name) or "")
+    return signed(mine.value - other.value) if mine and other and mine.places & other.places else ""
 
 
 def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Column]) -> str:

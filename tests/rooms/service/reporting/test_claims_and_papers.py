@@ -26,6 +26,7 @@ from search_spaces.study import Ablation, Budget, Edition, Published, Study
 from service.analysis.verdicts import departure
 from service.cli import app
 from service.recording import of_result
+from service.reporting.results_table import published_difference
 from service.results import Result
 from service.storage import outcomes
 from service.storage.editions import save_edition
@@ -287,6 +288,20 @@ def markers(result: Result) -> int:
     page = page_of(result)
     caption = "Diamonds are published" in page.read_text()
     return caption * len(re.findall(r"stroke-linejoin: miter", (page.parent / "trials.svg").read_text()))
+
+
+def test_a_published_difference_is_of_numbers_of_one_table(tmp_path):
+    """Two tables of a paper often have other trainings."""
+    result = run(tmp_path, study().at("full"))
+
+    def difference(*sources: str) -> str:
+        numbers = zip(ARMS, (0.759, 0.781), sources, strict=True)
+        other = asked(result, published=tuple(Published(who, value, None, source) for who, value, source in numbers))
+        return published_difference(other, other.trial("pvt, peg"))
+
+    assert difference("table 13, ImageNet", "table 13, whose baseline is 75.9") == "+0.0220"
+    assert difference("table 1 and table 13, ImageNet", "table 13") == "+0.0220"
+    assert difference("table 13", "table 1, ImageNet") == difference("table 1 and table 7", "table 13") == ""
 
 
 def test_published_numbers_of_other_data_are_in_the_table_and_never_on_the_axis(tmp_path, full):
