@@ -451,12 +451,13 @@ def register_model(
 def record(name: str, *, home: str | None = None, note: Callable[[str], None] = lambda line: None) -> Path:
     """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
-    `name`: a named study, or the file of your own study. `@BUDGET` may follow it. `note`: is told how far probes are.
+    `name`: a named study, or the file of your own study. `@BUDGET` may follow it. `note`: is told of missing probes.
     Raises: LocusError if the study is not finished with today's code.
     """
     from service.recording import record as recorded
+    from service.results import compute_probes
 
-    return recorded(Home.find(home), name, note)
+    return recorded(Home.find(home), name, lambda result: compute_probes(result, note, lambda: False))
 
 
 def rerun(key: str, *, home: str | None = None) -> Rerun:

@@ -23,7 +23,6 @@ from service.analysis.verdicts import Verdict, judge
 from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
 from service.reporting.provenance import circumstances, training_s
-from service.results import compute_probes
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
@@ -37,17 +36,17 @@ VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
 """The versions of the runs that a record has, by their names in an answer's environment; that of locus comes beside."""
 
 
-def record(home: Home, name: str, note: Callable[[str], None] = lambda line: None) -> Path:
+def record(home: Home, name: str, prepare: Callable[[StudyResult], None] = lambda result: None) -> Path:
     """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
     `name`: a named study, or the file that holds it. `@BUDGET` or `@BUDGET~MARK` may follow; without it, the edition
     that ran last is saved.
-    Probes and tests on further draws of images that today's code has not made are made first; `note` is told of them.
+    `prepare`: makes what today's code has not found of the runs, before all is read.
     Raises: LocusError if the study's definition has changed since, or if it is not finished with today's code.
     """
     where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")
     edition = _edition(home, where, budget)
-    compute_probes(_ended(home, edition), note, lambda: False)
+    prepare(_ended(home, edition))
     recorded = of_result(_ended(home, edition))
     path = library.record_file(where, recorded.id)
     require_writable(path.parent)

@@ -42,12 +42,6 @@ study = Study(
     expected="position with position (part 4) is enough; position with content (2, 3) adds nothing to it, and alone "
     "gives less",
     found={
-        "cpu": "8 seeds, test images: none 0.6798, APE 0.7733, E in v 0.7112, part 4 0.7854, parts 2 and 3 0.7648, "
-        "all 0.7771. Supported: APE is above none (+0.0935, 98.6 % interval 0.0718 to 0.1152), part 4 is no worse "
-        "than parts 2, 3 and 4 (+0.0083; 98 %, -0.0041 to 0.0208) and above edges in v alone (+0.0742; 98.3 %, 0.0509 "
-        "to 0.0974). Inconclusive at 98.6 %, compared with APE: part 4 (+0.0121; -0.0120 to 0.0361; about 32 seeds "
-        "would decide it), parts 2 and 3 (-0.0085; -0.0327 to 0.0156; 70), parts 2, 3 and 4 (+0.0038; -0.0125 to "
-        "0.0200; 139); and part 4 compared with parts 2 and 3 (+0.0206; -0.0046 to 0.0458; 14).",
         "images": "3 seeds, test images: none 0.3961, APE 0.4070, E in v 0.4089, part 4 0.4208, parts 2 and 3 0.4198, "
         "all 0.4207. Part 4 is above APE (+0.0138, 98.3 % interval 0.0047 to 0.0230) and no worse than parts 2, 3 and "
         "4 (+0.0001; 98.6 %, -0.0120 to 0.0122), as in the paper. Inconclusive at 98.6 %: APE above none (+0.0109; "

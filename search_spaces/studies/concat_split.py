@@ -31,9 +31,6 @@ study = Study(
     expected="accuracy rises with the split up to about 1/2; position in the queries alone shows nothing in one "
     "block; no number published for splits other than 1/2, nor for other places",
     found={
-        "cpu": "0.75 in the keys alone is best, in the search and among the random points (test 0.9933 +- 0.0012; the "
-        "paper's 1/2 before the block 0.9763 +- 0.0150); query and key without the others fail on most seeds (0.687 "
-        "at 1/2, 0.515 at 1/16)",
         "images": "fresh seeds, test images: a half in query, key and value is best: 0.4127 (95 % interval 0.4101 to "
         "0.4153); the paper's half before the first block has 0.3617 (0.3153 to 0.4082), and each of the three best "
         "random points 0.382.",

@@ -20,13 +20,6 @@ study = Study(
     gpu_hours={"paper": 2.7},
     expected="every code of positions solves it under both read-outs; relative only where patches are averaged; none "
     "is at chance",
-    found={
-        "cpu": "5 seeds, test (token / mean): sinusoidal 0.9950 / 0.9994, learnable sinusoidal 0.9938 / 0.9986, "
-        "fourier 0.9984 / 0.9982, absolute 0.9894 / 0.9908 (whether 0.99 is reached stays open: it makes 87 of its 99 "
-        "errors on the 64 test images whose squares lie one column of pixels apart), relative 0.5116 / 1.0000 "
-        "(refuted with the class token), none 0.5246 / 0.5188 (within 0.03 stays open: squares off the grid of "
-        "patches show a little of their place; the thesis has 0.5272)",
-    },
     base=Recipe(data=RedGreen(task="direction", data_seed=1)),
     plan=Ablation(axes=AXES, baseline="none"),
     score=Score("val/accuracy"),

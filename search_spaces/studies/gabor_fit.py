@@ -58,13 +58,6 @@ study = Study(
     not_run=("images",),
     gpu_hours={"paper": 2.6, "paper-vit": 2.6},
     expected="G+E nearly reaches the table, G is just below it, E is far below",
-    found={
-        "cpu": "5 seeds, test images: table 0.9910, none 0.5110, G+E 0.9950, G 0.9892, E 0.7432, a new table 0.9866. "
-        "All five claims are supported: G+E is no worse than the table (+0.0040, 96.7 % interval -0.0005 to 0.0085) "
-        "and better than G (+0.0058; 90 %, 0.0020 to 0.0096), G is better than E (+0.2460; 97.5 %, 0.2087 to 0.2833), "
-        "the table better than none (+0.4800; 98 %, 0.4396 to 0.5204), and Gabor waves and edges leave 0.2006 of the "
-        "variance of the table's channels unexplained (95 %, 0.1266 to 0.2746), less than half.",
-    },
     base=Recipe(
         data=RedGreen(task="direction", data_seed=1),
         model=ViT(depth=2),

@@ -19,13 +19,6 @@ study = Study(
     not_run=("images",),
     gpu_hours={"paper": 5.4},
     expected="several are better than one, because the border is seen from further in; after that more add little",
-    found={
-        "cpu": "5 seeds, test images: none 0.5043, “0” 0.8649, “0 and 1” 0.9662, “0 to 4” 0.9835, “0 to 4, separable” "
-        "0.9854. Supported: “0” is better than “none” (+0.3606; 97.5 %, 0.2747 to 0.4465); “0 to 4” is better than "
-        "“0” (+0.1187; 96.7 %, 0.0525 to 0.1848); “0 to 4, separable” is better than “0” (+0.1205; 95 %, 0.0563 to "
-        "0.1848). Inconclusive: “0 and 1” is no worse than “0 to 4”, within 0.03 (-0.0173; 97.5 %, -0.0424 to 0.0079; "
-        "about 12 seeds would decide it).",
-    },
     base=BASE.put({"data.image_size": 32, "data.task": "direction", "model.depth": 6}),
     plan=Ablation(
         arms={

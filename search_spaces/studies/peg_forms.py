@@ -20,16 +20,6 @@ study = Study(
     not_run=("images",),
     gpu_hours={"paper": 7.8},
     expected="all forms are alike and far above none",
-    found={
-        "cpu": "5 seeds, test images: none 0.4963, depth-wise 3 x 3 0.9951, depth-wise 7 x 7 1.0000, “4 depth-wise” "
-        "1.0000, dense 0.9949, “4 dense” 1.0000, separable 0.9947. Supported: “depth-wise 3 x 3” is better than "
-        "“none” (+0.4988; 98.3 %, 0.4861 to 0.5115); “depth-wise 3 x 3” is no worse than “depth-wise 7 x 7”, within "
-        "0.03 (-0.0049; 98 %, -0.0057 to -0.0041); “depth-wise 3 x 3” is no worse than “4 depth-wise”, within 0.03 "
-        "(-0.0049; 97.5 %, -0.0056 to -0.0042); “depth-wise 3 x 3” is no worse than “dense”, within 0.03 (+0.0002; 90 "
-        "%, -0.0007 to 0.0011); “depth-wise 3 x 3” is no worse than “4 dense”, within 0.03 (-0.0049; 96.7 %, -0.0055 "
-        "to -0.0043); “depth-wise 3 x 3” is no worse than “separable”, within 0.03 (+0.0004; 95 %, -0.0004 to "
-        "0.0012).",
-    },
     base=BASE,
     plan=Ablation(
         arms={

@@ -23,14 +23,6 @@ study = Study(
     not_run=("images",),
     gpu_hours={"paper": 5.4},
     expected="fixed PEGs and one for queries and keys alone are far above none; fixed as learned equals learned",
-    found={
-        "cpu": "5 seeds, test images: none 0.4963, learned 0.9951, “fixed, random” 0.9948, “fixed, learned” 0.9954, q "
-        "and k 0.9940. Supported: “fixed, random” is better than “none” (+0.4985; 98 %, 0.4878 to 0.5093); “q and k” "
-        "is better than “none” (+0.4977; 97.5 %, 0.4863 to 0.5091); “fixed, learned” is no worse than “learned”, "
-        "within 0.03 (+0.0003; 96.7 %, -0.0009 to 0.0015); “q and k” is no worse than “learned”, within 0.03 "
-        "(-0.0011; 95 %, -0.0021 to -0.0001). Inconclusive: “learned” is better than “fixed, random” (+0.0002; 98 %, "
-        "-0.0014 to 0.0019; about 95 seeds would decide it).",
-    },
     base=BASE,
     plan=Ablation(
         arms={

@@ -22,16 +22,6 @@ study = Study(
     not_run=("images",),
     gpu_hours={"paper": 8.6},
     expected="kernel 1 equals none, at chance; kernel 3 is above it, larger ones see more of the border and are better",
-    found={
-        "cpu": "5 seeds, test images: none 0.5005, “1” 0.4996, “1, dense, twice” 0.5020, “3” 0.9320, “5” 1.0000, “7” "
-        "1.0000, “3 at -1” 0.9060, “27 at -1” 1.0000. Supported: “none” stays at chance, within 0.03 (+0.5005; 98.3 "
-        "%, 0.4966 to 0.5044); “1” equals “none” within 0.03 (-0.0009; 96.7 %, -0.0053 to 0.0035); “1, dense, twice” "
-        "equals “none” within 0.03 (+0.0015; 98 %, -0.0024 to 0.0054); “3” is better than “none” (+0.4315; 98.6 %, "
-        "0.4148 to 0.4482); “3” is better than “1, dense, twice” (+0.4300; 98.8 %, 0.4143 to 0.4457); “27 at -1” is "
-        "better than “3 at -1” (+0.0940; 95 %, 0.0428 to 0.1451); “27 at -1” is no worse than “3”, within 0.03 "
-        "(+0.0680; 97.5 %, 0.0537 to 0.0823). Refuted: “3” is no worse than “7”, within 0.03 (-0.0680; 98.8 %, "
-        "-0.0857 to -0.0503).",
-    },
     base=BASE.put({"data.image_size": 32}),
     plan=Ablation(
         arms={

@@ -26,10 +26,6 @@ study = Study(
     gpu_hours={"paper": 5.4},
     expected="not the paper's order: the resampled table keeps its score, codes of raw coordinates and PEG lose some",
     found={
-        "cpu": "3 seeds; test images of 32 px, trained, then 24, 48 and 64 px: table 0.9937, 0.9250, 0.9830, 0.9910; "
-        "PEG 0.9673, 0.9790, 0.8770, 0.7880; sines 1.0000, 0.9820, 0.8603, 0.6620; Fourier 0.9983, 0.8743, 0.8900, "
-        "0.6063; `none` is near chance. So on larger grids a PEG is worse than the table (-0.1060 and -0.2030, and it "
-        "keeps less of what it had: all refute the paper's order), and better than sines on the largest.",
         "images": "3 seeds; test images of 32 px, trained, then 24, 48 and 64 px: patches show other details at "
         "another size than in training, so all arms lose: none 0.3999, 0.3770, 0.3817, 0.3091; table 0.4227, 0.3942, "
         "0.4173, 0.3640; PEG 0.4540, 0.4287, 0.4324, 0.3594; sines 0.4665, 0.3052, 0.3015, 0.2422; Fourier 0.4697, "

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
-from search_spaces.study import Edition, Search, Trial
-from service.analysis.scores import validation_scores
+from search_spaces.study import Trial
 from service.planning.forecast import parent_name
 from service.planning.schedule import (
     Assign,
@@ -26,7 +25,6 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
-from service.planning.stopping import EarlyStopper
 from service.storage.facts import (
     Adopted,
     Confirms,
@@ -39,7 +37,7 @@ from service.storage.facts import (
     StoppedAt,
     Tuned,
 )
-from service.storage.history import SETTLED, History
+from service.storage.history import History
 from service.storage.outcomes import Answered
 from service.storage.states import tuning_of
 from trainables.recipe import Run
@@ -49,54 +47,8 @@ if TYPE_CHECKING:
     from service.planning.sampling import Sampler
 
 
-class EarlyStops:
-    """The early stopping of one study. `cutoff` must get every measurement of the journal, in order."""
-
-    def __init__(self, edition: Edition, history: History) -> None:
-        plan = edition.study.plan
-        self.metric, self.history = edition.study.score.metric, history
-        self._firsts: dict[str, tuple[Trial, Run]] = {}
-        self._seen: set[tuple[str, int]] = set()
-        stops = isinstance(plan, Search) and plan.stop is not None
-        self._stoppers = {role: EarlyStopper(edition) for role in POINTS} if stops else {}
-        self._split: set[Role] = set()
-        self._looked_at: set[str] = set()
-
-    def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
-        """Returns the score that a run would have needed to go on, where it ends now; None if it goes on."""
-        first = self._first(key) if self._stoppers else None
-        value = measured.values.get(self.metric)
-        if first is None or code != self.history.code(first[1]) or value is None:
-            return None
-        if (key, measured.epoch) in self._seen:  # trained again, because its answer was lost
-            return None
-        self._seen.add((key, measured.epoch))
-        trial, run = first
-        cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value)
-        if measured.epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
-            return None
-        return None if cutoff is None or self._seeds_split(trial.role) else cutoff
-
-    def _seeds_split(self, role: Role) -> bool:
-        """Returns whether the seeds of some point that has ended lie in two groups.
-
-        The seeds of each point are examined once, after it has ended.
-        """
-        for trial in [] if role in self._split else self.history.of(role):
-            answer = self.history.answer(trial)
-            if trial.label not in self._looked_at and answer.status in SETTLED:
-                self._looked_at.add(trial.label)
-                if validation_scores(self.history, trial, answer).split:
-                    self._split.add(role)
-        return role in self._split
-
-    def _first(self, key: str) -> tuple[Trial, Run] | None:
-        """Returns the trial and the run, where a key is that of the first seed of a point."""
-        points = [trial for trial in self.history.trials if trial.role in POINTS]
-        for trial in points[len(self._firsts) :]:
-            first = self.history.first_run(trial)
-            self._firsts.setdefault(first.key, (trial, first))
-        return self._firsts.get(key)
+Cutoff = Callable[[str, str, Measurement], float | None]
+"""The score that a run would have needed to go on, where it ends at a measurement of its key and code; None if not."""
 
 
 class Decisions:
@@ -144,17 +96,17 @@ def adoption(run: Run, name: str, today: str) -> Adopted:
     return Adopted(run=run.key, code=None if name == today else name, instead_of=today)
 
 
-def reused_facts(answer: Answered, early: EarlyStops) -> Iterator[Fact]:
+def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: None) -> Iterator[Fact]:
     """Yields the facts of an answer that is there already. It is judged as it would have been when trained here.
 
-    Each fact must be in the history before the next one is asked for.
+    Each fact must be in the history before the next one is asked for. `cutoff`: where early stopping ends a run.
     """
     key, code = answer.run.key, answer.name
     for measured in answer.outcome.curve:
         yield Measured(run=key, code=code, epoch=measured.epoch, values=measured.values)
-        cutoff = early.cutoff(key, code, measured)
-        if cutoff is not None:
-            yield StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff)
+        needed = cutoff(key, code, measured)
+        if needed is not None:
+            yield StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=needed)
             return
     yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True)
 
@@ -168,7 +120,7 @@ def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[
     tune, reused, training = tuning_of(history.edition), set[str](), set[str]()
     if tune is None:  # an ablation's runs are known, and a search has points of its own in each edition
         return reused
-    early, decisions = EarlyStops(history.edition, history), Decisions(history)
+    decisions = Decisions(history)
     while True:
         match next_action(history, training):
             case Assign(run=run):
@@ -176,7 +128,7 @@ def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[
                     reused.add(run.key)
                     if answer.name != history.code(run):
                         history.add(adoption(run, answer.name, history.today(run)))
-                    for fact in reused_facts(answer, early):
+                    for fact in reused_facts(answer):
                         history.add(fact)
                 else:
                     training.add(run.key)

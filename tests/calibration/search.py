@@ -23,7 +23,8 @@ from search_spaces.study import Edition, Halving, Search, Study, Trial
 from service.analysis.best import PointScores, point_scores
 from service.analysis.statistics import ALPHA
 from service.analysis.verdicts import judge
-from service.planning.decisions import Decisions, EarlyStops
+from service.execution.driver import EarlyStops
+from service.planning.decisions import Decisions
 from service.planning.schedule import Assign, Confirm, Done, Wait, next_action
 from service.storage.facts import Counts, Ended, Measured, StoppedAt
 from service.storage.history import History

@@ -15,10 +15,10 @@ import torch
 
 from search_spaces.claim import ProbeAlike, ProbeBetween
 from search_spaces.study import Study
+from service import api
 from service.analysis.probes import SCALES, alike, correlation
 from service.analysis.statistics import Scores
 from service.analysis.verdicts import judge
-from service.recording import record
 from service.results import Result, compute_probes
 from service.storage import outcomes
 from service.storage.home import Home
@@ -193,7 +193,7 @@ def test_a_record_is_made_with_the_probes_of_todays_code(home, monkeypatch) -> N
     monkeypatch.chdir(home.root)
     Path("known.json").write_text(opened(home).edition.study.model_dump_json())
     notes: list[str] = []
-    assert record(home, "known.json", notes.append).is_file()
+    assert api.record("known.json", home=str(home.root), note=notes.append).is_file()
     assert notes[0] == "probes: 24 probes of 8 runs to compute"
     assert all(trial.probes[seed].kept("distance") for trial in opened(home).probed for seed in (0, 1))
 
