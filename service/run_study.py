@@ -249,7 +249,7 @@ class StudyRun:
         self.took = time.monotonic() - begun
         if self.ended == "FINISHED" and (self.edition.study.probes or self.edition.study.base.data.kind in DRAWN_AGAIN):
             shown = Result(self.home, self.edition, driver.history, driver.outcomes)
-            compute_probes(shown, note, lambda: bool(self.stop) or driver.journal.lost)
+            compute_probes(shown, note, lambda: steering.is_to_stop(self.folder, self.stop) or driver.journal.lost)
 
     def _train(self, signals: StopSignals) -> None:
         """Trains what is missing; with nothing missing neither Ray nor torch is started."""

@@ -65,6 +65,17 @@ def take_request(folder: StudyFolder) -> Control | None:
     return control
 
 
+def is_to_stop(folder: StudyFolder, stop: Stop) -> bool:
+    """Returns whether a study that trains no more, but computes probes, is to stop: by a signal, or by a request.
+
+    Other requests stay: only a driver that trains can do what they ask.
+    """
+    asked = _read(folder.control)
+    if asked is not None and asked.stop and (asked := take_request(folder)):
+        stop.asked |= asked.stop is not None
+    return bool(stop)
+
+
 def _read(path: Path) -> Control | None:
     try:
         return Control.model_validate_json(path.read_bytes())

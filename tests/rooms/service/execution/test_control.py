@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.execution.signals import Control, ask_driver, take_request
+from service.execution.signals import Control, Stop, ask_driver, is_to_stop, take_request
 from service.storage.home import StudyFolder
 
 
@@ -33,3 +33,16 @@ def test_one_that_cannot_be_read_asks_for_nothing_and_is_removed(folder) -> None
         folder.control.write_text(content)
         ask_driver(folder, Control(trials=9))
         assert take_request(folder) == Control(trials=9)
+
+
+def test_a_request_to_stop_is_read_while_probes_are_computed_and_others_stay(folder: StudyFolder) -> None:
+    stop = Stop()
+    assert not is_to_stop(folder, stop)
+    ask_driver(folder, Control(seeds=8))
+    assert not is_to_stop(folder, stop)
+    assert folder.control.exists()
+    ask_driver(folder, Control(stop="after the epoch"))
+    assert is_to_stop(folder, stop)
+    assert stop.asked
+    assert not folder.control.exists()
+    assert is_to_stop(folder, Stop(deadline=0.0))
