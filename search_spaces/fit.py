@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import Field
 
-from trainables.backbones import MODELS, Model
-from trainables.data import KINDS, ImagesSpec
+from search_spaces.leaves import is_of_data, leaves
+from trainables.backbones import MODELS, Model, ViT
+from trainables.data import KINDS, LISTED, ImagesSpec
 from trainables.data.augment import Standard
 from trainables.own import is_own
 from trainables.recipe import Recipe
@@ -25,6 +26,12 @@ AUGMENTED = 20
 BATCHES = ((1_000, 25), (5_000, 50), (20_000, 100))
 """Up to how many training images a batch has how many, so that a short training still has hundreds of steps."""
 LARGEST_BATCH = 200
+
+
+IMAGE_KINDS = frozenset(spec.model_fields["kind"].default for spec in LISTED if issubclass(spec, ImagesSpec))
+"""The kinds of data that are stored images, which may take the place of others."""
+SCORES = ("data.skill", "data.balanced")
+"""What says how images are scored, whichever they are."""
 
 
 def data_values(name: str) -> dict[str, Any]:
@@ -94,13 +101,13 @@ class Fit(Spec):
 
 
 def kept_side(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
-    """Returns the side of a folder's images, where the values say none: that of the images which they replace.
+    """Returns the side of other images, where the values say none: that of the images which they replace.
 
     The patches of the recipe's model are for that side. If the values name another model, its kind decides. `own`: the
     values, by path. `recipe`: without them.
     """
     fixed = {"data.image_size", "model.kind", "model.name", "model.patch_size"} & {*own}
-    return {"data.image_size": recipe.data.size[1]} if own.get("data.kind") == "folder" and not fixed else {}
+    return {"data.image_size": recipe.data.size[1]} if own.get("data.kind") in IMAGE_KINDS and not fixed else {}
 
 
 def kept_size(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
@@ -109,22 +116,25 @@ def kept_size(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
     So a budget takes about the same time with other images. Of a smaller set all images are used.
     """
     kept = kept_side(own, recipe)
-    data = recipe.variant({**own, **kept}).data if "data.kind" in own and "data.folds" not in own else None
-    if not isinstance(data, ImagesSpec):
+    if own.get("data.kind") not in IMAGE_KINDS or "data.folds" in own:
         return kept
-    there = data.image_counts
+    images = {path: value for path, value in own.items() if is_of_data(path) and "normalize" not in path}
+    alone = Recipe(data=recipe.data, model=ViT(patch_size=1))  # no parent, and a patch for every side
+    there, before = alone.variant(images | kept).data.image_counts, recipe.data
+    most = {name: getattr(before, f"{name}_size", None) for name in ("train", "val", "test")}
+    if getattr(before, "samples_per_class", None):
+        most["train"] = before.image_counts.train
+    if "data.samples_per_class" in own:
+        most["train"] = None
     for name, count in (("train", there.train), ("val", there.validation), ("test", there.test)):
-        most = getattr(recipe.data, f"{name}_size", None)
-        said = {f"data.{name}_size", "data.samples_per_class"} & {*own}
-        if most and most < count and not said:
-            kept[f"data.{name}_size"] = most
+        if (some := most[name]) and some < count and f"data.{name}_size" not in own:
+            kept[f"data.{name}_size"] = some
     return kept
 
 
 def replaced(values: Mapping[str, Any], images: Mapping[str, Any], base: Recipe) -> dict[str, Any]:
     """Returns the values of an arm with other images in place of its own: their side, counts and scores stay."""
-    of_set = {"data.kind", "data.path", *(f"data.{name}_size" for name in ("image", "train", "val", "test"))}
-    left = {path: value for path, value in values.items() if path not in of_set}
+    left = {path: value for path, value in leaves(values).items() if not is_of_data(path) or path in SCORES}
     return {**left, **images, **kept_size(images, base.variant(values))}
 
 

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe, Faster
+from search_spaces.fit import IMAGE_KINDS, has_patch, kept_size, replaced
 from search_spaces.fit import Fit as Fit
-from search_spaces.fit import has_patch, kept_size, replaced
 from search_spaces.leaves import is_of_data, leaves
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import check_own_paths, require_different
@@ -303,7 +303,8 @@ class Study(Spec):
         base, plan = self.base.variant(size.values) if size.values else self.base, self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan
-            if "data.kind" in own and not isinstance(base.data, ImagesSpec) and (stored := plan.stored_images):
+            photographs = own.get("data.kind") in IMAGE_KINDS and not isinstance(base.data, ImagesSpec)
+            if photographs and (stored := plan.stored_images):
                 images = {path: value for path, value in own.items() if is_of_data(path)}
                 own = {path: value for path, value in own.items() if path not in images}
                 plan = plan.resized({name: replaced(values, images, base) for name, values in stored.items()})
@@ -327,7 +328,7 @@ class Study(Spec):
     def _with_photographs(self, own: Mapping[str, Any]) -> str:
         """Returns at which budgets the user's images take the place of an arm's photographs, in words."""
         plan = self.plan
-        if not isinstance(plan, Ablation) or "data.kind" not in own:
+        if not isinstance(plan, Ablation) or own.get("data.kind") not in IMAGE_KINDS:
             return ""
         budgets = [name for name, size in self.budgets.items() if plan.resized(size.arms).stored_images]
         return f" (at --budget {' or '.join(budgets)} your images take the place of the photographs)" if budgets else ""

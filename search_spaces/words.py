@@ -6,6 +6,7 @@ shown as a value: `mine.py:Spiral turns=3` is shown in its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -147,11 +148,16 @@ def short(values: dict[str, Any]) -> str:
     return " ".join(f"{name}={word}" for name, word in zip(names, words, strict=True)) or "base"
 
 
+_DIGEST = re.compile(r"(?<![^.])(sha256|digest)$")
+"""The end of the path of what tells the content of a file or a folder; that of its path ends alike."""
+
+
 def placeless(value: Any) -> Any:
     """Returns plain values without what changes no result: texts of the user's own files, paths of known content."""
     if isinstance(value, dict):
         own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
-        files = {name.removesuffix(of) + "path" for of in ("sha256", "digest") for name in value if name.endswith(of)}
+        known = [name for name, item in value.items() if isinstance(item, str) and _DIGEST.search(name)]
+        files = {_DIGEST.sub("path", name) for name in known}
         return {name: placeless(item) for name, item in value.items() if name not in own | files}
     return [placeless(item) for item in value] if isinstance(value, list | tuple) else value
 

@@ -80,7 +80,9 @@ def _own(edition: Edition) -> dict[str, Any]:
         own |= {f"model.{field}": getattr(base.model, field) for field in base.model.fields()}
     stored = plan.stored_images if isinstance(plan, Ablation) and not isinstance(base.data, ImagesSpec) else {}
     if stored and "data.kind" in edition.own_paths:  # the images took the place of theirs
-        own |= {path: value for path, value in next(iter(stored.values())).items() if is_of_data(path)}
+        arm = next(iter(stored.values()))
+        sizes = {f"data.{name}_size" for name in ("image", "train", "val", "test")} - {*edition.own_paths}
+        own |= {path: value for path, value in arm.items() if is_of_data(path) and path not in sizes}
     elif any(map(is_of_data, edition.own_paths)):
         own |= {f"data.{field}": getattr(base.data, field) for field in base.data.fields()}
     if any(map(is_of_data, own)) and size and size.fit:

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
+from search_spaces.fit import IMAGE_KINDS
+from search_spaces.leaves import leaves
 from search_spaces.plans.tuning import Tuning
 from search_spaces.words import MOST_LETTERS, is_name, listed, quoted, shortened
-from trainables.data import LISTED, ImagesSpec
 from trainables.own import Values
 from trainables.recipe.looked_up import looked_up
 from trainables.sentence import did_you_mean
@@ -115,10 +116,15 @@ class Ablation(Spec):
 
     @property
     def stored_images(self) -> dict[str, Values]:
-        """The values of the parts that name stored images, such as photographs beside generated ones, by name."""
-        named = [*self.axes.values()] if self.axes else [self.arms]
-        kinds = {spec.model_fields["kind"].default for spec in LISTED if issubclass(spec, ImagesSpec)}
-        return {name: own for part in named for name, own in part.items() if own.get("data.kind") in kinds}
+        """The values of the parts that name stored images, such as photographs beside generated ones, by name.
+
+        None where they name several sets: such an arm is the set that its name says.
+        """
+        named = {name: own for part in [*self.axes.values()] or [self.arms] for name, own in part.items()}
+        flat = {name: leaves(own) for name, own in named.items()}
+        stored = {name: own for name, own in flat.items() if own.get("data.kind") in IMAGE_KINDS}
+        sets = {(own["data.kind"], own.get("data.digest")) for own in stored.values()}
+        return {name: named[name] for name in stored} if len(sets) == 1 else {}
 
     def resized(self, values: Mapping[str, Values]) -> Ablation:
         """Returns the same arms, some with other values instead of their own. `values`: by the name of a part."""

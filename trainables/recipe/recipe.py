@@ -194,12 +194,14 @@ class Recipe(Spec):
 
     @model_validator(mode="after")
     def _check_held_out(self) -> Recipe:
-        """A parent must not train on images on which its child is scored."""
-        for use, other in self.parents.items():
-            unlike = self.data.dealt_unlike(other.data) if isinstance(self.data, ImagesSpec) else []
-            named = ", ".join(f"data.{name}" for name in unlike)
-            must = f"with the run's own {named}; else the parent trains on images on which the run is scored"
-            require(not unlike, f"{use}.values", must, ", ".join(str(getattr(other.data, name)) for name in unlike))
+        """A parent must not train on images on which its child is scored, nor must the parent's parent."""
+        for use, parent in self.parents.items():
+            for other in (parent, *parent.ancestors):
+                unlike = self.data.dealt_unlike(other.data) if isinstance(self.data, ImagesSpec) else []
+                named = ", ".join(f"data.{name}" for name in unlike)
+                must = f"with the run's own {named}; else the parent trains on images on which the run is scored"
+                got = ", ".join(str(getattr(other.data, name)) for name in unlike)
+                require(not unlike, f"{use}.values", must, got)
         return self
 
     @property
@@ -255,6 +257,11 @@ class Recipe(Spec):
         taught = self.teacher_recipe if isinstance(self.teacher, TaughtByTrial) else None
         needed: dict[Use, Recipe | None] = {"init": self.parent, "teacher": taught}
         return {use: recipe for use, recipe in needed.items() if recipe is not None}
+
+    @property
+    def ancestors(self) -> tuple[Recipe, ...]:
+        """The recipes that are trained before this one, and those before them."""
+        return tuple(one for parent in self.parents.values() for one in (parent, *parent.ancestors))
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from search_spaces.fit import kept_side
+from search_spaces.fit import kept_side, kept_size
 from search_spaces.leaves import leaves
 from search_spaces.library import find
-from search_spaces.study import Ablation, Study
-from service import api
+from search_spaces.study import Ablation, Score, Study
+from service import adhoc, api
+from service.planning.run_options import RunOptions
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.backbones import CaiT, ViT
-from trainables.data import Arrays, Folder, RedGreen
+from trainables.data import Arrays, Cifar10, Folder, RedGreen
 from trainables.encodings import Fourier
-from trainables.recipe import SGD, AdamW, Recipe
+from trainables.recipe import SGD, AdamW, FromTrial, Recipe
 from trainables.spec import SpecError
 
 
@@ -150,3 +151,81 @@ def test_a_study_keeps_its_side_and_its_counts_with_images_of_ones_own(pets):
     own = Study(**{**dict(few), "name": "few"}).at(set={"data.kind": "folder", "data.path": pets, "data.train_size": 9})
     assert (own.study.base.data.train_size, own.study.base.data.val_size) == (9, 8)
     assert kept_side({"data.kind": "folder"}, Recipe(data=RedGreen(image_size=24))) == {"data.image_size": 24}
+
+
+MADE = Recipe(data=RedGreen(skill=True))
+
+
+def beside(photographs: dict, **more) -> Study:
+    """Generated images and stored ones among the arms."""
+    plan = Ablation({"made": {}, "photographs": photographs, **more}, "made")
+    return Study(name="beside", question="?", base=MADE, plan=plan, score=Score("val/skill"))
+
+
+def photographs_of(study: Study, **own):
+    edition = study.at(set=own)
+    return edition.study.recipe(edition.study.plan.arms["photographs"]).data
+
+
+@pytest.mark.parametrize("node", [False, True])
+def test_images_of_an_arm_are_replaced_whole(pets, tmp_path, node):
+    """Nothing of the folder that it named is left: no digest and no splits; each folder is another edition."""
+    named = {"kind": "folder", "path": pets, "image_size": 16, "folds": 5, "skill": True, "data_seed": 3}
+    values = {"data": named} if node else {f"data.{name}": value for name, value in named.items()}
+    study = beside(values, small={"model.depth": 2})
+    others = [str(image_folder(tmp_path / name, {"train": count})) for name, count in (("b", 20), ("c", 30))]
+    found = [photographs_of(study, **{"data.kind": "folder", "data.path": path}) for path in others]
+    assert found == [Folder(path=path, image_size=16, skill=True) for path in others]
+    known = photographs_of(study, **{"data.kind": "cifar100"})
+    assert (known.kind, known.image_size, known.skill, known.folds) == ("cifar100", 16, True, None)
+    ids = {study.at(set={"data.kind": "folder", "data.path": path}).id for path in others}
+    assert len({*ids, study.at().id}) == 3
+
+
+def test_an_arm_is_what_its_name_says(pets):
+    """Where arms have several sets of images, or the images of one's own are made, too, nothing is replaced."""
+    cifar = {"data.kind": "cifar10", "data.skill": True}
+    several = beside(cifar, others={"data.kind": "cifar100", "data.skill": True})
+    for study, own in (
+        (several, {"data.kind": "folder", "data.path": pets}),
+        (beside(cifar), {"data.kind": "red_green", "data.task": "absolute"}),
+        (beside(cifar), {"data.kind": "digits"}),
+    ):
+        with pytest.raises(SpecError, match="would no longer be what its name says"):
+            study.at(set=own)
+    one = beside(cifar, few={**cifar, "data.train_size": 90})
+    mine = one.at(set={"data.kind": "folder", "data.path": pets}).study
+    sizes = [mine.recipe(arm).data.train_size for arm in mine.plan.arms.values()]
+    assert sizes == [MADE.data.train_size, None, 90]
+
+
+def test_two_arms_whose_names_end_as_digests_and_paths_do_both_count():
+    arms = {"a digest": {"optimizer.epochs": 2}, "a path": {"optimizer.epochs": 3}}
+    study, other = (
+        Study(name="names", question="?", base=MADE, plan=Ablation(some, "a digest"), score=Score("val/skill"))
+        for some in (arms, arms | {"a path": {"optimizer.epochs": 4}})
+    )
+    assert study.at().definition != other.at().definition
+
+
+def test_counts_are_kept_whatever_else_the_study_has(pets):
+    """A parent that is dealt the same, and a number of images of each class."""
+    cifar = Recipe(data=Cifar10(train_size=5_000, val_size=1_000), init=FromTrial({"data.train_size": 20_000}))
+    assert kept_size({"data.kind": "cifar100"}, cifar) == {
+        "data.image_size": 32, "data.train_size": 5_000, "data.val_size": 1_000
+    }  # fmt: skip
+    few = Recipe(data=Cifar10(samples_per_class=2, val_size=8))
+    own = {"data.kind": "folder", "data.path": pets}
+    assert kept_size(own, few) == {"data.image_size": 32, "data.train_size": 20, "data.val_size": 8}
+    assert kept_size(own | {"data.samples_per_class": 3}, few) == {"data.image_size": 32, "data.val_size": 8}
+
+
+@pytest.mark.parametrize("model", [{"model": ViT(patch_size=16)}, {"model": {"kind": "vit", "patch_size": 16}}])
+def test_a_patch_of_ones_own_decides_the_side_however_it_is_written(pets, model):
+    study = ablate_without_running(model, pets)
+    assert study == ablate_without_running({"model.patch_size": 16}, pets)
+    assert study.data.image_size == Folder(path=pets).image_size
+
+
+def ablate_without_running(base: dict, data: str) -> Recipe:
+    return adhoc._base(base, data, RunOptions())

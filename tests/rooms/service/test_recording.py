@@ -249,7 +249,7 @@ def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkey
     assert library.record_file("gap", "gap@cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
     monkeypatch.setattr(library, "folder", lambda name: mine / "studies")
     before = {row["name"]: row["found"] for row in catalog.rows()}
-    assert before["fourier-gamma"]["cpu"] == "before these rules"
+    assert before["irpe-index"]["cpu"] == "before these rules"
     assert before["atlas"]["images"] == before["gap"]["paper"] == "not run"
     conduct(Home(mine / "home"), library.find("fourier-gamma").at("smoke"))
     path = service.record("fourier-gamma", home=str(mine / "home"))

@@ -8,6 +8,7 @@ import pytest
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.backbones import ViT
 from trainables.data import folder
+from trainables.data.splits_torch import load
 from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
 from trainables.recipe.looked_up import looked_up
 from trainables.spec import SpecError
@@ -113,12 +114,12 @@ def test_a_parent_whose_images_are_not_there_is_refused(pets):
 
 
 @pytest.mark.parametrize(("values", "named"), [
-    ({"data.test_size": 9}, "data.test_size"),
+    ({"data.test_size": 1}, "data.test_size"),
     ({"data.data_seed": 1}, "data.data_seed"),
-    ({"data.val_size": 6, "data.data_seed": 2}, "data.data_seed, data.val_size"),
+    ({"data.val_size": 2, "data.data_seed": 2}, "data.val_size, data.data_seed"),
 ])  # fmt: skip
 def test_a_parent_is_not_trained_on_images_on_which_its_child_is_scored(pets, values, named):
-    """Its splits are those of the child; what is used of them may differ, and so may other images."""
+    """It may hold out more of them, use fewer, or have other images; its own parents are asked the same."""
     said = (
         f"^{{}}.values must be with the run's own {named}; else the parent trains on images on which the run is scored"
     )
@@ -126,9 +127,33 @@ def test_a_parent_is_not_trained_on_images_on_which_its_child_is_scored(pets, va
         Recipe(data=spec_of(pets), init=FromTrial(values))
     with pytest.raises(SpecError, match=said.format("teacher")):
         Recipe(data=spec_of(pets), model=ViT(pool="distilled", patch_size=4), teacher=TaughtByTrial(values))
-    theirs = str(image_folder(pets.parent / "theirs", {"train": 20}))
-    for legal in ({"data.train_size": 6}, {"data.test_size": 3}, values | {"data.path": theirs}):
+    theirs = {"data.path": str(image_folder(pets.parent / "theirs", {"train": 20}))}
+    for legal in (
+        {"data.train_size": 6},
+        {"data.test_size": 9},
+        {"data.val_size": 1, "data.test_size": 9},
+        values | theirs,
+    ):
         assert Recipe(data=spec_of(pets), init=FromTrial(legal)).parent.data.path
+    back = {"init": FromTrial({"data.path": str(pets), **values})}
+    with pytest.raises(SpecError, match=said.format("init")):
+        Recipe(data=spec_of(pets), init=FromTrial({**theirs, **back}))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_parent_that_holds_out_more_trains_on_none_of_what_is_scored(pets, share):
+    """The order of the images is one, of which the first are held out."""
+    whole = spec_of(pets)
+    more = whole.put({"val_size": 3 + round(10 * share), "test_size": 4})
+    scored = [pixels(whole, split) for split in ("validation", "test")]
+    assert whole.dealt_unlike(more) == []
+    assert not pixels(more, "train") & set.union(*scored)
+    assert more.dealt_unlike(whole) == (["val_size", "test_size"] if share else ["test_size"])
+    assert pixels(whole, "train") & (pixels(more, "validation") | pixels(more, "test"))
+
+
+def pixels(spec, split):
+    return {image.numpy().tobytes() for image in getattr(load(spec), split).images}
 
 
 def test_images_that_are_all_given_are_dealt_alike_with_any_seed(pets):
