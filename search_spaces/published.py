@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from pydantic import Field
 
@@ -29,10 +30,12 @@ class Published(Spec):
 
     @property
     def places(self) -> frozenset[str]:
-        """Where in the paper it stands: `table 1`. Two numbers may be subtracted where they stand in one place, as
-        those of two tables often had other trainings.
+        """Where in the paper it stands: `table 1`, or the words before the first comma where no table is named.
+
+        Two numbers may be subtracted if they stand in one place, as those of two tables often had other trainings.
         """
-        return frozenset(self.source.partition(",")[0].split(" and "))
+        tables = re.findall(r"(?:[A-Z]\w+ )?table [A-Z]?\d+", self.source)
+        return frozenset(tables or filter(None, self.source.partition(",")[0].split(" and ")))
 
     @property
     def within(self) -> float | None:

@@ -204,7 +204,8 @@ def plan(
     Raises: LocusError for an edition that cannot run with these options.
     """
     from service.execution.machine import placement
-    from service.planning.estimate import estimate_work, run_memory
+    from service.planning.estimate import estimate_work
+    from service.planning.forecast import run_memory
     from service.run_study import check_study_placement
     from service.storage.outcomes import Outcomes
     from trainables.recipe.code_digest import CodeDigests

@@ -24,8 +24,8 @@ from service.execution.failures import SAME, causes, disk_errors_in_a_sentence
 from service.execution.folders import socket_folder
 from service.execution.other_drivers import Neighbours
 from service.execution.signals import Stop, StopSignals
-from service.planning.estimate import WorkEstimate, estimate_work, run_memory
-from service.planning.forecast import known_trials, measured
+from service.planning.estimate import WorkEstimate, estimate_work
+from service.planning.forecast import known_trials, measured, run_memory
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.results import Result, compute_probes

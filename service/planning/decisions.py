@@ -8,26 +8,24 @@ from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Trial
-from service.planning.forecast import parent_name
+from service.planning.forecast import lost_answers, parent_name
 from service.planning.schedule import (
-    Assign,
     Choose,
     Confirm,
     Decision,
-    Done,
     LeaveOut,
-    MarkDiverged,
     PlanArms,
     Propose,
     Readmit,
     RegisterParent,
     Tune,
-    Wait,
-    next_action,
+    next_choice,
+    unplanned,
 )
 from service.storage.facts import (
     Adopted,
     Confirms,
+    Counts,
     Ended,
     Exhausted,
     Fact,
@@ -38,7 +36,7 @@ from service.storage.facts import (
     Tuned,
 )
 from service.storage.history import History
-from service.storage.outcomes import Answered
+from service.storage.outcomes import Answered, Outcomes
 from service.storage.states import tuning_of
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement
@@ -111,34 +109,60 @@ def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: 
     yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True)
 
 
+def begin(history: History, outcomes: Outcomes) -> None:
+    """Adds to a history what its driver writes first: that failed runs are tried again, and which answers are lost."""
+    if any(state.failures for state in history.states.values()):
+        history.add(Counts(seeds=history.seeds, trials=history.trials_asked or None))
+    for lost in lost_answers(history, outcomes):
+        history.add(lost)
+
+
 def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[str]:
     """Adds to a history what its tuning proposes and chooses while the answers of other studies are there.
 
     Returns the keys of the runs that are reused so. `find`: returns the answer that counts, where one is there. TPE's
-    points depend on answers, so none is proposed while a run is to be trained.
+    points depend on answers, so an arm gets none while a run of it is to be trained. What an answer measured of time
+    and memory is left out: it may be of another device.
     """
     tune, reused, training = tuning_of(history.edition), set[str](), set[str]()
     if tune is None:  # an ablation's runs are known, and a search has points of its own in each edition
         return reused
     decisions = Decisions(history)
-    while True:
-        match next_action(history, training):
-            case Assign(run=run):
-                if answer := find(run):
-                    reused.add(run.key)
-                    if answer.name != history.code(run):
-                        history.add(adoption(run, answer.name, history.today(run)))
-                    for fact in reused_facts(answer):
-                        history.add(fact)
-                else:
-                    training.add(run.key)
-            case Wait() | Done() | MarkDiverged():
-                return reused
-            case Tune() if training and tune.sampler == "tpe":
-                return reused
-            case decision:
-                for fact in decisions.facts(decision):
+
+    def play(trial: Trial, arm: str) -> None:
+        for run in history.runs(trial).values():
+            if not history.state(run).answered:
+                answer = find(run)
+                if answer is None:
+                    training.add(arm)
+                    return
+                reused.add(run.key)
+                if answer.name != history.code(run):
+                    history.add(adoption(run, answer.name, history.today(run)))
+                for fact in map(_without_costs, reused_facts(answer)):
                     history.add(fact)
+            if history.state(run).status != "completed":
+                return
+
+    for trial in history.of("tuning"):
+        if trial.tunes and not history.tuning.is_settled(trial):
+            play(trial, trial.tunes[0])
+    for point in [*unplanned(history)]:
+        if point.arm not in training or tune.sampler != "tpe":
+            for fact in decisions.facts(point):
+                history.add(fact)
+            play(history.trials[-1], point.arm)
+    while choice := next_choice(history):
+        for fact in decisions.facts(choice):
+            history.add(fact)
+    return reused
+
+
+def _without_costs(fact: Fact) -> Fact:
+    if not isinstance(fact, Measured):
+        return fact
+    values = {name: value for name, value in fact.values.items() if not name.startswith(("time/", "memory/"))}
+    return fact.model_copy(update={"values": values})
 
 
 def _confirmations(history: History, numbers: tuple[tuple[int, ...], ...]) -> Iterator[Fact]:

@@ -18,14 +18,13 @@ import trainables
 from search_spaces.fit import fit_words
 from search_spaces.study import Edition, Trial
 from search_spaces.words import clock, listed, plural, rough_time
-from service.planning.decisions import look_ahead
+from service.planning.decisions import begin, look_ahead
 from service.planning.forecast import (
     Forecast,
     Unproposed,
     blind,
     known_runs,
     known_trials,
-    lost_answers,
     measured_times_and_peaks,
     most_trials,
     parent_name,
@@ -71,11 +70,13 @@ class WorkRow:
 
 def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
     """Returns one row per trial, parents too. `work`: what is to be done for a run, by key."""
-    rows = [_row(trial.label, _name(history, trial), [*history.asked(trial)], work) for trial in history.trials]
+    waiting = _waiting(history, work)
+    shown = [trial for trial in history.trials if trial not in waiting]
+    rows = [_row(trial.label, _name(history, trial), [*history.asked(trial)], work) for trial in shown]
     rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
     rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
     if tuning_of(history.edition):
-        rows += _tuning_rows(history)
+        rows += _tuning_rows(history, waiting, work)
     elif ahead.points:
         words = "points that the search proposes, and their confirmation, at most"
         rows.append(WorkRow("", words, missing=len(ahead.points)))
@@ -84,19 +85,28 @@ def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) 
     return tuple(rows)
 
 
-def _tuning_rows(history: History) -> list[WorkRow]:
-    """Returns what tuning proposes, and the arms whose values it chooses."""
+def _waiting(history: History, work: Mapping[str, RunWork]) -> list[Trial]:
+    """Returns the trials that tune an arm, and of which no run is done."""
+    tuning = [trial for trial in history.of("tuning") if not history.tuning.is_settled(trial)]
+    return [trial for trial in tuning if "done" not in (work.get(run.key) for run in history.asked(trial))]
+
+
+def _tuning_rows(history: History, waiting: list[Trial], work: Mapping[str, RunWork]) -> list[WorkRow]:
+    """Returns what tuning proposes, and the arms whose values it chooses. `waiting`: the trials that have not begun."""
     tune, arms, ahead = tuning_of(history.edition), history.tuning.untuned_arms(), [*unplanned(history)]
     if len(arms) > MOST:
         rows = [WorkRow("", f"{len(arms)} arms, as tuned", missing=len(arms) * history.seeds)]
     else:
         rows = [WorkRow("", f"{name}, as tuned", missing=history.seeds) for name in arms]
-    if not ahead or tune is None:
+    if not (ahead or waiting) or tune is None:
         return rows
-    tuned = list(dict.fromkeys(point.arm for point in ahead))
+    tuned = list(
+        dict.fromkeys([*(trial.tunes[0] for trial in waiting if trial.tunes), *(point.arm for point in ahead)])
+    )
     names = f"{len(tuned)} arms" if len(tuned) > MOST else listed(tuned)
     words = f"tuning of {names}, {plural(tune.trials, 'trial')} each"
-    return [WorkRow("t", words, missing=len(ahead) * tune.seeds), *rows]
+    known = _row("t", words, [run for trial in waiting for run in history.asked(trial)], work)
+    return [replace(known, missing=known.missing + len(ahead) * tune.seeds), *rows]
 
 
 def _name(history: History, trial: Trial) -> str:
@@ -296,8 +306,7 @@ def estimate_work(
 
     Runs whose answers are lost fail in this history, as they will in the driver's.
     """
-    for lost in lost_answers(history, outcomes):
-        history.add(lost)
+    begin(history, outcomes)
     copied = look_ahead(
         history, lambda run: outcomes.usable(run.key, history.code(run), whole=history.keeps(run), older=adopt)
     )
@@ -389,20 +398,6 @@ def _pixels(recipe: Recipe) -> str:
         return ""
     cropped = "" if getattr(recipe.data, "crop_pct", 0.0) < 1 else "; timm may crop its images, too (data.crop_pct)"
     return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind){cropped}"
-
-
-def run_memory(history: History, outcomes: Outcomes, grad_checkpointing: bool = False) -> float:
-    """Returns the memory of a run, for the choice of how many share a GPU: of the largest arm or first point.
-
-    Units: GiB.
-
-    The largest of what was measured and of what follows by arithmetic, because arms differ.
-    """
-    study = history.edition.study
-    recipes = [trial.recipe for trial in known_trials(history.edition)] or [study.base]
-    costs = [estimate_cost(recipe, grad_checkpointing) for recipe in recipes]
-    _, peaks = measured_times_and_peaks(history, outcomes)
-    return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
 
 
 def run_size(recipes: Iterable[Recipe]) -> str:

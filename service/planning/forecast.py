@@ -23,6 +23,7 @@ from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
 from service.storage.states import tuning_of
 from trainables.recipe import Recipe, Run, Use
+from trainables.recipe.cost import estimate_cost
 from trainables.spec import digest
 
 
@@ -436,6 +437,20 @@ def measured_times_and_peaks(
     if own.usual is not None:
         return own, measured(history, "memory/peak_gib")
     return _measured_alike(outcomes, history.edition.study.base, placement)
+
+
+def run_memory(history: History, outcomes: Outcomes, grad_checkpointing: bool = False) -> float:
+    """Returns the memory of a run, for the choice of how many share a GPU: of the largest arm or first point.
+
+    Units: GiB.
+
+    The largest of what was measured and of what follows by arithmetic, because arms differ.
+    """
+    study = history.edition.study
+    recipes = [trial.recipe for trial in known_trials(history.edition)] or [study.base]
+    costs = [estimate_cost(recipe, grad_checkpointing) for recipe in recipes]
+    _, peaks = measured_times_and_peaks(history, outcomes)
+    return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
 
 
 def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | None) -> tuple[EpochTimes, list[float]]:

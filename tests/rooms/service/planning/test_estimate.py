@@ -13,7 +13,8 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Tuning
 from service.analysis.study_status import one_status
 from service.api import resolve
-from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate, estimate_work, run_memory
+from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate, estimate_work
+from service.planning.forecast import run_memory
 from service.planning.placement import Placement
 from service.planning.sampling import Sampler
 from service.storage.facts import Adopted, Ended, Planned

@@ -11,6 +11,7 @@ from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import BASE
 from tests.rooms.toy import conduct
+from trainables.recipe import FromTrial
 from trainables.recipe.code_digest import CodeDigests
 
 ARMS = {"token": {}, "mean": {"model.pool": "avg"}, "far": {"encoding.gamma": 30.0, "model.depth": 2}}
@@ -22,10 +23,10 @@ def tuned(tune: Tuning = RATES) -> Study:
     return Study(name="tuned", question="?", base=BASE, plan=Ablation(ARMS, "token", tune=tune), seeds=2)
 
 
-def plan(home: Home, edition: Edition) -> WorkEstimate:
+def plan(home: Home, edition: Edition, device: str = "cpu") -> WorkEstimate:
     history = History.open(home, edition)
     history.raise_counts(edition)
-    return estimate_work(history, Outcomes(home), Placement(max_concurrent=1), CodeDigests())
+    return estimate_work(history, Outcomes(home), Placement(max_concurrent=1, device=device), CodeDigests())
 
 
 @pytest.mark.parametrize("tune", [RATES, Tuning(GAMMA, 12, sampler="tpe")], ids=["grid", "tpe"])
@@ -60,3 +61,40 @@ def test_a_point_that_depends_on_runs_to_be_trained_is_not_guessed(tmp_path) -> 
     assert work.reused >= 3 * 4
     assert work.reused + work.to_train == 3 * (12 + 2)
     assert trained <= work.to_train
+
+
+def test_runs_that_failed_are_tried_again_so_no_value_is_chosen_without_them(tmp_path) -> None:
+    """A driver that was killed before it chose: the next one begins with counts, after which failures count no more."""
+    home, edition = Home(tmp_path), tuned().at()
+    conduct(home, edition, fails=lambda job, epoch: job.label == "t0.1", cut=30)
+    work = plan(home, edition)
+    assert len(conduct(home, edition).order) == work.to_train > 0
+
+
+def test_a_child_whose_parent_diverged_trains_nothing_again(tmp_path) -> None:
+    """Its answer is there, too; and the other arms are looked at all the same."""
+    wide = Tuning(Space({"encoding.gamma": Choice((2.0, 30.0, 4.0))}), trials=3, sampler="grid")
+    arms = {"fresh": {}, "child": {"init": FromTrial({"model.pool": "avg"})}, "mean": {"model.pool": "avg"}}
+    study = Study(name="tuned", question="?", base=BASE, plan=Ablation(arms, "fresh", tune=wide), seeds=2)
+    home = Home(tmp_path)
+    conduct(home, study.at())
+    work = plan(home, study.at().fresh(2))
+    assert work.to_train == 0
+    assert not conduct(home, study.at().fresh(2)).order
+
+
+def test_answers_of_another_device_say_no_time(tmp_path) -> None:
+    """What they measured is of a CPU."""
+    home, study = Home(tmp_path), tuned()
+    conduct(home, study.at(arms=["mean"]))
+    assert plan(home, study.at()).seconds is not None
+    assert plan(home, study.at(), device="cuda").seconds is None
+
+
+def test_a_plan_does_not_walk_over_all_points_for_each_of_them(tmp_path, monkeypatch) -> None:
+    """For 1,000 points that took half a minute."""
+    edition, looks = tuned(Tuning(Space({"optimizer.lr": Real(0.001, 0.1)}), trials=150)).at(), []
+    runs = History.runs
+    monkeypatch.setattr(History, "runs", lambda self, trial: looks.append(trial) or runs(self, trial))
+    assert plan(Home(tmp_path), edition).to_train == 3 * (150 + 2)
+    assert len(looks) < 30 * 3 * 150

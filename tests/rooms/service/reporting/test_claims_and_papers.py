@@ -301,7 +301,9 @@ def test_a_published_difference_is_of_numbers_of_one_table(tmp_path):
 
     assert difference("table 13, ImageNet", "table 13, whose baseline is 75.9") == "+0.0220"
     assert difference("table 1 and table 13, ImageNet", "table 13") == "+0.0220"
+    assert difference("README", "README, ImageNet") == "+0.0220"
     assert difference("table 13", "table 1, ImageNet") == difference("table 1 and table 7", "table 13") == ""
+    assert difference("appendix D.4, table 8", "appendix D.4, table 9") == difference("", "") == ""
 
 
 def test_published_numbers_of_other_data_are_in_the_table_and_never_on_the_axis(tmp_path, full):
@@ -357,5 +359,5 @@ def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path, monke
     assert "results of" in texts["html"]
     assert "“pvt, peg”: 0.7100 ± 0.0100 (0.6846 to 0.7348), 3 of 3 seeds learn" in texts["html"]
     assert "a PEG adds 0.02" not in texts["html"]
-    shown = CliRunner().invoke(app, ["show", "peg-padding"])
+    shown = CliRunner().invoke(app, ["show", "irpe-index"])
     assert "found at cpu" in shown.output
