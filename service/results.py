@@ -10,7 +10,7 @@ import base64
 import html
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -451,9 +451,10 @@ def _computed(
             of = {
                 pool.submit(compute, run, name): f"{name} of {row.name}, seed {seed}" for row, seed, run, name in todo
             }
-            for done in as_completed(of):
+            for done, where in of.items():  # in order, so that the same probes are told of in each run
+                error = done.exception()
                 if stopped():
                     return
-                yield of[done], done.exception()
+                yield where, error
         finally:  # an interrupted study begins none of the others
             pool.shutdown(cancel_futures=True)

@@ -243,11 +243,15 @@ def paragraphs(record: Record, since: list[str] | None = None) -> list[str]:
     return [
         f"{_dated(record, since or [])}: {where} ({versions})",
         record.headline,
-        *([f"{scores}:"] if record.rows else []),
-        *(_row(row) for row in record.rows),
+        *([f"{scores}:", *map(_row, record.rows)] if 0 < len(record.rows) <= MOST_ROWS else []),
+        *([f"{len(record.rows)} arms, whose scores are in the record"] if len(record.rows) > MOST_ROWS else []),
         *([f"mean ranks over tasks: {_ranks(record)}"] if record.ranks else []),
         *_verdicts(record),
     ]
+
+
+MOST_ROWS = 24
+"""How many arms of a record are told of one by one."""
 
 
 def _dated(record: Record, since: list[str]) -> str:

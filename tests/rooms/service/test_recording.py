@@ -209,6 +209,14 @@ def test_methods_over_tasks_have_their_mean_ranks(mine: Path) -> None:
     assert "mean ranks over tasks: peg 1.33, gabor 1.67, none 3.00" in paragraphs(found)
 
 
+def test_of_many_arms_the_record_alone_has_the_scores(mine: Path) -> None:
+    found = read(record(by_hand(mine / "home"), "mine.py"))
+    many = found.model_copy(update={"rows": found.rows * 13})
+    assert len([line for line in paragraphs(found) if "seeds learn" in line]) >= 2
+    assert "26 arms, whose scores are in the record" in paragraphs(many)
+    assert not [line for line in paragraphs(many) if line.startswith("“near”:")]
+
+
 def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> None:
     assert "found at cpu before these rules: near 0.99" in typed("show", "./mine.py")
     by_hand(mine / "home")
