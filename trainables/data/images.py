@@ -223,22 +223,6 @@ class ImagesSpec(DatasetSpec):
         """The share of the rarest class of the images that are scored, by split."""
         return Chances(1 / self.outputs, 1 / self.outputs)
 
-    def dealt_unlike(self, other: DatasetSpec) -> list[str]:
-        """Returns the fields by which another spec may train on images that this one holds out; none for other images.
-
-        Held-out images come first in one order, so a spec that holds out more of them trains on none of these.
-        """
-        if not isinstance(other, type(self)) or getattr(other, "digest", None) != getattr(self, "digest", None):
-            return []
-        mine, theirs = self.held_out_at(0), other.held_out_at(0)
-        held, more = mine.validation + mine.test, theirs.validation + theirs.test
-        sizes = {"val_size": (mine.validation, theirs.validation), "test_size": (mine.test, theirs.test)}
-        fields = {"folds": (self.folds, other.folds)} | (sizes if held > more else {})
-        fields |= {"val_from": (self.identity().get("val_from"), other.identity().get("val_from"))}
-        if held:
-            fields |= {"data_seed": (self.data_seed, other.data_seed)}
-        return [name for name, (one, another) in fields.items() if one != another]
-
     @property
     def chances(self) -> Chances:
         return super().chances if self.balanced else self.frequent

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from trainables.backbones import Model, Size, ViT
 from trainables.backbones.timm_names import canonical_model
-from trainables.data import Data, Folder, ImagesSpec, MeanStd, RedGreen
+from trainables.data import Data, DatasetSpec, Folder, ImagesSpec, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.own import carry
@@ -197,7 +197,7 @@ class Recipe(Spec):
         """A parent must not train on images on which its child is scored, nor must the parent's parent."""
         for use, parent in self.parents.items():
             for other in (parent, *parent.ancestors):
-                unlike = self.data.dealt_unlike(other.data) if isinstance(self.data, ImagesSpec) else []
+                unlike = dealt_unlike(self.data, other.data)
                 named = ", ".join(f"data.{name}" for name in unlike)
                 must = f"with the run's own {named}; else the parent trains on images on which the run is scored"
                 got = ", ".join(str(getattr(other.data, name)) for name in unlike)
@@ -315,6 +315,25 @@ def _carried(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _classes(data: Data) -> str:
     return f"the {data.outputs} classes of {data.label} in images of {data.size}"
+
+
+def dealt_unlike(own: DatasetSpec, other: DatasetSpec) -> list[str]:
+    """Returns the fields by which another spec may train on images that a spec holds out; none for other images.
+
+    Held-out images come first in one order, so a spec that holds out more of them trains on none of these.
+    """
+    if not (isinstance(own, ImagesSpec) and isinstance(other, ImagesSpec)):
+        return []
+    if (own.kind, getattr(own, "digest", None)) != (other.kind, getattr(other, "digest", None)):
+        return []
+    mine, theirs = own.held_out_at(0), other.held_out_at(0)
+    held, more = mine.validation + mine.test, theirs.validation + theirs.test
+    sizes = {"val_size": (mine.validation, theirs.validation), "test_size": (mine.test, theirs.test)}
+    fields = {"folds": (own.folds, other.folds)} | (sizes if held > more else {})
+    fields |= {"val_from": (own.identity().get("val_from"), other.identity().get("val_from"))}
+    if held:
+        fields |= {"data_seed": (own.data_seed, other.data_seed)}
+    return [name for name, (one, another) in fields.items() if one != another]
 
 
 def _require_same_names(student: Data, teacher: Data) -> None:

@@ -11,6 +11,7 @@ from trainables.data import folder
 from trainables.data.splits_torch import load
 from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
 from trainables.recipe.looked_up import looked_up
+from trainables.recipe.recipe import dealt_unlike
 from trainables.spec import SpecError
 
 
@@ -146,9 +147,9 @@ def test_a_parent_that_holds_out_more_trains_on_none_of_what_is_scored(pets, sha
     whole = spec_of(pets)
     more = whole.put({"val_size": 3 + round(10 * share), "test_size": 4})
     scored = [pixels(whole, split) for split in ("validation", "test")]
-    assert whole.dealt_unlike(more) == []
+    assert dealt_unlike(whole, more) == []
     assert not pixels(more, "train") & set.union(*scored)
-    assert more.dealt_unlike(whole) == (["val_size", "test_size"] if share else ["test_size"])
+    assert dealt_unlike(more, whole) == (["val_size", "test_size"] if share else ["test_size"])
     assert pixels(whole, "train") & (pixels(more, "validation") | pixels(more, "test"))
 
 
