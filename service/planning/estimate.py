@@ -71,7 +71,8 @@ class WorkRow:
 def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
     """Returns one row per trial, parents too. `work`: what is to be done for a run, by key."""
     waiting = _waiting(history, work)
-    shown = [trial for trial in history.trials if trial not in waiting]
+    labels = {trial.label for trial in waiting}
+    shown = [trial for trial in history.trials if trial.label not in labels]
     rows = [_row(trial.label, _name(history, trial), [*history.asked(trial)], work) for trial in shown]
     rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
     rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
@@ -100,9 +101,8 @@ def _tuning_rows(history: History, waiting: list[Trial], work: Mapping[str, RunW
         rows = [WorkRow("", f"{name}, as tuned", missing=history.seeds) for name in arms]
     if not (ahead or waiting) or tune is None:
         return rows
-    tuned = list(
-        dict.fromkeys([*(trial.tunes[0] for trial in waiting if trial.tunes), *(point.arm for point in ahead)])
-    )
+    begun = [trial.tunes[0] for trial in waiting if trial.tunes]
+    tuned = list(dict.fromkeys([*begun, *(point.arm for point in ahead)]))
     names = f"{len(tuned)} arms" if len(tuned) > MOST else listed(tuned)
     words = f"tuning of {names}, {plural(tune.trials, 'trial')} each"
     known = _row("t", words, [run for trial in waiting for run in history.asked(trial)], work)

@@ -183,7 +183,7 @@ def test_images_of_an_arm_are_replaced_whole(pets, tmp_path, node):
 
 
 def test_an_arm_is_what_its_name_says(pets):
-    """Where arms have several sets of images, or the images of one's own are made, too, nothing is replaced."""
+    """Own images replace one stored set. They replace nothing if arms have two sets, or if a generator makes them."""
     cifar = {"data.kind": "cifar10", "data.skill": True}
     several = beside(cifar, others={"data.kind": "cifar100", "data.skill": True})
     for study, own in (
