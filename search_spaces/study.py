@@ -382,8 +382,12 @@ class Edition(Spec):
 
     def fresh(self, number: int) -> Edition:
         """Returns the same definition under the next id, with `.number`."""
-        mark = re.sub(r"\.\d+$", "", self.mark) + f".{number}"
-        return self.model_copy(update={"mark": mark})
+        return self.model_copy(update={"mark": f"{self.mark_of_all_starts}.{number}"})
+
+    @property
+    def mark_of_all_starts(self) -> str:
+        """The mark without the number of a later start."""
+        return re.sub(r"\.\d+$", "", self.mark)
 
     def trial(
         self,

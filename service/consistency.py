@@ -21,7 +21,16 @@ from service.storage.facts import Ended, Fact, FailedWith
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Journal, JournalError, cut, read_on
-from service.storage.outcomes import CLOCKED, Answered, NumberChange, Outcomes, ProbeFileError, compare, read_probe
+from service.storage.outcomes import (
+    CLOCKED,
+    Answered,
+    NumberChange,
+    Outcomes,
+    ProbeFileError,
+    compare,
+    read_answer,
+    read_probe,
+)
 from service.storage.report_files import as_written
 from service.storage.states import tuning_of
 from trainables.recipe import Recipe, Run
@@ -54,14 +63,15 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
     """Yields what is wrong with the files of answers. Cost: reads them, and all weights."""
     keeps = "weights" in history.edition.study.keep
     parents = {run.key for trial in history.of("parent") for run in history.runs(trial).values()}
+    counted = _counted(history)
     for fact in ended:
         who = f"{fact.run} by {fact.code}"
-        answered = outcomes.get(fact.run, fact.code)
+        answered = read_answer(path := outcomes.path(fact.run, fact.code))
         if answered is None:
-            damaged = outcomes.path(fact.run, fact.code).exists()
+            damaged = path.exists()
             yield WrongAnswer(fact, "outcomes", f"{who} {'is damaged' if damaged else 'has no file'}")
             continue
-        if answered.run.key != fact.run or answered.name != fact.code:
+        if not answered.is_of(fact.run, fact.code):
             yield WrongAnswer(fact, "keys", f"{who} holds {answered.run.key} by {answered.name}")
         elif compare(history.states[fact.run, fact.code].values, answered.curve):  # which leaves out the clock's values
             yield WrongAnswer(fact, "curves", f"{who} differs from the journal: another study trained it again")
@@ -71,7 +81,14 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
         kept = fact.outcome == "completed" and (keeps or fact.run in parents)
         if kept and not outcomes.has_sound_weights(fact.run, fact.code):
             there = outcomes.weights(fact.run, fact.code).exists()
+            if not there and fact.code != counted.get(fact.run):  # an answer of older code needs none
+                continue
             yield WrongAnswer(fact, "weights", f"{who} has {'damaged' if there else 'no'} weights")
+
+
+def _counted(history: History) -> dict[str, str]:
+    """Returns the code whose answer counts, by the key of each run."""
+    return {key: history.code(run) for key, run in _runs(history).items()}
 
 
 def _damage(outcomes: Outcomes, fact: Ended, probe: str) -> str:
@@ -113,8 +130,14 @@ def repair(home: Home, edition: Edition) -> list[str]:
                 lost[run, code] = f"{wrong.sentence}; locus run {edition.id} takes its numbers"
             else:
                 outcomes.set_aside(run, code, answer=wrong.check == "keys")
-                lost[run, code] = f"{wrong.sentence}; what is damaged is set aside"
-                again.add(run)
+                sentence = f"{wrong.sentence}; what is damaged is set aside"
+                counts = _counted(history).get(run) == code
+                if counts or outcomes.get(run, code) is None:
+                    lost[run, code] = sentence
+                else:
+                    sentences.append(f"{sentence}, and its scores stay, which are by other code than today's")
+                if counts:
+                    again.add(run)
         for (run, code), sentence in lost.items():
             journal.write(FailedWith(run=run, code=code, reason=LOST, counts=False))
             sentences.append(sentence)

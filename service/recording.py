@@ -60,7 +60,10 @@ def _edition(home: Home, where: str, budget: str) -> Edition:
     if where in own:
         raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
     study = library.find(where)
-    ran = editions.stored(home, editions.latest(home, f"{study.name}@{budget}" if budget else study.name))
+    id = f"{study.name}@{budget}"
+    ran = editions.stored(home, editions.latest(home, (editions.newest(home, id) or id) if budget else study.name))
+    if ran.some_arms:
+        raise LocusError(f"a record must have all arms of its study, got {ran.id}, which has some (--arms)")
     shown = {"mark": ran.mark, "own_paths": ran.own_paths}
     edition = study.at(ran.budget, set=_own(ran)).model_copy(update=shown)
     if defined(edition) != defined(ran):
@@ -108,6 +111,12 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
             f"{edition.id} must have ended before it is recorded, got {left.done} of {left.total} runs{why} "
             f"({run_command(edition.id, home)} trains what is missing)"
         )
+    tuned = [trial for arm in history.tuning.chosen if (trial := history.tuning.chosen_trial(arm))]
+    if older := sum(history.answer(trial).status != "completed" for trial in tuned):
+        raise LocusError(
+            f"a record must be by today's code, got {plural(older, 'arm')} with values that runs of other code chose "
+            f"(locus run {edition.id} --fresh tunes again)"
+        )
     runs = {run.key: run for trial in history.trials for run in history.asked(trial)}.values()
     adopted = sum(map(history.adopts, runs))
     if adopted:
@@ -124,7 +133,7 @@ def of_result(result: StudyResult) -> Record:
     return Record(
         study=study.name,
         budget=result.edition.budget,
-        mark=result.edition.mark if own else "",
+        mark=result.edition.mark_of_all_starts if own else "",
         own=own,
         date=_date(runs),
         rules=RULES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -135,9 +136,24 @@ def _free(home: Home, keys: tuple[str, ...]) -> Iterator[set[str]]:
 
 
 def _used(home: Home, id: str) -> set[str]:
-    """Returns what may be keys in the journals of all other studies: any line counts, one that cannot be read too."""
-    journals = (path for path in (home.root / "studies").glob("*/journal.jsonl") if path.parent.name != id)
-    return {key.decode() for path in journals for key in re.findall(KEY.encode(), path.read_bytes())}
+    """Returns what may be keys in the journals of all other studies: any line counts, one that cannot be read too.
+
+    Journals that were set aside count, for their studies take these answers again. Raises: LocusError for a study that
+    cannot be looked into, such as a link to a disk that is away.
+    """
+    used: set[bytes] = set()
+    for folder in sorted(path for path in (home.root / "studies").iterdir() if path.name != id):
+        try:
+            files = [file for file in os.listdir(folder) if file.startswith(home.study(folder.name).journal.name)]
+            used.update(key for file in files for key in re.findall(KEY.encode(), (folder / file).read_bytes()))
+        except NotADirectoryError:
+            continue
+        except OSError as error:
+            raise LocusError(
+                f"{folder} must be there, so that its study keeps its answers, got {error.strerror}; move it out of "
+                f"{folder.parent} if it is not needed; nothing was removed"
+            ) from None
+    return {key.decode() for key in used}
 
 
 def _size(folders: list[Path]) -> str:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from service.execution.failures import RepeatedFailure
 from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
-from service.planning.decisions import Decisions, adoption, reused_facts
+from service.planning.decisions import Decisions, adoption, looks_elsewhere, reused_facts
 from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
@@ -104,6 +105,8 @@ class Driver:
         answered = [run for run, state in self.history.states.items() if state.answered]
         self.work.clear_all(answered)  # a killed driver may have left their folders
         if self.adopt:
+            for adopted in self.history.older_answers():
+                self._write(adopted)
             self._adopt_choices()
         self._replay()
         for lost in lost_answers(self.history, self.outcomes):
@@ -307,9 +310,13 @@ class Driver:
 
     def _reuse(self, answer: Answered) -> None:
         """Records an answer that is there already."""
-        for fact in reused_facts(answer, self._early.cutoff):
+        for fact in reused_facts(answer, self._early.cutoff, self._looks_elsewhere.get(answer.run.key, 1)):
             self._write(fact)
         self.work.clear(answer.run.key, answer.name)
+
+    @cached_property
+    def _looks_elsewhere(self) -> dict[str, int]:
+        return looks_elsewhere(self.home, self.edition.id, self.codes)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
         values = self.history.state(run).values

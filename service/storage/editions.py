@@ -77,7 +77,7 @@ class DamagedError(EditionError):
 
 def stored(home: Home, id: str) -> Edition:
     """Returns the edition of an id, as it was run. Raises: EditionError for an id that is not in this home, and for a
-    file that is damaged, or of another locus.
+    file that is damaged, of another locus, or of another id.
     """
     known = home.ids()
     if id not in known:  # a name such as ../x would lead out of the home
@@ -91,7 +91,7 @@ def stored(home: Home, id: str) -> Edition:
             "again; its answers still count"
         )
     try:
-        return Edition.read_text(content.decode())
+        edition = Edition.read_text(content.decode())
     except UntrustedError:
         raise
     except LocusError as error:
@@ -99,6 +99,12 @@ def stored(home: Home, id: str) -> Edition:
             f"{path} cannot be read ({error}); use the locus that wrote it, or locus run {id} --fresh, which starts "
             "the study again"
         ) from None
+    if edition.id != id:  # a copy: what is done to it would be done to the study that it was copied from
+        raise EditionError(
+            f"{path} must be of {id}, got the study {edition.id}; give the folder that name again, or move it out of "
+            f"{path.parent.parent}"
+        )
+    return edition
 
 
 def latest(home: Home, name: str) -> str:

@@ -6,12 +6,15 @@ that were adopted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from copy import copy
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
 from service.storage.facts import (
+    KEY,
     Adopted,
     Confirms,
     Counts,
@@ -44,8 +47,8 @@ class History:
 
     `adopted`: the code whose answer counts, by a run's key and the code of today that it counts instead of.
     `invalidations` goes up when trials that were settled may no longer be: whoever keeps results of them drops these.
-    `begun`: when the first run began; `claims_since`: by the digest of claims, when they were first asked. Units:
-    seconds since 1970.
+    `parents`: how many were planned, with those that no run needs today. `begun`: when the first run began;
+    `claims_since`: by the digest of claims, when they were first asked. Units: seconds since 1970.
 
     Three things are remembered, for a study asks again and again. Of 2,000 trials they save, each time: codes of runs
     45 ms, answers of trials 19 ms, the trials that may need training 7 ms.
@@ -54,6 +57,7 @@ class History:
     def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
         self.edition = edition
         self.trials: list[Trial] = []
+        self.parents = 0
         self.confirms: tuple[int, ...] = ()
         self.rival_confirms: tuple[int, ...] = ()
         self.seeds = edition.study.seeds
@@ -81,7 +85,7 @@ class History:
     def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None, *, adopt: bool = False) -> History:
         """Returns the history of an edition as its journal has it, by today's code; empty if it was never run.
 
-        `adopt`: if a run has no answer by today's code, its last one by another code counts.
+        `adopt`: if a run has no answer by today's code, one by another code counts (`older_answers`).
         Raises: JournalError for a line that is no fact, or is none of this study.
         """
         codes, journal = codes or CodeDigests(), home.study(edition.id).journal
@@ -92,7 +96,8 @@ class History:
             except UnfitError as error:
                 raise UnfitError(f"{journal}, line {number}: {error}") from None
         if adopt:
-            history.adopt_older()
+            for fact in history.older_answers():
+                history.add(fact)
         return history
 
     def add(self, fact: Fact) -> None:
@@ -109,9 +114,11 @@ class History:
         self.last = fact.time
         match fact:
             case Planned():
-                self.trials.append(trial := self._planned(fact))
-                if self._waiting is not None and trial.role in self._waiting:
-                    self._waiting[trial.role].append(trial)
+                self.parents += fact.role == "parent"
+                if trial := self._planned(fact):
+                    self.trials.append(trial)
+                    if self._waiting is not None and trial.role in self._waiting:
+                        self._waiting[trial.role].append(trial)
             case Counts(seeds=seeds, trials=trials):
                 self._look(seeds, trials or 0)
                 self.seeds, self.trials_asked = seeds, trials or 0
@@ -151,13 +158,17 @@ class History:
     def looks(self) -> int:
         """How many times verdicts could be seen, the present time with them.
 
-        More seeds, or more points, after a verdict are another look, whatever code gave the answers. So is a study that
-        begins with answers of another one (`--fresh`, `--as`, another name): if it adds seeds to them, or if somebody
-        named its arms, which may have been chosen by these answers.
+        More seeds, or more points, after a verdict are another look, whatever code gave the answers. A study that
+        begins with answers of another one (`--fresh`, `--as`, another name) goes on from its looks. It is at one more
+        if it adds seeds to them, or if somebody named its arms, which may have been chosen by these answers.
         """
         tested = self._tested(self.seeds, lambda run: self.state(run).answered and self.state(run).reused)
-        adds = any(not self.state(run).reused for trial in tested for run in self.asked(trial))
-        return self._looks + (self._judged(tested) and (self.edition.some_arms or adds))
+        if not self._judged(tested):
+            return self._looks
+        states = [self.state(run) for trial in tested for run in self.asked(trial)]
+        elsewhere = max(state.looks for state in states if state.reused)
+        adds = self.edition.some_arms or not all(state.reused for state in states)
+        return self._looks + elsewhere - 1 + adds
 
     def _tested(self, seeds: int, seen: Callable[[Run], bool]) -> list[Trial]:
         """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, that were seen.
@@ -204,23 +215,37 @@ class History:
         """Returns the error of a fact that is none of this study."""
         return UnfitError(f"a fact {fact.fact!r} must fit {self.edition.id}, but {why} {remedy(self.edition.id)}")
 
-    def _planned(self, fact: Planned) -> Trial:
-        """Returns the trial that a fact adds. Raises: UnfitError if the study has no such trial, or has it already."""
+    def _planned(self, fact: Planned) -> Trial | None:
+        """Returns the trial that a fact adds; None for a parent that no run needs, as its images have changed.
+
+        Raises: UnfitError if the study has no such trial, or has it already.
+        """
         try:
             trial = self._trial(fact)
         except (SpecError, *ODD) as error:
             raise self._unfit(fact, f"its values make no trial ({' '.join(str(error).split())[:200]})") from None
-        if trial.label in self._labels:
-            raise self._unfit(fact, f"the trial {trial.label} is there already")
-        self._labels.add(trial.label)
+        if trial is not None:
+            if trial.label in self._labels:
+                raise self._unfit(fact, f"the trial {trial.label} is there already")
+            self._labels.add(trial.label)
         return trial
 
-    def adopt_older(self) -> None:
-        """Counts the last answer by another code of each run that has none by today's. Nothing is written."""
-        older = {key: code for (key, code), state in self.states.items() if state.answered}
-        for run in {run.key: run for trial in self.trials for run in self.runs(trial).values()}.values():
-            if run.key in older and not self.state(run).answered:
-                self._adopt(Adopted(run=run.key, code=older[run.key], instead_of=self.today(run)))
+    def older_answers(self) -> Iterator[Adopted]:
+        """Yields the facts by which answers of other code count for runs that have none by today's.
+
+        Of each trial the code counts that answered most of these runs, of two such codes the later one: seeds that are
+        compared should be of one code. Each fact must be in the history before the next one is asked for.
+        """
+        codes: dict[str, dict[str, int]] = {}
+        for place, ((key, code), state) in enumerate(self.states.items()):
+            if state.answered:
+                codes.setdefault(key, {})[code] = place
+        for trial in self.trials:
+            runs = [run for run in self.runs(trial).values() if not self.state(run).answered and run.key in codes]
+            counts = Counter(code for run in runs for code in codes[run.key])
+            for run in runs:
+                best = max(codes[run.key].items(), key=lambda answer: (counts[answer[0]], answer[1]))[0]
+                yield Adopted(run=run.key, code=best, instead_of=self.today(run))
 
     def as_of(self, codes: Collection[str]) -> History:
         """Returns the same history by the codes of another day: the digests for all runs that were planned then."""
@@ -440,12 +465,15 @@ class History:
         ]
         return [trial for _, _, trial in sorted(complete, key=lambda row: row[:2], reverse=True)[:count]]
 
-    def _trial(self, fact: Planned) -> Trial:
+    def _trial(self, fact: Planned) -> Trial | None:
         if fact.role == "parent":
+            key = fact.values.get("key")
+            if not isinstance(key, str) or not re.fullmatch(KEY, key):
+                raise SpecError(f"a parent must have the key of a run, got {key!r}")
             needed = (parent for run in self._everyone() for parent in ancestors(run))
-            parent = next((parent for parent in needed if parent.key == fact.values.get("key")), None)
+            parent = next((parent for parent in needed if parent.key == key), None)
             if parent is None:
-                raise SpecError(f"no run needs a parent {fact.values.get('key')}")
+                return None
             return Trial(role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe)
         if fact.role == "tuning":
             self.tuning.add(trial := self.edition.tuning_trial(fact.tunes, fact.number, fact.values))

@@ -150,6 +150,10 @@ class Answered(PlannedRun):
         """The last epoch that was trained."""
         return self.outcome.epoch if isinstance(self.outcome, Diverged) else self.outcome.curve[-1].epoch
 
+    def is_of(self, key: str, name: str) -> bool:
+        """Returns whether this is the answer of a run by a code."""
+        return (self.run.key, self.name) == (key, name)
+
     def repeats(self, before: Answered) -> bool:
         """Returns whether this answer has the very numbers of an earlier one, apart from times."""
         same = self.outcome.kind == before.outcome.kind
@@ -201,15 +205,20 @@ class Outcomes:
         `curve`: the numbers that a study has of the run. None also if the answer has others in the last epoch: it
         was trained again for another study, and the scores of two trainings must not be mixed.
         """
-        answered = _read(self.path(run.key, name), _AnyRun)
+        answered = read_answer(self.path(run.key, name), _AnyRun)
         if answered is None or compare(_last(curve), _last(answered.curve)):
             return None
         return Answered.model_construct(**{**dict(answered), "run": run})  # both are checked already
 
     def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
-        """Returns the answer of that name, or None; `whole`: None also if its weights are gone."""
-        answered = _read(self.path(key, name))
-        return answered if answered is not None and (not whole or self.is_whole(answered)) else None
+        """Returns the answer of that name, or None; `whole`: None also if its weights are gone.
+
+        None also if the file holds the answer of another run or code: somebody copied it there.
+        """
+        answered = read_answer(self.path(key, name))
+        if answered is None or not answered.is_of(key, name):
+            return None
+        return answered if not whole or self.is_whole(answered) else None
 
     def is_there(self, key: str, name: str) -> bool:
         """Returns whether an answer has its file, every byte as it was written. Cost: 60 us."""
@@ -236,22 +245,23 @@ class Outcomes:
         bytes must be is not known any more; and so does what probes found in its model.
         """
         path = self.path(key, name)
-        if not path.exists():  # weights alone count for nothing, and are replaced
-            return
         known = {} if answer else _weights_of(path)
         for end in ENDS:
             file = self._weights(key, name, end)
-            if file.exists() and not _is_sound(file, known.get(end)):
-                put_aside(file)
+            if path.exists() and file.exists() and not _is_sound(file, known.get(end)):
+                put_aside(file)  # without an answer weights count for nothing, and are replaced
         if answer:
             for probe in path.parent.glob(f"{name}.*.npz"):
                 put_aside(probe)
-        if answer or not self.is_there(key, name):
+        if path.exists() and (answer or not self.is_there(key, name)):
             put_aside(path)
 
     def of(self, key: str) -> list[Answered]:
-        """Returns every answer of a key, the newest last. A copy of a home may have the files with other times."""
-        answers = [answered for path in (self.folder / key).glob("*.json") if (answered := _read(path)) is not None]
+        """Returns every answer of a key, the newest last. A copy of a home may have the files with other times.
+
+        A file that holds the answer of another run or code is none.
+        """
+        answers = [answered for path in (self.folder / key).glob("*.json") if (answered := self.get(key, path.stem))]
         return sorted(answers, key=lambda answered: answered.ended)
 
     def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
@@ -285,8 +295,9 @@ class Outcomes:
         Weights that an answer lacks are added to it. What is left of damaged files is kept beside.
         """
         key, name = answered.run.key, answered.name
-        self.set_aside(key, name)
-        answered = self.get(key, name) or answered
+        before = self.get(key, name)
+        self.set_aside(key, name, answer=before is None)
+        answered = before or answered
         if weights is not None:
             made = {end: path for end in ENDS if (path := weights.with_name(f"{weights.stem}{end}")).exists()}
             answered = answered.model_copy(update={"weights": {end: _digest_of(path) for end, path in made.items()}})
@@ -336,7 +347,7 @@ def _content(path: Path) -> bytes | None:
 
 def _weights_of(path: Path) -> dict[str, str]:
     """Returns the digests of an answer's weights, from the answer's file; none if that is gone or damaged."""
-    outcome = _read(path, _AnyRun)
+    outcome = read_answer(path, _AnyRun)
     return {} if outcome is None else outcome.weights
 
 
@@ -374,7 +385,7 @@ def _last(curve: Curve) -> Curve:
     return {epoch: curve[epoch] for epoch in [*curve][-1:]}
 
 
-def _read(path: Path, form: type[Answered] = Answered) -> Answered | None:
+def read_answer(path: Path, form: type[Answered] = Answered) -> Answered | None:
     """Returns the answer of a file; None if there is none, or it is damaged.
 
     Raises: LocusError for one of another locus.

@@ -25,7 +25,10 @@ class Epoch:
 
 @dataclass(slots=True)
 class RunState:
-    """The state of one run in one study, by the code that counts. `lost`: how often its answer was lost."""
+    """The state of one run in one study, by the code that counts. `lost`: how often its answer was lost.
+
+    `looks`: how often verdicts that count its answer could be seen in other studies, if it is reused.
+    """
 
     status: RunStatus = "missing"
     curve: dict[int, Epoch] = field(default_factory=dict)
@@ -35,6 +38,7 @@ class RunState:
     reason: str = ""
     cutoff: float | None = None
     reused: bool = False
+    looks: int = 1
     begun: float | None = None
     last: float | None = None
     placement: dict[str, Any] = field(default_factory=dict)
@@ -108,8 +112,8 @@ def add_fact(state: RunState, fact: Started | Measured | StoppedAt | Readmitted 
                 state.curve, state.lost = {}, state.lost + 1
             state.status, state.reason = "failed", reason
             state.failures += TRIES if fact.final else 1 if fact.counts else 0
-        case Ended(outcome=outcome, reused=reused):
-            state.status, state.reused = outcome, reused
+        case Ended(outcome=outcome, reused=reused, looks=looks):
+            state.status, state.reused, state.looks = outcome, reused, looks
 
 
 class ArmTunings:

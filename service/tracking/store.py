@@ -432,7 +432,8 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
     Raises: MlflowError if the database cannot be read, or the server answers with an error.
     """
     uri = tracking or home.tracking
-    name = home.id if tracking else home.known_as[0]
+    shared = tracking or home.leads_out(home.database)  # a copy's own database alone has the rows of its original
+    name = home.id if shared else home.known_as[0]
     if name is None or not is_there(uri):
         return None
     shown = tracking or f"sqlite:///{home.database}"

@@ -371,7 +371,8 @@ def settle(home: Home) -> str:
     new = uuid4().hex[:12] if original else name
     with FileLock(home.root / "mlflow.lock"):
         try:
-            if is_there(home.tracking):
+            shared = original and home.leads_out(home.database)
+            if is_there(home.tracking) and not shared:  # the rows of a database that a link shares are the original's
                 _follow(home, place, name, new)
             else:
                 home.name_anew(new)

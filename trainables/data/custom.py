@@ -57,6 +57,8 @@ class OwnData(OwnSpec, DatasetSpec):
         except (NotImplementedError, AttributeError) as error:
             why = f" ({error})" if str(error) else ""
             raise SpecError(f"{self.label} in {self.file} must declare {name}, {must}, got none{why}") from None
+        except OSError as error:  # of the files that it reads
+            raise SpecError(f"{self.label}.{name} in {self.file} must be {must}, got {error}") from None
         if not holds(value):
             raise SpecError(f"{self.label}.{name} in {self.file} must be {must}, got {value!r}")
         return value

@@ -330,6 +330,39 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
     assert at_budgets(smaller, file) == {}, "its budget is gone"
 
 
+def test_values_that_older_code_chose_are_refused(mine: Path, monkeypatch) -> None:
+    home, edition = Home(mine / "home"), library.find("mine.py:tuned").at()
+    conduct(home, edition)
+    of = CodeDigests._of
+    edited = lambda codes, recipe: CodeDigest(files=of(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
+    monkeypatch.setattr(CodeDigests, "_of", edited)
+    conduct(home, edition)
+    with pytest.raises(LocusError, match=r"got 2 arms with values that runs of other code chose .*tuned@base --fresh"):
+        record(home, "mine.py:tuned")
+
+
+def test_the_newest_start_is_recorded_under_the_name_of_all(mine: Path) -> None:
+    home, study = Home(mine / "home"), library.find("mine.py")
+    own = study.at("cpu", set={"optimizer.lr": 0.002})
+    for edition, test in ((study.at("cpu"), 0.9), (study.at("cpu").fresh(2), 0.6), (own, 0.9), (own.fresh(2), 0.6)):
+        hand = ByHand(home.root, edition)
+        with hand.journal:
+            for trial, seed in hand.runs(edition.study.plan.arms, 4):
+                hand.complete(trial, seed, 0.9, test, tests={at_image_size("test/accuracy", 48): 0.7})
+    path = record(home, "mine.py@cpu")
+    assert (path.stem, read(path).rows[0].test.mean) == ("mine@cpu", 0.6)
+    path = record(home, f"mine.py@cpu{own.mark}")
+    assert (path.stem, read(path).rows[0].test.mean) == (own.id, 0.6)
+    assert at_budgets(study, "mine.py")[f"cpu{own.mark}"] == paragraphs(read(path)), "its definition is known"
+
+
+def test_an_edition_of_some_arms_is_refused(mine: Path) -> None:
+    home, edition = Home(mine / "home"), library.find("mine.py:league").at(arms=["peg"])
+    conduct(home, edition)
+    with pytest.raises(LocusError, match=r"a record must have all arms of its study, got league@base~\w+, which has"):
+        record(home, "mine.py:league")
+
+
 def test_another_definition_and_older_code_are_refused(mine: Path) -> None:
     home = by_hand(mine / "home", older=True)
     with pytest.raises(LocusError, match="got 0 of 8 runs; 8 answers of other code do not count"):

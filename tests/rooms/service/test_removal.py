@@ -244,6 +244,30 @@ def test_a_link_that_stays_in_the_home_takes_nothing_from_others(home):
     assert {path.name for path in inside.iterdir()} == keys(OTHER)
 
 
+def test_a_study_that_cannot_be_looked_into_keeps_its_answers(home, tmp_path):
+    """Its folder is a link to a disk that is away; what it uses is not known then."""
+    disk = to_disk(home.study(OTHER.id).root)
+    found = forgettable(home, ONE.id)
+    disk.rename(disk.with_name("away"))
+    for act in (found.remove, lambda: forgettable(home, ONE.id)):
+        with pytest.raises(LocusError, match=r"other@base must be there, .* got No such file or directory; .* removed"):
+            act()
+    disk.with_name("away").rename(disk)
+    (home.root / "studies" / "note.txt").write_text("of a person")
+    forgettable(home, ONE.id).remove()
+    assert {path.name for path in home.outcomes.iterdir()} == keys(OTHER)
+
+
+def test_a_study_whose_journal_was_repaired_keeps_its_answers(home):
+    """What was cut off is used again by its next run."""
+    journal = home.study(OTHER.id).journal
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:4], b"xx\n", *lines[5:]]))
+    assert "is cut at line 5" in service.repair(OTHER.id, home=str(home.root))[0]
+    forgettable(home, ONE.id).remove()
+    assert conduct(home, OTHER).order == [], "nothing is trained again"
+
+
 def test_nothing_goes_where_something_cannot(home, monkeypatch):
     """Rows in MLflow go first, so all folders are looked at before. (For root every folder can be written.)"""
     found = forgettable(home, ONE.id)

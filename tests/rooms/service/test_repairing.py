@@ -21,6 +21,7 @@ from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving
 from trainables.recipe import Run
+from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Measurement
 from trainables.spec import LocusError
 from trainables.whole_files import sealed
@@ -202,6 +203,26 @@ def is_cut_and_goes_on(home: Home, edition: Edition, line: bytes, share: float, 
     if same:  # the points of a search may come out as others
         assert again.order == []
         assert kept == answers
+
+
+def test_lost_weights_of_older_code_cost_no_scores(home: Home, monkeypatch) -> None:
+    """They were deleted to make room: nothing needs them, and --adopt counts the scores."""
+    edition = arms()
+    conduct(home, edition)
+    old = {(fact.run, fact.code) for fact in facts(home, edition, Ended)}
+    today = CodeDigests._of
+    edited = lambda codes, recipe: CodeDigest(files=today(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
+    monkeypatch.setattr(CodeDigests, "_of", edited)
+    conduct(home, edition)
+    for number, (key, code) in enumerate(sorted(old)):
+        weights = Outcomes(home).weights(key, code)
+        weights.unlink() if number % 2 else weights.write_bytes(b"other bytes")
+    said = repair(home, edition)
+    assert len(said) == 3, said
+    assert all(line.endswith("and its scores stay, which are by other code than today's") for line in said)
+    assert repair(home, edition) == []
+    history = History.open(home, edition)
+    assert all(history.states[place].answered for place in old)
 
 
 def test_a_study_that_runs_is_not_repaired(home: Home) -> None:

@@ -17,6 +17,8 @@ from service.storage.journal import Journal
 from tests.rooms.by_hand import EPOCHS, ByHand, base
 from tests.rooms.service.analysis.logits import paired_p
 from tests.rooms.service.analysis.test_best import search
+from tests.rooms.service.execution.studies import arms
+from tests.rooms.toy import conduct
 
 CLAIMS = (Better("b", "a"), AtLeast("c", 0.7))
 NOISE = (0.0, 0.004, -0.006, 0.002, -0.003)
@@ -121,6 +123,22 @@ def test_seeds_that_are_added_to_answers_of_another_study_are_another_look(tmp_p
             for seed in range(5):
                 hand.complete(trial, seed, 0.8, 0.8, reused=seed < reused)
     assert looks(tmp_path, edition) == expected
+
+
+@pytest.mark.parametrize(("seeds", "expected"), [(5, 2), (6, 3)])
+def test_a_fresh_start_goes_on_from_the_looks_of_the_one_before(tmp_path: Path, seeds: int, expected: int) -> None:
+    """The same runs have the same level; another name for the study makes no verdict unseen."""
+    home, first = Home(tmp_path), arms(seeds=3)
+    for asked in (3, 5):
+        conduct(home, first.study.at(seeds=asked))
+    assert looks(tmp_path, first) == 2
+    fresh, renamed = first.study.at(seeds=seeds).fresh(2), arms(name="renamed", seeds=seeds)
+    for edition in (fresh, renamed):
+        conduct(home, edition)
+        assert looks(tmp_path, edition) == expected
+    new = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}, "gabor": {"encoding.kind": "gabor"}}
+    conduct(home, other := arms(new, name="other", seeds=3))
+    assert looks(tmp_path, other) == 1, "one arm of the three was seen, and none beside it"
 
 
 def test_a_plan_says_the_level_of_the_look_that_more_seeds_would_be(tmp_path: Path) -> None:

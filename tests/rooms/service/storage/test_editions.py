@@ -1,6 +1,7 @@
 """Which edition is meant, and that a definition stays what it was under its id."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,12 @@ def test_a_study_in_memory_reads_its_images_again_when_it_is_run_again(home: Hom
     again = editions.resolve_edition(kept, home)
     assert again == kept
     assert not {trial.run(0).key for trial in again.arms()} & {*keys}
+
+
+def test_a_folder_that_was_copied_under_another_name_is_no_study(home: Home) -> None:
+    """It holds the definition of its original: what were done to it would be done to that."""
+    editions.save_edition(edition(), home)
+    shutil.copytree(home.study("arms@base").root, home.study("arms@base-backup").root)
+    with pytest.raises(EditionError, match="must be of arms@base-backup, got the study arms@base; give the folder"):
+        editions.stored(home, "arms@base-backup")
+    assert editions.stored(home, "arms@base") == edition()

@@ -155,6 +155,19 @@ def test_only_the_code_that_counts_is_read() -> None:
     assert found.code(runs[0]) == NEW, "adopted instead of what was today's code then"
 
 
+def test_adopted_answers_of_a_trial_are_of_one_code() -> None:
+    """One seed was trained by a code that was given up; all five seeds have answers by another one."""
+    found, trial, runs = history()
+    for code, some in (("a" * 12, runs), ("b" * 12, runs[:1])):
+        for run in some:
+            found.add(measured(run, 5, 0.9, code))
+            found.add(ended(run, code=code))
+    for fact in found.older_answers():
+        found.add(fact)
+    assert {found.code(run) for run in runs} == {"a" * 12}
+    assert found.answer(trial).status == "completed"
+
+
 def test_the_best_come_first_and_earlier_numbers_win_ties() -> None:
     found = History(search(seeds=1), lambda recipe: NEW)
     for number, (gamma, value) in enumerate([(1.0, 0.7), (2.0, 0.9), (3.0, 0.9), (4.0, 0.8)]):

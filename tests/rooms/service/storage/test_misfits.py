@@ -46,10 +46,7 @@ MISFITS: dict[str, tuple[Callable[[], Edition], Callable[[], dict], str]] = {
         arms, lambda: Planned(**ARM | {"role": "tuning"}, tunes="far").plain(), "the study tunes no arm 'far'",
     ),
     "a choice of no tuning": (arms, lambda: Tuned(arm="far", number=None).plain(), "the study tunes no arm 'far'"),
-    "a parent that no run has": (
-        arms, lambda: Planned(**ARM | {"role": "parent", "values": {"key": KEY}}).plain(), f"needs a parent {KEY}",
-    ),
-    "a parent without a key": (arms, lambda: Planned(**ARM | {"role": "parent"}).plain(), "no run needs a parent None"),
+    "a parent without a key": (arms, lambda: Planned(**ARM | {"role": "parent"}).plain(), "a parent must have the key"),
     "a point of no recipe": (
         search, lambda: Planned(**ARM | {"number": 77, "values": {"encoding.gama": 1.0}}).plain(), "make no trial",
     ),
@@ -113,7 +110,7 @@ def test_a_fact_that_is_none_of_the_study_is_a_line_that_cannot_be_read(sound, t
     with pytest.raises(JournalError, match=rf"journal\.jsonl, line {line}[,:]") as told:
         History.open(home, edition)
     assert why in str(told.value)
-    if name in ("an arm of another study", "a million seeds", "a parent that no run has"):  # the same way for all
+    if name in ("an arm of another study", "a million seeds", "a parent without a key"):  # the same way for all
         refused_everywhere(home, edition.id, why)
     said = service.repair(edition.id, home=str(tmp_path))
     assert said[0].startswith(f"the journal is cut at line {line}, which is no fact of {edition.id}")
@@ -195,6 +192,13 @@ def test_a_journal_with_other_line_breaks_is_not_taken_for_a_torn_one(sound, tmp
     assert len(read(journal)[0]) == whole.count(b"\r")
     assert not conduct(home, edition).trained
     assert journal.read_bytes().startswith(whole)
+
+
+def test_a_parent_that_no_run_needs_today_is_no_damage() -> None:
+    """Its key is that of earlier images: the journal is read, and the next parent has a label of its own."""
+    history = History(arms(), lambda recipe: 12 * "a")
+    history.add(Planned(role="parent", number=1, name="p", values={"key": 16 * "1"}))
+    assert (history.trials, history.parents) == ([], 1)
 
 
 def test_counts_of_a_request_have_bounds() -> None:

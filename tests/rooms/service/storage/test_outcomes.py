@@ -2,14 +2,17 @@
 
 import json
 import os
+import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from service.consistency import rerun
+from service.storage.facts import Ended
 from service.storage.home import Home
 from service.storage.outcomes import Answered, Outcomes, averaged
+from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import conduct, write_weights
 from tests.rooms.trainables.data.own_data import reading_arms
 from trainables.recipe import Recipe, Run
@@ -149,3 +152,33 @@ def test_an_answer_keeps_the_key_of_the_images_that_it_is_of(tmp_path: Path) -> 
     assert not again.trained, "planned before the change"
     with pytest.raises(LocusError, match=r"^Read\.fingerprint in read\.py must be '6b86b273', as when the study was"):
         rerun(home, run.key)
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(path.read_bytes() + b" ")])
+def test_what_probes_found_in_a_model_goes_with_its_answer(tmp_path: Path, spoil) -> None:
+    """A run that is trained again may have other numbers, on another machine."""
+    outcomes, one = Outcomes(Home(tmp_path)), answered()
+    outcomes.put(one, weights(tmp_path))
+    probe = outcomes.probe(RUN.key, one.name, "further_images")
+    probe.write_bytes(b"of the first model")
+    outcomes.put(one, None)
+    assert probe.exists(), "the answer is there"
+    spoil(outcomes.path(RUN.key, one.name))
+    outcomes.put(one, weights(tmp_path))
+    assert not probe.exists()
+    assert probe.with_name(f"{probe.name}.damaged").read_bytes() == b"of the first model"
+
+
+def test_an_answer_that_was_copied_to_another_run_is_none(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    conduct(home, arms(seeds=1))
+    outcomes = Outcomes(home)
+    one, *_ = facts(home, arms(), Ended)
+    (new,) = {run.key for run in arms().arms()[0].runs(2)} - {fact.run for fact in facts(home, arms(), Ended)}
+    for end in (".json", ".pt"):
+        outcomes.path(new, one.code).parent.mkdir(exist_ok=True)
+        shutil.copy(outcomes.path(one.run, one.code).with_suffix(end), outcomes.path(new, one.code).with_suffix(end))
+    assert outcomes.get(new, one.code) is None
+    assert outcomes.of(new) == []
+    assert len(conduct(home, arms(seeds=2)).order) == 3, "the driver trains it, as all other new seeds"
+    assert outcomes.get(new, one.code).run.key == new

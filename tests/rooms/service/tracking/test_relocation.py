@@ -84,6 +84,22 @@ def test_a_copy_forgets_nothing_of_its_original_on_a_shared_store(home: Home, sm
     assert len(look_up(home, small.edition, shared).shown) == 9
 
 
+def test_a_copy_leaves_alone_a_database_that_both_reach_by_a_link(home: Home, small: Facts, tmp_path_factory) -> None:
+    place = tmp_path_factory.mktemp("linked")
+    show(home, small)
+    home.database.rename(place / "mlflow.db")
+    home.database.symlink_to(place / "mlflow.db")
+    copy, before = Home(place / "copy"), (place / "mlflow.db").read_bytes()
+    shutil.copytree(home.root, copy.root, symlinks=True)
+    assert look_up(copy, small.edition) is None, "its rows are those of the original"
+    assert "nothing of it is written there" in settle(copy)
+    assert (place / "mlflow.db").read_bytes() == before
+    assert copy.id not in (None, home.id)
+    assert look_up(copy, small.edition) is None
+    show(copy, small)
+    assert len(look_up(home, small.edition).shown) == len(look_up(copy, small.edition).shown) == 9
+
+
 def test_a_moved_home_takes_its_files_along(home: Home, small: Facts, tmp_path_factory) -> None:
     place = tmp_path_factory.mktemp("moves")
     old = Home(place / "a?b 100%")

@@ -303,3 +303,10 @@ def test_files_that_changed_since_the_study_was_planned_are_refused(moment, tmp_
         "Read.fingerprint in read.py must be '6b86b273', as when the study was planned, got 'd4735e3a'; "
         "run the study again"
     )
+
+
+def test_a_file_of_images_that_is_gone_is_said(tmp_path):
+    plain = reading(tmp_path / "images").plain()
+    (tmp_path / "images").unlink()
+    with pytest.raises(SpecError, match=r"Read.fingerprint in read.py must be a string, got .*No such file"):
+        Recipe.read(plain)
