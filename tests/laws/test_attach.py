@@ -233,3 +233,61 @@ def test_a_seed_draws_the_encoding_alone():
     for name, value in one.state_dict().items():
         if not name.startswith("encoding."):
             assert torch.equal(value, before[name]), name
+
+
+class LoRA(torch.nn.Module):
+    """A layer with a product of two narrow matrices beside it, which has the layer's own weight and bias."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.a = torch.nn.Parameter(torch.randn(2, base.in_features, dtype=base.weight.dtype))
+        self.b = torch.nn.Parameter(torch.randn(base.out_features, 2, dtype=base.weight.dtype))
+
+    weight = property(lambda self: self.base.weight)
+    bias = property(lambda self: self.base.bias)
+    in_features = property(lambda self: self.base.in_features)
+
+    def forward(self, x):
+        return self.base(x) + x @ self.a.T @ self.b.T
+
+
+def with_lora(model):
+    for block in model.blocks:
+        block.attn.qkv = LoRA(block.attn.qkv)
+    return model
+
+
+@pytest.mark.parametrize(
+    "spec", [Learnable(), Rotary(), Learnable(injection=Concat(places=("query", "value"))), Fourier(gamma=1.0)]
+)
+def test_layers_and_hooks_of_a_user_act_in_the_last_block_too(images, spec):
+    merged = attach(timms("token"), spec)
+    layered, seen = with_lora(copy.deepcopy(merged)), []
+    for attention, other in zip((one.attn for one in merged.blocks), (one.attn for one in layered.blocks), strict=True):
+        with torch.no_grad():
+            attention.qkv.weight += other.qkv.b @ other.qkv.a
+    expected = merged(images)
+    torch.testing.assert_close(layered(images), expected)
+    layered(images).sum().backward()
+    assert all(block.attn.qkv.a.grad.any() for block in layered.blocks)
+    for block in merged.blocks:
+        block.attn.qkv.register_forward_hook(lambda layer, given, output: seen.append(layer) or 2 * output)
+    assert not torch.allclose(merged(images), expected, atol=1e-4)
+    assert seen == [block.attn.qkv for block in merged.blocks]
+
+
+def test_queries_and_keys_of_their_own_input_pass_a_users_layer(images):
+    merged = attach(timms("token"), PEG(into="query_key"))
+    layered = with_lora(copy.deepcopy(merged))
+    for block, other in zip(merged.blocks, layered.blocks, strict=True):
+        with torch.no_grad():
+            block.attn.qkv.weight += other.attn.qkv.b @ other.attn.qkv.a
+    torch.testing.assert_close(layered(images), merged(images))
+
+
+def test_a_users_layer_that_would_be_replaced_is_refused():
+    for spec in (Learnable(injection=Concat(places=("query",))), Learnable(injection=Concat())):
+        with pytest.raises(SpecError, match=r"model must have torch's own Linear, .* got LoRA: add yours after attach"):
+            attach(with_lora(timms()), spec)
+    assert {type(block.attn.qkv) for block in attach(with_lora(timms()), Rotary()).blocks} == {LoRA}

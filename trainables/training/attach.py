@@ -14,11 +14,31 @@ from trainables.backbones.backbone_torch import position
 from trainables.backbones.vit_torch import Attention, Block, PositionedViT
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape, Widths
 from trainables.encodings.declared_torch import assign_numbers, draw_numbers, that_draw
-from trainables.encodings.encoding_torch import PositionEncoding, Tokens
+from trainables.encodings.encoding_torch import PositionEncoding, Tokens, TokensBND
 from trainables.spec import SpecError
 from trainables.training.init import init_weights
 from trainables.training.optional.checkpointing import checkpointed
 from trainables.training.parameters import no_decay
+
+
+class AttachedAttention(Attention):
+    """Attention that takes no short way around a projection with additions of a user's own.
+
+    A layer beside the projection (LoRA), one in its place (quantized) and a hook act in each block, also in the last.
+    """
+
+    def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> TokensBND:
+        """Returns the output of the first tokens, by default of all. Shapes: (B, N, D) to (B, queries, D)."""
+        if _is_plain(self.qkv, nn.Linear):
+            return super().forward(t, encoding, block, queries)
+        return super().forward(t, encoding, block)[:, :queries]
+
+    def _projected(self, t: Tokens, queries: int | None) -> tuple[Tensor, ...]:
+        """Projects all of both inputs, where queries and keys have their own, if the projection is not plain."""
+        if t.qk_input is None or _is_plain(self.qkv, nn.Linear):
+            return super()._projected(t, queries)
+        (q, k, _), (*_, v) = (self.qkv(x).split(self._widths(), dim=2) for x in (t.qk_input, t.x))
+        return q, k, v
 
 
 class AttachedViT(PositionedViT):
@@ -110,10 +130,14 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     if parts.reserved.tokens and not _has_plain_patches(attached.patch_embed):
         must = "have timm's plain patch embedding, with a bias and no norm, where an encoding makes it narrower"
         raise SpecError(f"model must {must}, got {type(attached.patch_embed).__name__}")
+    odd = [type(block.attn.qkv).__name__ for block in attached.blocks if not _is_plain(block.attn.qkv, nn.Linear)]
+    if parts.reserved != ReservedChannels() and odd:
+        must = "have torch's own Linear, without hooks, as qkv of each block, where an encoding makes it narrower"
+        raise SpecError(f"model must {must}, got {odd[0]}: add yours after attach")
     weight, before, patches = attention.qkv.weight, dict(attached.named_parameters()), attached.patch_embed
     attached.pos_embed = attached.dist_token = attached.head_dist = None  # a PositionedViT has the latter two
     for block in attached.blocks:
-        block.__class__, block.attn.__class__ = Block, Attention
+        block.__class__, block.attn.__class__ = Block, AttachedAttention
     attached.__class__ = AttachedViT
     attached.encoding, attached.attached_for = parts, (tuple(attached.patch_embed.img_size), (rows, columns))
     if parts.reserved != ReservedChannels():
@@ -149,7 +173,14 @@ def _put_back(model: nn.Module, before: dict[str, nn.Parameter]) -> set[str]:
 
 def _has_plain_patches(patches: Any) -> bool:
     """Returns whether a patch embedding is one that `give` makes narrower without leaving anything out."""
-    return type(patches) is PatchEmbed and patches.proj.bias is not None and isinstance(patches.norm, nn.Identity)
+    plain = _is_plain(patches, PatchEmbed) and _is_plain(patches.proj, nn.Conv2d)
+    return plain and patches.proj.bias is not None and isinstance(patches.norm, nn.Identity)
+
+
+def _is_plain(layer: nn.Module, kind: type[nn.Module]) -> bool:
+    """Returns whether a layer computes what its kind does, and nothing else asks to be called with it."""
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    return type(layer) is kind and "forward" not in vars(layer) and not any(hooks)
 
 
 def _unlike(model: Any) -> Iterator[tuple[str, str]]:
