@@ -286,13 +286,14 @@ class TrialResult:
 
         It takes normalized pixels; `predict` takes images. `image_size`: for images of another side, in pixels. `ema`:
         with the moving average of the weights.
-        Raises: LocusError if no weights were kept, SpecError if the model cannot take images of that side.
+        Raises: LocusError if no weights were kept, or another code trained them; SpecError if the model cannot take
+        images of that side.
         """
         from trainables.recipe.model_torch import build_model
         from trainables.training.checkpoint import read
         from trainables.weights.transfer import at_size
 
-        _, path = self._kept(seed, ema)
+        _, path = self._of_today(seed, ema)
         model: Host = build_model(self.recipe)
         model.load_state_dict(read(path))
         model.eval()
@@ -301,7 +302,7 @@ class TrialResult:
     def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:
         """Returns the same model with all that a prediction needs: it takes images, and normalizes them itself.
 
-        Raises: LocusError if no weights were kept.
+        Raises: LocusError if no weights were kept, or another code trained them.
         """
         from trainables.data.class_names_torch import class_names
         from trainables.training.checkpoint import read
@@ -309,7 +310,7 @@ class TrialResult:
         from trainables.training.pictures import white
         from trainables.training.trained import Facts, TrainedModel
 
-        chosen, path = self._kept(seed, ema)
+        chosen, path = self._of_today(seed, ema)
         run, data = self.runs[chosen], self.recipe.data
         last = run.curve[run.epochs]
         facts = Facts(
@@ -333,7 +334,7 @@ class TrialResult:
         """Returns what the trained model of a seed (`best_seed`) answers for an image or several.
 
         `images`: paths, Pillow's images, arrays or tensors (`TrainedModel.predict`).
-        Raises: LocusError if no weights were kept, and for an image that cannot be read or does not fit.
+        Raises: LocusError as `trained` does, and for an image that cannot be read or does not fit.
         """
         return self.trained(seed, ema=ema).predict(images)
 
@@ -375,6 +376,17 @@ class TrialResult:
         chosen = max(kept, key=lambda known: self.validation.values.get(known, -math.inf)) if seed is None else seed
         require_sound(files[chosen])
         return chosen, files[chosen]
+
+    def _of_today(self, seed: int | None, ema: bool) -> tuple[int, Path]:
+        """Returns what `_kept` does. Raises: LocusError as it does, and for weights that another code trained."""
+        chosen, path = self._kept(seed, ema)
+        if self.runs[chosen].adopted:
+            raise LocusError(
+                f"weights of {self.name!r}, seed {chosen}, must be by today's code, which would compute with them, got "
+                f"those of code {self.runs[chosen].code}: locus run {self.study} trains them by today's code (with "
+                "--fresh if the study was run with --adopt), or export the model with the code that trained it"
+            )
+        return chosen, path
 
     def probe(self, name: str, seed: int | None = None) -> Probed:
         """Returns what a probe finds in the run of a seed (the first completed one), before training and after it.

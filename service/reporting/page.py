@@ -253,9 +253,14 @@ def snippet(result: StudyResult) -> str:
 
 
 def command(result: StudyResult) -> str:
-    """Returns the command that writes the best model as a file; empty if none was kept, or no trial is best."""
-    kept = result.best is not None and any(path.exists() for path in result.best.weights.values())
-    return f"locus export {result.edition.id} --model best.pt" if kept else ""
+    """Returns the command that writes the best model as a file.
+
+    Empty if no trial is best, none was kept, or another code trained it.
+    """
+    best = result.best
+    if best is None or any(run.adopted for run in best.runs.values()):
+        return ""
+    return f"locus export {result.edition.id} --model best.pt" if any(map(Path.exists, best.weights.values())) else ""
 
 
 def written(encoding: EncodingSpec) -> str:

@@ -1,6 +1,7 @@
 """A trained model: it predicts what its run was tested for; a file of it says what it is, and is read back."""
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from service.storage.home import Home
 from tests.rooms.photographs import CLASSES, SIDE, trained
 from trainables import trusted
 from trainables.data.splits_torch import load
+from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError
 from trainables.training.loop import build_model_with_weights
 from trainables.training.model_file import ONNX_NEEDS, write_model
@@ -242,6 +244,30 @@ def test_the_command_writes_the_model_that_it_names(home, result, tmp_path, monk
         assert done.exit_code == 0, done.output
         facts = service.load_model(path).facts
         assert (facts.trial, facts.seed, facts.recipe.encoding.gamma) == ("near", 1, 0.5)
+
+
+def test_weights_of_other_code_do_not_run_through_todays(home, tested, tmp_path, monkeypatch):
+    module_of = CodeDigests._module_of
+    monkeypatch.setattr(CodeDigests, "_module_of", lambda self, name: replace(module_of(self, name), fingerprint="x"))
+    found = service.result("pets", home=str(home.root), adopt=True)
+    best, asked = found.best, {"home": str(home.root), "adopt": True}
+    assert all(run.adopted for run in best.runs.values())
+    for use in (
+        best.model,
+        best.trained,
+        lambda: best.predict(tested),
+        lambda: service.export_model("pets", tmp_path / "best.pt", **asked),
+        lambda: service.register_model("pets", "pets", **asked),
+    ):
+        with pytest.raises(LocusError) as refused:
+            use()
+        assert str(refused.value) == (
+            f"weights of {best.name!r}, seed {best.best_seed}, must be by today's code, which would compute with them, "
+            f"got those of code {best.runs[best.best_seed].code}: locus run pets@base trains them by today's code "
+            "(with --fresh if the study was run with --adopt), or export the model with the code that trained it"
+        )
+    assert not [*tmp_path.iterdir()]
+    assert command(found) == ""
 
 
 def test_the_lines_of_the_page_run_when_pasted(home, result, tmp_path, monkeypatch):
