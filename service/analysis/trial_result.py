@@ -29,7 +29,7 @@ from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import DRAWN_AGAIN, Probed
-from trainables.recipe.outcome import TOGETHER, Completed, Diverged, at_image_size
+from trainables.recipe.outcome import TOGETHER, Completed, Diverged, at_image_size, of_ema
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ class TrialResult:
 
         chosen, path = self._of_today(seed, ema)
         run, data = self.runs[chosen], self.recipe.data
-        last = run.curve[run.epochs]
+        named = {name: value for name, value in run.curve[run.epochs].items() if name.startswith(("val/", "test/"))}
         facts = Facts(
             recipe=self.recipe,
             seed=chosen,
@@ -321,7 +321,7 @@ class TrialResult:
             white=white(data),
             normalize=pixel_statistics(self.recipe),
             averaged=ema,
-            scores={name: value for name, value in last.items() if name.startswith(("val/", "test/"))},
+            scores={name: value for name, value in named.items() if name.endswith(of_ema("")) is ema},
             study=self.study,
             trial=self.name,
             key=run.run.key,

@@ -137,13 +137,18 @@ def versions(sender: str) -> None:
 
 
 def exported(facts: Facts) -> None:
-    """Prints which model is exported, on standard error: its trial, seed and scores, and what its outputs are."""
+    """Prints which model is exported, on standard error: its trial, seed and scores, and what its outputs are.
+
+    Where the run has a moving average of its weights, also which of both it is.
+    """
+    which = ", the moving average of its weights" if facts.averaged else ", its weights of the last step"
+    weights = which if facts.recipe.optimizer.ema_decay is not None else ""
     scores = ", ".join(f"{name} {fixed(value)}" for name, value in sorted(facts.scores.items(), reverse=True))
     more = ", ..." if len(facts.classes) > MOST_CLASSES else ""
     classes = f"{len(facts.classes)} classes: {', '.join(facts.classes[:MOST_CLASSES])}{more}"
     outputs = classes if facts.classes else "its outputs are numbers"
     out = console(stderr=True)
-    sentence(out, f"study {facts.study}, {quoted(facts.trial)}, seed {facts.seed}: {scores}")
+    sentence(out, f"study {facts.study}, {quoted(facts.trial)}, seed {facts.seed}{weights}: {scores}")
     sentence(out, f"{outputs}; images of {facts.image_size[1]} x {facts.image_size[2]} pixels")
 
 

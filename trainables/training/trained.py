@@ -35,8 +35,8 @@ class Facts(Spec):
 
     `classes`: the names of the outputs; empty if the outputs are numbers. `image_size`: channels, rows and columns.
     `white`: the byte by which pixels are divided first; then `normalize` is done, where it is given. `averaged`:
-    whether the weights are the moving average. `scores`: those of the run's last epoch. `locus`: the version that wrote
-    this; `code`: the digest of the code that trained.
+    whether the weights are the moving average. `scores`: those of these weights in the run's last epoch. `locus`: the
+    version that wrote this; `code`: the digest of the code that trained.
     """
 
     recipe: Recipe

@@ -13,10 +13,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import service
+from service.analysis.trial_result import TrialResult
 from service.cli import app
 from service.reporting.page import command, snippet
 from service.results import Result
 from service.storage.home import Home
+from service.terminal.summaries import exported
 from tests.rooms.photographs import CLASSES, SIDE, trained
 from trainables import trusted
 from trainables.data.splits_torch import load
@@ -244,6 +246,30 @@ def test_the_command_writes_the_model_that_it_names(home, result, tmp_path, monk
         assert done.exit_code == 0, done.output
         facts = service.load_model(path).facts
         assert (facts.trial, facts.seed, facts.recipe.encoding.gamma) == ("near", 1, 0.5)
+
+
+def test_the_scores_of_a_model_are_those_of_its_weights(home, monkeypatch, capsys):
+    best = service.result("pets", home=str(home.root)).best
+    place = seed, _ = best.best_seed, best.weights[best.best_seed]
+    test = {"test/accuracy": 0.5, "test/accuracy_ema": 0.75}
+    vars(best.runs[seed])["curve"] = {8: {"val/accuracy": 0.25, "val/accuracy_ema": 0.5, "train/loss": 1.0} | test}
+    monkeypatch.setattr(TrialResult, "_of_today", lambda self, seed, ema: place)
+    said = []
+    for ema, scores in (
+        (False, {"val/accuracy": 0.25, "test/accuracy": 0.5}),
+        (True, {"val/accuracy_ema": 0.5, "test/accuracy_ema": 0.75}),
+    ):
+        facts = best.trained(ema=ema).facts
+        assert (facts.scores, facts.averaged) == (scores, ema)
+        for decay in (None, 0.9):
+            exported(facts.model_copy(update={"recipe": facts.recipe.put({"optimizer.ema_decay": decay})}))
+            text = " ".join(capsys.readouterr().err.split())
+            said.append(text.partition(f"seed {seed}")[2].partition(" 3 classes")[0])
+    assert said[:2] == [
+        ": val/accuracy 0.2500, test/accuracy 0.5000",
+        ", its weights of the last step: val/accuracy 0.2500, test/accuracy 0.5000",
+    ]
+    assert said[3] == ", the moving average of its weights: val/accuracy_ema 0.5000, test/accuracy_ema 0.7500"
 
 
 def test_weights_of_other_code_do_not_run_through_todays(home, tested, tmp_path, monkeypatch):
