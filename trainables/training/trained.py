@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables.data import MeanStd
-from trainables.recipe import Recipe
+from trainables.recipe import BinaryCrossEntropy, Recipe
 from trainables.recipe.evaluation import eval_batch
 from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, Spec, SpecError
@@ -65,27 +66,31 @@ class Predictions:
     """What a model answers for some images: a row an image. Shapes: outputs (N, K).
 
     `images`: the paths, or the numbers of the images. `classes`: the names of the outputs; empty if these are
-    numbers and no classes.
+    numbers and no classes. `separate`: whether each class is a question of its own, as the loss `bce` asks.
     """
 
     images: tuple[str, ...]
     classes: tuple[str, ...]
     outputs: NDArray[np.float64]
+    separate: bool
 
     @property
     def probabilities(self) -> NDArray[np.float64]:
-        """The softmax of the outputs. Shapes: (N, K). Raises: SpecError if the model has no classes."""
-        if not self.classes:
-            raise SpecError(
-                "probabilities must be those of classes, got a model whose outputs are numbers: see outputs"
-            )
+        """The softmax of the outputs; if the loss is `bce`, the sigmoid of each, and they do not add up to 1.
+
+        Shapes: (N, K). Raises: SpecError if the model has no classes.
+        """
+        self._require_classes()
+        if self.separate:
+            return torch.from_numpy(self.outputs).sigmoid().numpy()
         shifted = np.exp(self.outputs - self.outputs.max(axis=1, keepdims=True))
         return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
     @property
     def labels(self) -> list[str]:
         """The name of the most probable class of each image. Raises: SpecError as `probabilities` does."""
-        return [self.classes[number] for number in self.probabilities.argmax(axis=1)]
+        self._require_classes()
+        return [self.classes[number] for number in self.outputs.argmax(axis=1)]  # probabilities may all round to 1
 
     def table(self) -> DataFrame:
         """Returns a row an image: its class and the probability of that; or the numbers, where there are no classes."""
@@ -97,6 +102,13 @@ class Predictions:
         else:
             columns |= {f"output {number}": column for number, column in enumerate(self.outputs.T)}
         return DataFrame(columns)
+
+    def _require_classes(self) -> None:
+        """Raises: SpecError if the outputs are numbers and no classes."""
+        if not self.classes:
+            raise SpecError(
+                "probabilities must be those of classes, got a model whose outputs are numbers: see outputs"
+            )
 
     def __len__(self) -> int:
         return len(self.images)
@@ -113,16 +125,16 @@ class Predictions:
 class TrainedModel(nn.Module):
     """A trained model that takes images, and normalizes them itself. In evaluation mode, on the CPU.
 
-    `model`: the model alone, which takes normalized pixels; `facts`: what it is.
+    `model`: the model alone, which takes normalized pixels; `facts`: what it is. It computes on the device, and with
+    the numbers, that `to` gives it.
     """
 
     def __init__(self, facts: Facts, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.facts, self.precision = facts, facts.recipe.optimizer.precision
-        self.dtype = torch.float64 if self.precision == "float64" else torch.float32
-        self.model = build_model(facts.recipe).to(dtype=self.dtype)
+        self.model = build_model(facts.recipe).to(torch.float64 if self.precision == "float64" else torch.float32)
         self.model.load_state_dict(weights)
-        self.normalize = normalizer(facts.recipe, torch.device("cpu"), self.dtype)
+        self.normalize = self._normalizer()
         self.eval().requires_grad_(False)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -130,9 +142,10 @@ class TrainedModel(nn.Module):
 
         Shapes: (B, channels, height, width) to (B, outputs).
         """
-        known = images.to(self.dtype)
+        weight = next(self.model.parameters())
+        known = images.to(weight.device, weight.dtype)
         known = known if images.is_floating_point() else known.div(self.facts.white)
-        with autocast("cpu", self.precision):
+        with autocast(weight.device.type, self.precision):
             outputs: Tensor = self.model(self.normalize(known))
         return outputs
 
@@ -141,7 +154,7 @@ class TrainedModel(nn.Module):
 
         Photographs are turned, converted, resized and cropped as the run's own images were. Arrays are bytes of shape
         (H, W, C) or (N, H, W, C); tensors (C, H, W) or (N, C, H, W), of bytes, or of floats from 0 (black) to 1
-        (white), which are not resized.
+        (white), which are not resized. It computes in evaluation mode; a model that is in training stays so.
         Raises: LocusError for an image that cannot be read, or does not fit the model.
         """
         recipe, names, outputs = self.facts.recipe, list[str](), list[Tensor]()
@@ -151,12 +164,35 @@ class TrainedModel(nn.Module):
             tensors = [pixels(name, image, recipe.data) for name, (_, image) in zip(called, batch, strict=True)]
             if len({image.dtype for image in tensors}) > 1:
                 raise SpecError("images must all be floats, or all be pictures or bytes, got both")
-            with torch.inference_mode():
-                outputs.append(self(torch.stack(tensors)).double())
+            with torch.inference_mode(), evaluating(self):
+                outputs.append(self(torch.stack(tensors)).cpu().double())
             names += called
         if not names:
             raise SpecError("images must hold an image or more, got none")
         answers = torch.cat(outputs)
         if not (finite := answers.isfinite().all(dim=1)).all():
             raise LocusError(f"outputs must be finite, got others for image {names[int(finite.int().argmin())]}")
-        return Predictions(tuple(names), self.facts.classes, answers.numpy())
+        separate = isinstance(recipe.loss, BinaryCrossEntropy)
+        return Predictions(tuple(names), self.facts.classes, answers.numpy(), separate)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Does what `to` and its like ask for; the pixels' mean and deviation follow the weights."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.normalize = self._normalizer()
+        return self
+
+    def _normalizer(self) -> nn.Module:
+        weight = next(self.model.parameters())
+        return normalizer(self.facts.recipe, weight.device, weight.dtype)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Puts a model into evaluation mode, and each of its modules back into the mode that it had."""
+    before = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in before.items():
+            module.training = training

@@ -1,5 +1,7 @@
 """Predictions of models of every precision and kind of data, held against the evaluation that scores a run."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -8,9 +10,11 @@ from PIL import Image
 from trainables.data import Cifar10, Digits, MeanStd, RedGreen
 from trainables.data.class_names_torch import class_names
 from trainables.data.splits_torch import load
+from trainables.encodings import PEG
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, SpecError
+from trainables.training import trained as trained_models
 from trainables.training.distributed import SINGLE
 from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
@@ -51,6 +55,50 @@ def test_predictions_are_what_an_evaluation_counts():
             some = type(test)(test.images[:100], test.targets[:100], test.max_value)
             assert right / 100 == evaluate(model.model, "test", some), (data.kind, precision)
             assert np.array_equal(model.predict(test.images[:100]).outputs, found.outputs)
+
+
+RED_GREEN = Recipe(data=RedGreen(normalize=MeanStd(mean=(0.3, 0.2, 0.1), std=(0.2, 0.3, 0.4))))
+
+
+def test_a_model_in_training_predicts_as_in_evaluation_and_stays_as_it_is():
+    model = trained(RED_GREEN.put({"encoding": PEG(form="depthwise_stack")}))
+    images = torch.rand(4, *model.facts.image_size)
+    expected = model.predict(images).outputs
+    model.train().model.blocks[0].eval()
+    before, modes = model.state_dict(), [module.training for module in model.modules()]
+    before = {name: value.clone() for name, value in before.items()}
+    assert np.array_equal(model.predict(images).outputs, expected)
+    assert [module.training for module in model.modules()] == modes
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_where_each_class_is_a_question_its_probability_is_a_sigmoid():
+    recipe = Recipe(data=Digits())
+    model, asked = trained(recipe), trained(recipe.put({"loss": {"kind": "bce"}}))
+    images = torch.rand(4, 1, 8, 8)
+    with torch.no_grad():
+        asked.model.head.bias.sub_(5)
+    assert model.predict(images).probabilities.sum(axis=1) == pytest.approx(1)
+    found = asked.predict(images)
+    np.testing.assert_allclose(found.probabilities, 1 / (1 + np.exp(-found.outputs)))
+    assert found.probabilities.max() < 0.1
+    with torch.no_grad():
+        asked.model.head.bias.add_(torch.arange(10) + 100)
+    assert asked.predict(images).labels == 4 * ["9"], "all probabilities round to 1"
+
+
+def test_a_model_computes_where_its_weights_are(monkeypatch):
+    model = trained(RED_GREEN)
+    images = torch.rand(2, *model.facts.image_size)
+    expected = model.predict(images).outputs
+    found = model.double()(images)
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict(images).outputs, found, atol=1e-12)
+    asked = []  # torch has no autocast for this device, which stands for a GPU
+    monkeypatch.setattr(trained_models, "autocast", lambda device, _: asked.append(device) or nullcontext())
+    assert model.to("meta")((255 * images).to(torch.uint8)).device.type == "meta"
+    assert asked == ["meta"]
 
 
 def test_a_set_that_is_made_takes_its_own_images_alone():
