@@ -7,21 +7,25 @@ computes others from the weights, the file is refused, for its predictions would
 from __future__ import annotations
 
 import json
-import math
 import tempfile
+from collections.abc import Callable
 from contextlib import nullcontext
+from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import packed, read, write_whole
 from trainables.training.runtime import HALVES
-from trainables.training.trained import Facts, TrainedModel, texts
+from trainables.training.trained import Facts, TrainedModel, evaluating, texts
 from trainables.trusted import UntrustedError, guarded
 
 ENDINGS = (".pt", ".safetensors", ".onnx")
@@ -32,6 +36,8 @@ CHECK = "outputs"
 """The entry with the outputs for `made_images`."""
 CLOSE, CLOSE_IN_HALF = 1e-3, 5e-2
 """How far outputs may differ from those in a file, of the largest of them: processors round in different ways."""
+LEAST = 1e-4
+"""The size of outputs below which they may be what rounding leaves of larger numbers."""
 
 
 def write_model(path: Path, model: TrainedModel, *, force: bool = False) -> None:
@@ -74,7 +80,7 @@ def read_model(path: Path, *, trust: bool = False) -> TrainedModel:
     if not {CHECK, *(name for name, field in fields.items() if field.is_required())} <= entries.keys():
         raise LocusError(f"{path} must be a model that locus exported, got a file without its recipe")
     plain = {
-        name: text if fields[name].annotation is str else json.loads(text)
+        name: text if fields[name].annotation is str else _parsed(path, name, text)
         for name, text in entries.items()
         if name in fields
     }
@@ -86,8 +92,13 @@ def read_model(path: Path, *, trust: bool = False) -> TrainedModel:
         raise LocusError(
             f"{path} carries the code of {file}, which was not run here before: trust=True runs it"
         ) from None
-    model = TrainedModel(facts, weights)
-    _compare(path, model, json.loads(entries[CHECK]))
+    known = _parsed(path, CHECK, entries[CHECK], lambda text: np.array(json.loads(text), np.float64))
+    try:
+        model = TrainedModel(facts, weights)
+    except RuntimeError:  # torch's, for weights of other names or shapes
+        raise _other_code(path, facts, "a model with other weights") from None
+    if not _agree(_outputs(model), known, CLOSE_IN_HALF if model.precision in HALVES else CLOSE):
+        raise _other_code(path, facts, "other outputs")
     return model
 
 
@@ -105,22 +116,33 @@ def _entries(model: TrainedModel) -> dict[str, str]:
 
 
 def _outputs(model: TrainedModel) -> list[list[float]]:
-    with torch.inference_mode():
-        outputs: list[list[float]] = model(made_images(model)).double().tolist()
+    with torch.inference_mode(), evaluating(model):
+        outputs: list[list[float]] = model(made_images(model)).cpu().double().tolist()
     return outputs
 
 
-def _compare(path: Path, model: TrainedModel, known: list[list[float]]) -> None:
-    """Refuses a model that computes other outputs than the one that was written."""
-    close = CLOSE_IN_HALF if model.precision in HALVES else CLOSE
-    pairs = [pair for rows in zip(known, _outputs(model), strict=True) for pair in zip(*rows, strict=True)]
-    largest = max(abs(output) for output, _ in pairs)
-    if not all(math.isclose(output, other, rel_tol=0, abs_tol=close * max(largest, 1)) for output, other in pairs):
-        facts = model.facts
-        raise LocusError(
-            f"the model of {path} must compute what it did when it was written, got other outputs: read it with locus "
-            f"{facts.locus} and its code {facts.code}"
-        )
+def _parsed(path: Path, name: str, text: str, parse: Callable[[str], Any] = json.loads) -> Any:
+    """Returns the value of an entry. Raises: LocusError for what cannot be parsed."""
+    try:
+        return parse(text)
+    except (TypeError, ValueError):
+        raise LocusError(f"{path} must be a model that locus exported, got one whose {name} cannot be read") from None
+
+
+def _agree(found: list[list[float]], known: NDArray[np.float64], close: float) -> bool:
+    """Returns whether outputs are those of a file, but for what processors round in different ways."""
+    outputs = np.array(found)
+    if outputs.shape != known.shape:
+        return False
+    return np.allclose(outputs, known, rtol=0, atol=close * max(np.abs(known).max(), LEAST))
+
+
+def _other_code(path: Path, facts: Facts, got: str) -> LocusError:
+    """Returns the error for a file of which today's code makes another model than the one that was written."""
+    return LocusError(
+        f"the model of {path} must compute what it did when it was written, got {got}: read it with locus "
+        f"{facts.locus} and its code {facts.code}"
+    )
 
 
 def _as_torch(model: TrainedModel) -> bytes:
@@ -136,7 +158,7 @@ def _as_onnx(model: TrainedModel) -> bytes:
     """Returns the whole model, normalization included: bytes in, outputs out, any number of images."""
     example = made_images(model)
     program = torch.onnx.export(
-        model, (example,), dynamo=True, verbose=False, input_names=["images"], output_names=["outputs"],
+        in_float32(model), (example,), dynamo=True, verbose=False, input_names=["images"], output_names=["outputs"],
         dynamic_shapes={"images": {0: torch.export.Dim.AUTO}},
     )  # fmt: skip
     assert program is not None
@@ -145,6 +167,13 @@ def _as_onnx(model: TrainedModel) -> bytes:
         file = Path(folder) / "model.onnx"
         program.save(file)
         return file.read_bytes()
+
+
+def in_float32(model: TrainedModel) -> TrainedModel:
+    """Returns a copy that computes in float32: ONNX Runtime has no other numbers for some operations."""
+    other = deepcopy(model).cpu().float().eval()
+    other.precision = "float32"
+    return other
 
 
 def _held(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -157,8 +186,10 @@ def _held(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise LocusError(f"{path} must be a file of a model, got no such file")
     if path.suffix == ".pt":
         held = read(path)
-        whole = isinstance(held, dict) and {"state_dict", "metadata"} <= held.keys()
-        return (held["state_dict"], held["metadata"]) if whole else ({}, {})
+        match held:
+            case {"state_dict": dict(weights), "metadata": dict(entries)}:
+                return weights, entries
+        return {}, {}
     try:
         with safetensors.safe_open(path, "pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118

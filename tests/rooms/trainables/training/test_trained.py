@@ -18,6 +18,7 @@ from trainables.training import trained as trained_models
 from trainables.training.distributed import SINGLE
 from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
+from trainables.training.model_file import in_float32, made_images, read_model, write_model
 from trainables.training.normalize import normalizer
 from trainables.training.pictures import pixels, white
 from trainables.training.runtime import HALVES
@@ -99,6 +100,53 @@ def test_a_model_computes_where_its_weights_are(monkeypatch):
     monkeypatch.setattr(trained_models, "autocast", lambda device, _: asked.append(device) or nullcontext())
     assert model.to("meta")((255 * images).to(torch.uint8)).device.type == "meta"
     assert asked == ["meta"]
+
+
+def test_an_onnx_file_is_made_of_float32():
+    for precision in ("float64", "bfloat16", "float16"):
+        model = trained(RED_GREEN.put({"optimizer.precision": precision}))
+        other, images = in_float32(model), made_images(model)
+        graph = torch.export.export(other, (images,)).graph
+        kinds = {node.meta["val"].dtype for node in graph.nodes if hasattr(node.meta.get("val"), "dtype")}
+        assert {kind for kind in kinds if kind.is_floating_point} == {torch.float32}, precision
+        torch.testing.assert_close(other(images).double(), model(images).double(), atol=0.05, rtol=0)
+        assert model.precision == precision
+
+
+def test_outputs_are_compared_by_their_own_size(tmp_path):
+    model = trained(RED_GREEN)
+    with torch.no_grad():
+        for value in model.model.head.parameters():
+            value.mul_(1e-3)
+    write_model(tmp_path / "small.pt", model.train())
+    assert not read_model(tmp_path / "small.pt").training
+    held = torch.load(tmp_path / "small.pt", weights_only=True)
+    held["state_dict"]["head.weight"].mul_(-1)
+    torch.save(held, tmp_path / "small.pt")
+    with pytest.raises(LocusError, match="must compute what it did when it was written, got other outputs"):
+        read_model(tmp_path / "small.pt")
+
+
+def test_what_is_no_file_of_todays_code_is_one_sentence(tmp_path):
+    path = tmp_path / "model.pt"
+    write_model(path, trained(RED_GREEN))
+    held = torch.load(path, weights_only=True)
+    weights, said = held["state_dict"], held["metadata"]
+    less = {name: value for name, value in weights.items() if name != "head.bias"}
+    damaged = "model.pt must be a model that locus exported, got one whose {} cannot be read"
+    other = "must compute what it did when it was written, got a model with other weights: read it with locus 1"
+    for content, match in (
+        ({"state_dict": less, "metadata": said}, other),
+        ({"state_dict": weights | {"head.bias": torch.zeros(7)}, "metadata": said}, other),
+        ({"state_dict": weights, "metadata": said | {"classes": "[cat"}}, damaged.format("classes")),
+        ({"state_dict": weights, "metadata": said | {"outputs": "no"}}, damaged.format("outputs")),
+        ({"state_dict": weights, "metadata": said | {"outputs": "[[1.0], 2.0]"}}, damaged.format("outputs")),
+        ({"state_dict": weights, "metadata": said | {"outputs": "[[1.0]]"}}, "got other outputs"),
+        ({"state_dict": [*weights], "metadata": said}, "got a file without its recipe"),
+    ):
+        torch.save(content, path)
+        with pytest.raises(LocusError, match=match):
+            read_model(path)
 
 
 def test_a_set_that_is_made_takes_its_own_images_alone():
