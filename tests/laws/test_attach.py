@@ -188,10 +188,24 @@ def test_what_cannot_be_is_one_sentence():
         (timms(qkv_bias=False), Rotary(), "model must have biases in its projections, got qkv_bias=False"),
         (timms(dynamic_img_size=True), Rotary(), "model must have images of one size, got dynamic_img_size=True"),
         (timms(dynamic_img_pad=True), Rotary(), "model must have images of one size, got dynamic_img_pad=True"),
+        (timms().half(), Rotary(), r"have weights of float32 \(torch.autocast computes .*\), got torch.float16"),
+        (timms(), Rotary, r"must be one with its values, such as service.Rotary\(\), got the class Rotary"),
+        (timms(), "rotary", r"encoding must be one with its values, such as service.Rotary\(\), got 'rotary'"),
         (timms(), PEG(places=(5,)), "encoding.places must be block indices from -1 to 0 in a model of depth 2, got"),
     ):
         with pytest.raises(SpecError, match=said):
             attach(model, spec)
+
+
+def test_only_what_is_new_takes_the_models_kind_of_numbers(images):
+    model = timms()
+    model.blocks[0].mlp.float()
+    kinds = {name: value.dtype for name, value in model.named_parameters()}
+    attached = attach(model, Learnable(injection=Concat(places=("query",))))
+    for name, value in attached.named_parameters():
+        assert value.dtype == kinds.get(name, torch.float64), name
+    with pytest.raises(SpecError, match=r"model must have weights of float32 .*, got torch.bfloat16"):
+        attached.bfloat16()(images.bfloat16())
 
 
 def test_images_of_another_size_are_refused(images):

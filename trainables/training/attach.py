@@ -19,6 +19,10 @@ from trainables.spec import SpecError
 from trainables.training.init import init_weights
 from trainables.training.optional.checkpointing import checkpointed
 from trainables.training.parameters import no_decay
+from trainables.training.runtime import HALVES
+
+FLOAT32 = "have weights of float32 (torch.autocast computes with them in halves)"
+"""What must be so of weights, because blocks add up in float32."""
 
 
 class AttachedAttention(Attention):
@@ -73,7 +77,13 @@ class AttachedViT(PositionedViT):
         raise SpecError(f"model must {must}, got set_input_size after it")
 
     def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:
-        """Returns the first tokens after the last block. Raises: SpecError for another size than the encoding's."""
+        """Returns the first tokens after the last block.
+
+        Raises: SpecError for another size than the encoding's, and for weights of half precision.
+        """
+        kind = next(self.parameters(), images).dtype  # a replica of DataParallel has no parameters of its own
+        if kind in HALVES.values():
+            raise SpecError(f"model must {FLOAT32}, got {kind}")
         for what, made_for, got in zip(
             ("images must have {} x {} pixels", "model must cut images into {} x {} patches"),
             self.attached_for,
@@ -115,6 +125,9 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     """
     if not isinstance(model, timm_vit.VisionTransformer) or type(model) is not timm_vit.VisionTransformer:
         raise SpecError(f"model must be a VisionTransformer of timm without an encoding, got {type(model).__name__}")
+    if not isinstance(encoding, EncodingSpec):
+        got = f"the class {encoding.__name__}" if isinstance(encoding, type) else repr(encoding)
+        raise SpecError(f"encoding must be one with its values, such as service.Rotary(), got {got}")
     attached: Any = model
     for must, got in _unlike(model):
         raise SpecError(f"model must {must}, got {got}")
@@ -134,7 +147,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     if parts.reserved != ReservedChannels() and odd:
         must = "have torch's own Linear, without hooks, as qkv of each block, where an encoding makes it narrower"
         raise SpecError(f"model must {must}, got {odd[0]}: add yours after attach")
-    weight, before, patches = attention.qkv.weight, dict(attached.named_parameters()), attached.patch_embed
+    before, patches = dict(attached.named_parameters()), attached.patch_embed
     attached.pos_embed = attached.dist_token = attached.head_dist = None  # a PositionedViT has the latter two
     for block in attached.blocks:
         block.__class__, block.attn.__class__ = Block, AttachedAttention
@@ -144,14 +157,18 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
         attached.give(parts.reserved)
     if not parts.reserved.tokens:
         attached.patch_embed = patches
-    init_weights(attached, seed, _put_back(attached, before))
+    drawn = _put_back(attached, before)
+    init_weights(attached, seed, drawn)
+    like = next(iter(before.values()))
+    parts.to(like.device, like.dtype)
+    for value in map(attached.get_parameter, drawn):
+        value.data = value.data.to(like.device, like.dtype)
     for part in parts.modules():
         if isinstance(part, PositionEncoding) and part.frozen:
             part.requires_grad_(False)
     parts.train(attached.training)
     _keep_statistics(parts)
-    made: AttachedViT = attached.to(weight.device, weight.dtype)
-    return made
+    return attached  # type: ignore[no-any-return]
 
 
 def _keep_statistics(encoding: nn.Module) -> None:
@@ -190,6 +207,8 @@ def _unlike(model: Any) -> Iterator[tuple[str, str]]:
     if odd := sorted({type(part).__name__ for part, known in parts if type(part) is not known}):
         yield "have timm's own blocks and attention", ", ".join(odd)
         return
+    if halves := {value.dtype for value in model.parameters()} & {*HALVES.values()}:
+        yield FLOAT32, ", ".join(sorted(map(str, halves)))
     if any(block.attn.gate is not None for block in model.blocks):
         yield "have attention without gates", "gated=True"
     if any(block.attn.qkv.bias is None for block in model.blocks):
