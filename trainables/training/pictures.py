@@ -81,6 +81,7 @@ def _array(name: str, image: NDArray[Any], data: Data) -> NDArray[np.uint8]:
     if not isinstance(data, ImagesSpec):
         return _made(name, image, data)
     _require(image.shape[2] in (1, 3, 4), f"image {name}", "of 1, 3 or 4 channels, the last axis", image.shape)
+    _require(image.size > 0, f"image {name}", "of one row and one column or more", image.shape)
     return _picture(name, Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image), data)
 
 

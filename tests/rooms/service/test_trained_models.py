@@ -109,6 +109,7 @@ def test_what_is_no_image_is_one_sentence(result, tested, tmp_path):
         ([np.zeros((2, 4, 4, 3))], r"each image of a list must be of 3 axes, got \(2, 4, 4, 3\)"),
         (np.zeros((4, 4, 3)), r"image 0 must be of bytes \(uint8\), got float64"),
         (np.zeros((3, 8, 8), np.uint8), r"image 0 must be of 1, 3 or 4 channels, the last axis, got \(3, 8, 8\)"),
+        (np.zeros((0, 8, 3), np.uint8), r"image 0 must be of one row and one column or more, got \(0, 8, 3\)"),
         (torch.zeros(3, 8, 8), r"image 0 must be of shape \(3, 16, 16\) where it has floats .*, got \(3, 8, 8\)"),
         (torch.full((3, 16, 16), 1.5), r"floats of image 0 must be from 0 \(black\) to 1 \(white\), .*got 1.5 to 1.5"),
         ([torch.zeros(3, 16, 16), tested[0]], "images must all be floats, or all be pictures or bytes, got both"),
