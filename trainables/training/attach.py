@@ -119,6 +119,8 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     `encoding.<kind>...`. An encoding that takes channels from the content (concatenated) makes layers narrower, which
     start anew, as in such a run. One that draws random numbers in training (`rotary` with `jitter_coords`) needs
     `model.draw(seed, step)` before each forward pass. A frozen one keeps its initial values.
+    Weights are float32, or float64; torch.autocast computes with them in halves. LoRA and other layers in place of
+    `qkv`, and hooks on it, act in each block; add them after `attach` where the encoding makes that layer narrower.
     Raises: SpecError for a model that is no VisionTransformer of timm (a class derived from it may compute something
     else, as DeiT's with a distillation token does), or does what its blocks here do not do, and for an encoding that
     does not fit it.

@@ -254,7 +254,7 @@ def test_the_scores_of_a_model_are_those_of_its_weights(home, monkeypatch, capsy
     place = seed, _ = best.best_seed, best.weights[best.best_seed]
     test = {"test/accuracy": 0.5, "test/accuracy_ema": 0.75}
     vars(best.runs[seed])["curve"] = {8: {"val/accuracy": 0.25, "val/accuracy_ema": 0.5, "train/loss": 1.0} | test}
-    monkeypatch.setattr(TrialResult, "_of_today", lambda self, seed, ema: place)
+    monkeypatch.setattr(TrialResult, "_kept", lambda self, seed, ema: place)
     said = []
     for ema, scores in (
         (False, {"val/accuracy": 0.25, "test/accuracy": 0.5}),
