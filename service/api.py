@@ -396,7 +396,7 @@ def export_model(
     (`trainables.training.trained.Facts`). `arm`: a trial by its name or row, by default the best one; `seed`: by
     default that with the highest validation score. `force`: a file that is there is replaced. `look` is called with
     what the model is, before it is written.
-    Raises: LocusError if there is no such model, or the file cannot be written.
+    Raises: LocusError if there is no such model, another code trained it, or the file cannot be written.
     """
     from trainables.training.model_file import check_path, write_model
 
@@ -440,7 +440,8 @@ def register_model(
 
     `arm`, `seed`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes bytes of shape
     (N, channels, height, width), normalizes them, and gives the outputs.
-    Raises: LocusError if there is no such model, MLflow lacks its run, or torch cannot export it.
+    Raises: LocusError if there is no such model, another code trained it, MLflow lacks its run, or torch cannot export
+    it.
     """
     study_result = result(name, home=home, tracking=tracking, adopt=adopt)
     row = study_result.trial(arm)
