@@ -440,8 +440,7 @@ def register_model(
 
     `arm`, `seed`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes bytes of shape
     (N, channels, height, width), normalizes them, and gives the outputs.
-    Raises: LocusError if there is no such model, another code trained it, MLflow lacks its run, or torch cannot export
-    it.
+    Raises: LocusError if there is no such model, another code trained it, MLflow lacks its run, or torch fails.
     """
     study_result = result(name, home=home, tracking=tracking, adopt=adopt)
     row = study_result.trial(arm)

@@ -105,7 +105,7 @@ class Driver:
         answered = [run for run, state in self.history.states.items() if state.answered]
         self.work.clear_all(answered)  # a killed driver may have left their folders
         if self.adopt:
-            for adopted in self.history.older_answers():
+            for adopted in self.history.older_answers(self._is_whole):
                 self._write(adopted)
             self._adopt_choices()
         self._replay()
@@ -294,6 +294,10 @@ class Driver:
         With `adopt`, else the newest of any code.
         """
         return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
+
+    def _is_whole(self, run: Run, code: str) -> bool:
+        """Returns whether the answer of a run by a code is there, with weights where these are needed."""
+        return self.outcomes.get(run.key, code, whole=self.history.keeps(run)) is not None
 
     def _adopt_answer(self, run: Run, answer: Answered | None) -> bool:
         """Makes the answer that was found the one that counts; True if that is new.

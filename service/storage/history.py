@@ -29,7 +29,7 @@ from service.storage.facts import (
 )
 from service.storage.home import Home
 from service.storage.journal import UnfitError, read_lines, remedy
-from service.storage.states import TRIES, ArmTunings, RunState, TrialAnswer, add_fact, tuning_of
+from service.storage.states import TRIES, ArmTunings, RunState, TrialAnswer, add_fact, first_left_out, tuning_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
@@ -230,22 +230,25 @@ class History:
             self._labels.add(trial.label)
         return trial
 
-    def older_answers(self) -> Iterator[Adopted]:
+    def older_answers(self, is_usable: Callable[[Run, str], bool] = lambda run, code: True) -> Iterator[Adopted]:
         """Yields the facts by which answers of other code count for runs that have none by today's.
 
         Of each trial the code counts that answered most of these runs, of two such codes the later one: seeds that are
         compared should be of one code. Each fact must be in the history before the next one is asked for.
         """
-        codes: dict[str, dict[str, int]] = {}
+        known: dict[str, dict[str, int]] = {}
         for place, ((key, code), state) in enumerate(self.states.items()):
             if state.answered:
-                codes.setdefault(key, {})[code] = place
+                known.setdefault(key, {})[code] = place
         for trial in self.trials:
-            runs = [run for run in self.runs(trial).values() if not self.state(run).answered and run.key in codes]
-            counts = Counter(code for run in runs for code in codes[run.key])
-            for run in runs:
-                best = max(codes[run.key].items(), key=lambda answer: (counts[answer[0]], answer[1]))[0]
-                yield Adopted(run=run.key, code=best, instead_of=self.today(run))
+            runs = [run for run in self.runs(trial).values() if not self.state(run).answered]
+            places = [(run, [*known.get(run.key, {}).items()]) for run in runs]
+            codes = [(run, [(code, place) for code, place in some if is_usable(run, code)]) for run, some in places]
+            counts = Counter(code for _, some in codes for code, _ in some)
+            for run, some in codes:
+                if some:
+                    *_, best = max((counts[code], place, code) for code, place in some)
+                    yield Adopted(run=run.key, code=best, instead_of=self.today(run))
 
     def as_of(self, codes: Collection[str]) -> History:
         """Returns the same history by the codes of another day: the digests for all runs that were planned then."""
@@ -375,7 +378,7 @@ class History:
     def _is_settled(self, trial: Trial) -> bool:
         states = [self.state(run) for run in self.runs(trial).values()]
         ends = self._is_point(trial) and states[0].status in ("stopped", "diverged")
-        out = self.races(trial) and _left_out(states) is not None
+        out = self.races(trial) and first_left_out(states) is not None
         return ends or out or all(state.answered for state in states)
 
     def _is_point(self, trial: Trial) -> bool:
@@ -424,7 +427,7 @@ class History:
         judged = trial.tunes or self._is_point(trial)
         if judged and first.status in ("stopped", "diverged"):
             return TrialAnswer(first.status, values, len(states), epoch, first.cutoff, first.reason)
-        left_out = _left_out(states.values())
+        left_out = first_left_out(states.values())
         if left_out and (judged or self.races(trial)):
             return TrialAnswer("stopped", values, len(states), epoch, left_out.cutoff, reason, raced=True)
         if len(values) == len(states):
@@ -486,12 +489,6 @@ class History:
         for trial in self.trials:
             if trial.role != "parent":
                 yield from self.runs(trial).values()
-
-
-def _left_out(states: Iterable[RunState]) -> RunState | None:
-    """Returns the run that the race left out, of a trial's runs in order; None if one before it has lost its answer."""
-    state = next((state for state in states if state.left_out or not state.answered), None)
-    return state if state and state.left_out else None
 
 
 def ancestors(run: Run) -> Iterable[Run]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal
@@ -93,6 +94,12 @@ class TrialAnswer:
     def mean(self) -> float | None:
         """The mean over the answered seeds."""
         return fmean(self.values.values()) if self.values else None
+
+
+def first_left_out(states: Iterable[RunState]) -> RunState | None:
+    """Returns the run that the race left out, of a trial's runs in order; None if one before it has lost its answer."""
+    state = next((state for state in states if state.left_out or not state.answered), None)
+    return state if state and state.left_out else None
 
 
 def add_fact(state: RunState, fact: Started | Measured | StoppedAt | Readmitted | FailedWith | Ended) -> None:

@@ -136,7 +136,7 @@ def test_a_number_that_does_not_come_out_again_is_named(home: Home, tmp_path: Pa
     value["outcome"]["curve"][1]["values"]["train/loss"] = before + 1e-12
     value["code"]["files"]["trainables/backbones/vit_torch.py"] = "0" * 16
     edited = Home(tmp_path)
-    target = edited.outcomes / known.parent.name / known.name
+    target = edited.outcomes / known.parent.name / f"{CodeDigest(**value['code']).digest}.json"
     target.parent.mkdir(parents=True)
     target.write_bytes(sealed(value))
     done = rerun(edited, known.parent.name)
