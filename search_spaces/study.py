@@ -334,6 +334,11 @@ class Study(Spec):
         return f" (at --budget {' or '.join(budgets)} your images take the place of the photographs)" if budgets else ""
 
 
+def without_start(id: str) -> str:
+    """Returns an id of an edition, or its mark, without the number of a later start: `.2`."""
+    return re.sub(r"\.\d+$", "", id)
+
+
 class Edition(Spec):
     """A study as it runs, under an id: base resolved, counts settled.
 
@@ -382,12 +387,7 @@ class Edition(Spec):
 
     def fresh(self, number: int) -> Edition:
         """Returns the same definition under the next id, with `.number`."""
-        return self.model_copy(update={"mark": f"{self.mark_of_all_starts}.{number}"})
-
-    @property
-    def mark_of_all_starts(self) -> str:
-        """The mark without the number of a later start."""
-        return re.sub(r"\.\d+$", "", self.mark)
+        return self.model_copy(update={"mark": f"{without_start(self.mark)}.{number}"})
 
     def trial(
         self,

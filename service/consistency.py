@@ -119,6 +119,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
         sentences.append(f"{why}; answers that are there are used again")
     with Journal(folder.journal, folder.lock) as journal:
         history = History.open(home, edition)
+        counted = _counted(history)
         lost: dict[tuple[str, str], str] = {}
         again: set[str] = set()
         for wrong in [*wrong_answers(outcomes, history, answers_of(journal.facts, history))]:
@@ -131,7 +132,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
             else:
                 outcomes.set_aside(run, code, answer=wrong.check == "keys")
                 sentence = f"{wrong.sentence}; what is damaged is set aside"
-                counts = _counted(history).get(run) == code
+                counts = counted.get(run) == code
                 if counts or outcomes.get(run, code) is None:
                     lost[run, code] = sentence
                 else:

@@ -13,7 +13,7 @@ from typing import Any
 from search_spaces import library
 from search_spaces.leaves import is_of_data
 from search_spaces.record import RULES, Judged, Record, Row, Scored, defined
-from search_spaces.study import Ablation, Edition
+from search_spaces.study import Ablation, Edition, without_start
 from search_spaces.words import plural, without_sources
 from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
@@ -60,8 +60,8 @@ def _edition(home: Home, where: str, budget: str) -> Edition:
     if where in own:
         raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
     study = library.find(where)
-    id = f"{study.name}@{budget}"
-    ran = editions.stored(home, editions.latest(home, (editions.newest(home, id) or id) if budget else study.name))
+    asked = f"{study.name}@{budget}" if budget else study.name
+    ran = editions.stored(home, editions.newest(home, asked) or editions.latest(home, asked))
     if ran.some_arms:
         raise LocusError(f"a record must have all arms of its study, got {ran.id}, which has some (--arms)")
     shown = {"mark": ran.mark, "own_paths": ran.own_paths}
@@ -133,7 +133,7 @@ def of_result(result: StudyResult) -> Record:
     return Record(
         study=study.name,
         budget=result.edition.budget,
-        mark=result.edition.mark_of_all_starts if own else "",
+        mark=without_start(result.edition.mark) if own else "",
         own=own,
         date=_date(runs),
         rules=RULES,

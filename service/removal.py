@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -141,11 +140,11 @@ def _used(home: Home, id: str) -> set[str]:
     Journals that were set aside count, for their studies take these answers again. Raises: LocusError for a study that
     cannot be looked into, such as a link to a disk that is away.
     """
-    used: set[bytes] = set()
+    used, journal = set[bytes](), home.study(id).journal.name
     for folder in sorted(path for path in (home.root / "studies").iterdir() if path.name != id):
         try:
-            files = [file for file in os.listdir(folder) if file.startswith(home.study(folder.name).journal.name)]
-            used.update(key for file in files for key in re.findall(KEY.encode(), (folder / file).read_bytes()))
+            files = [file for file in folder.iterdir() if file.name.startswith(journal)]
+            used.update(key for file in files for key in re.findall(KEY.encode(), file.read_bytes()))
         except NotADirectoryError:
             continue
         except OSError as error:

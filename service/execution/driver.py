@@ -105,22 +105,14 @@ class Driver:
         answered = [run for run, state in self.history.states.items() if state.answered]
         self.work.clear_all(answered)  # a killed driver may have left their folders
         if self.adopt:
-            for adopted in self.history.older_answers(self._is_whole):
+            for adopted in self.history.older_answers(self._is_usable):
                 self._write(adopted)
-            self._adopt_choices()
         self._replay()
         for lost in lost_answers(self.history, self.outcomes):
             if self.in_flight.claim(lost.run, lost.code):
                 self.outcomes.set_aside(lost.run, lost.code)
                 self.in_flight.end(lost.run)
             self._write(lost)
-
-    def _adopt_choices(self) -> None:
-        """Counts the older answers by which arms were tuned; nothing of a tuning that is over is asked for again."""
-        for trial in filter(self.history.tuning.is_settled, self.history.of("tuning")):
-            for run in self.history.runs(trial).values():
-                if not self.history.state(run).answered and (answer := self._found(run)):
-                    self._adopt_answer(run, answer)
 
     def _replay(self) -> None:
         for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
@@ -295,7 +287,7 @@ class Driver:
         """
         return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
 
-    def _is_whole(self, run: Run, code: str) -> bool:
+    def _is_usable(self, run: Run, code: str) -> bool:
         """Returns whether the answer of a run by a code is there, with weights where these are needed."""
         return self.outcomes.get(run.key, code, whole=self.history.keeps(run)) is not None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces import library
-from search_spaces.study import Edition
+from search_spaces.study import Edition, without_start
 from search_spaces.words import value_words
 from service.storage import plain_json
 from service.storage.home import Home
@@ -168,8 +168,8 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
     Raises: EditionError if the id has another definition, with the difference.
     """
     edition = Edition.read(edition.plain()) if has_own(edition) else edition
-    named = re.search(r"\.\d+$", edition.mark) is not None
-    starts = [1] if named and not fresh else sorted(_starts(re.sub(r"\.\d+$", "", edition.id), home))
+    named = without_start(edition.mark) != edition.mark
+    starts = [1] if named and not fresh else sorted(_starts(without_start(edition.id), home))
     if fresh:
         return edition.fresh(starts[-1] + 1) if starts else edition
     if not starts:

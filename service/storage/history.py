@@ -236,19 +236,17 @@ class History:
         Of each trial the code counts that answered most of these runs, of two such codes the later one: seeds that are
         compared should be of one code. Each fact must be in the history before the next one is asked for.
         """
-        known: dict[str, dict[str, int]] = {}
-        for place, ((key, code), state) in enumerate(self.states.items()):
+        known: dict[str, list[str]] = {}
+        for (key, code), state in self.states.items():
             if state.answered:
-                known.setdefault(key, {})[code] = place
+                known.setdefault(key, []).insert(0, code)  # the later one first
         for trial in self.trials:
             runs = [run for run in self.runs(trial).values() if not self.state(run).answered]
-            places = [(run, [*known.get(run.key, {}).items()]) for run in runs]
-            codes = [(run, [(code, place) for code, place in some if is_usable(run, code)]) for run, some in places]
-            counts = Counter(code for _, some in codes for code, _ in some)
-            for run, some in codes:
+            codes = [[code for code in known.get(run.key, ()) if is_usable(run, code)] for run in runs]
+            counts = Counter(code for some in codes for code in some)
+            for run, some in zip(runs, codes, strict=True):
                 if some:
-                    *_, best = max((counts[code], place, code) for code, place in some)
-                    yield Adopted(run=run.key, code=best, instead_of=self.today(run))
+                    yield Adopted(run=run.key, code=max(some, key=counts.__getitem__), instead_of=self.today(run))
 
     def as_of(self, codes: Collection[str]) -> History:
         """Returns the same history by the codes of another day: the digests for all runs that were planned then."""

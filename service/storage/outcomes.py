@@ -245,15 +245,17 @@ class Outcomes:
         bytes must be is not known any more; and so does what probes found in its model.
         """
         path = self.path(key, name)
-        known = {} if answer else _weights_of(path)
-        for end in ENDS:
-            file = self._weights(key, name, end)
-            if path.exists() and file.exists() and not _is_sound(file, known.get(end)):
-                put_aside(file)  # without an answer weights count for nothing, and are replaced
         if answer:
             for probe in path.parent.glob(f"{name}.*.npz"):
                 put_aside(probe)
-        if path.exists() and (answer or not self.is_there(key, name)):
+        if not path.exists():  # weights alone count for nothing, and are replaced
+            return
+        known = {} if answer else _weights_of(path)
+        for end in ENDS:
+            file = self._weights(key, name, end)
+            if file.exists() and not _is_sound(file, known.get(end)):
+                put_aside(file)
+        if answer or not self.is_there(key, name):
             put_aside(path)
 
     def of(self, key: str) -> list[Answered]:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from search_spaces.study import without_start
 from search_spaces.words import plural
 from service.storage import plain_json
 from service.storage.facts import KEY, Adopted, Ended
@@ -99,8 +100,6 @@ def _segment(number: int) -> str:
     return f"{number:06}.jsonl"
 
 
-START = r"\.\d+$"
-"""How the ids of later starts of an edition end."""
 PLACE = re.compile(rf"{KEY}/\w[\w.-]*")
 """Where the files of answers lie among all answers. A file of another name there is a stranger's, and stays there."""
 TOGETHER = 8
@@ -345,7 +344,7 @@ def fetch(uri: str, home: Home, name: str) -> str:
 
 def _is_asked(id: str, name: str) -> bool:
     """Returns whether an id is that of a name, or one of the starts (`.2`) of an id."""
-    return id.partition("@")[0] == name or re.sub(START, "", id) == re.sub(START, "", name)
+    return id.partition("@")[0] == name or without_start(id) == without_start(name)
 
 
 def _is_of(file: str, name: str) -> bool:
