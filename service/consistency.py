@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,10 @@ from search_spaces.words import plural
 from service.planning.forecast import LOST
 from service.planning.schedule import best_number
 from service.storage import Check
-from service.storage.facts import Ended, Fact, FailedWith
+from service.storage.facts import Counts, Ended, Fact, FailedWith
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
-from service.storage.journal import Journal, JournalError, cut, read_on
+from service.storage.journal import Journal, JournalError, UnfitError, cut, read_on
 from service.storage.outcomes import (
     CLOCKED,
     Answered,
@@ -114,10 +114,14 @@ def repair(home: Home, edition: Edition) -> list[str]:
         raise LocusError(f"{edition.id} was never run here")
     sentences = []
     fitting = History(edition, lambda recipe: "")
-    if (line := cut(folder.journal, folder.lock, fitting.add)) is not None:
+    lost_facts: list[Fact] = []
+    if (gone := cut(folder.journal, folder.lock, fitting.add)) is not None:
+        line, lost_facts = gone
         why = f"the journal is cut at line {line}, which is no fact of {edition.id}"
         sentences.append(f"{why}; answers that are there are used again")
     with Journal(folder.journal, folder.lock) as journal:
+        if any(isinstance(fact, Ended | Counts) for fact in lost_facts):
+            journal.write(_counts_after(edition, [*journal.facts, *lost_facts]))
         history = History.open(home, edition)
         counted = _counted(history)
         lost: dict[tuple[str, str], str] = {}
@@ -145,6 +149,16 @@ def repair(home: Home, edition: Edition) -> list[str]:
     if again:
         sentences.append(f"{plural(len(again), 'run')} to train again: locus run {edition.id}")
     return sentences
+
+
+def _counts_after(edition: Edition, facts: Iterable[Fact]) -> Counts:
+    """Returns what a cut journal goes on from: the seeds and points asked for, and the looks, by all facts it had."""
+    codes = CodeDigests()
+    history = History(edition, lambda recipe: codes(recipe).digest)
+    for fact in facts:
+        with suppress(UnfitError):
+            history.add(fact)
+    return Counts(seeds=history.seeds, trials=history.trials_asked or None, looks=history.looks)
 
 
 def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Check]:

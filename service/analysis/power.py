@@ -164,12 +164,15 @@ def counted_images(data: Data) -> int:
     return data.image_counts.test if data.metric == "accuracy" else 0
 
 
-def seeds_sentence(history: History) -> str:
-    """Returns a line of `locus plan`: which differences the seeds can detect, by the validation scores so far."""
+def seeds_sentence(history: History, looks: int) -> str:
+    """Returns a line of `locus plan`: which differences the seeds can detect, by the validation scores so far.
+
+    `looks`: how many times verdicts could be seen, at the end.
+    """
     trials = {trial.name: validation_scores(history, trial) for trial in history.of("trial")}
     data = history.edition.study.base.data
     spread = paired_spread(trials, history.edition.study.plan)
-    first, second = level_of(history.looks), level_of(history.looks + 1)
+    first, second = level_of(looks), level_of(looks + 1)
     power = power_sentence(history.seeds, spread, score_scale(data, "test"), counted_images(data), first)
     if not history.edition.study.claims:
         return power

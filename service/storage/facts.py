@@ -140,11 +140,15 @@ class Ended(Stamped):
 
 
 class Counts(Stamped):
-    """How many trials and seeds are asked for, from here on."""
+    """How many trials and seeds are asked for, from here on.
+
+    `looks`: how many times verdicts could be seen before a repair cut the journal here; 0 if it did not.
+    """
 
     fact: Literal["counts"] = Field(default="counts", init=False)
     seeds: int = Field(ge=1, le=MOST_SEEDS)
     trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS)
+    looks: int = Field(default=0, ge=0)
 
 
 class Confirms(Stamped):

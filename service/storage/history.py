@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
@@ -29,7 +29,17 @@ from service.storage.facts import (
 )
 from service.storage.home import Home
 from service.storage.journal import UnfitError, read_lines, remedy
-from service.storage.states import TRIES, ArmTunings, RunState, TrialAnswer, add_fact, first_left_out, tuning_of
+from service.storage.states import (
+    TRIES,
+    ArmTunings,
+    RunState,
+    TrialAnswer,
+    add_fact,
+    first_left_out,
+    misfit,
+    shows_verdict,
+    tuning_of,
+)
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
@@ -74,7 +84,7 @@ class History:
         self._waiting: dict[str, list[Trial]] | None = None
         self._answers: dict[str, TrialAnswer] = {}
         self.invalidations = 0
-        self._looks = 1
+        self._looks, self._least_looks = 1, 0
         self.begun: float | None = None
         self.claims_since: dict[str, float] = {}
         self._counted: tuple[int, int] | None = None
@@ -109,7 +119,7 @@ class History:
             if fact.claims:
                 self.claims_since.setdefault(fact.claims, fact.time)
             return
-        if why := self._misfit(fact):
+        if why := misfit(fact, self.edition, self.tuning, self.of):
             raise self._unfit(fact, why)
         self.last = fact.time
         match fact:
@@ -119,8 +129,8 @@ class History:
                     self.trials.append(trial)
                     if self._waiting is not None and trial.role in self._waiting:
                         self._waiting[trial.role].append(trial)
-            case Counts(seeds=seeds, trials=trials):
-                self._look(seeds, trials or 0)
+            case Counts(seeds=seeds, trials=trials, looks=looks):
+                self._look(seeds, trials or 0, looks)
                 self.seeds, self.trials_asked = seeds, trials or 0
                 self._unsettle()
                 for state in self.states.values():
@@ -146,13 +156,18 @@ class History:
                 state.last = fact.time
                 add_fact(state, fact)
 
-    def _look(self, seeds: int, trials: int) -> None:
-        """Counts a look where more seeds or points are asked for after verdicts could be seen."""
+    def _look(self, seeds: int, trials: int, least: int = 0) -> None:
+        """Counts a look where more seeds or points are asked for after verdicts could be seen.
+
+        `least`: the looks before the journal was cut. Its facts do not say what was seen then, so each raise counts.
+        """
         before, self._counted = self._counted, (seeds, trials)
-        if before is None or (seeds <= before[0] and trials <= before[1]):
-            return
-        answered = {key for (key, _), state in self.states.items() if state.answered}  # by code of any time
-        self._looks += self._judged(self._tested(before[0], lambda run: run.key in answered))
+        if least:
+            self._least_looks = least
+        elif before is not None and (seeds > before[0] or trials > before[1]):
+            answered = {key for (key, _), state in self.states.items() if state.answered}  # by code of any time
+            self._looks += shows_verdict(self.edition.study, self._tested(before[0], lambda run: run.key in answered))
+            self._least_looks += bool(self._least_looks)
 
     @property
     def looks(self) -> int:
@@ -162,15 +177,26 @@ class History:
         begins with answers of another one (`--fresh`, `--as`, another name) goes on from its looks. It is at one more
         if it adds seeds to them, or if somebody named its arms, which may have been chosen by these answers.
         """
-        tested = self._tested(self.seeds, lambda run: self.state(run).answered and self.state(run).reused)
-        if not self._judged(tested):
-            return self._looks
-        states = [self.state(run) for trial in tested for run in self.asked(trial)]
-        elsewhere = max(state.looks for state in states if state.reused)
-        adds = self.edition.some_arms or not all(state.reused for state in states)
-        return self._looks + elsewhere - 1 + adds
+        return self.looks_with({})
 
-    def _tested(self, seeds: int, seen: Callable[[Run], bool]) -> list[Trial]:
+    def looks_with(self, elsewhere: Mapping[str, int], arms: Sequence[Trial] = ()) -> int:
+        """Returns `looks` as they will be when these arms are planned, and answers of other studies are taken.
+
+        `elsewhere`: how often verdicts that count such an answer could be seen, by its run's key.
+        """
+
+        def seen(run: Run) -> int:
+            state = self.state(run)
+            return max(state.looks if state.answered and state.reused else 0, elsewhere.get(run.key, 0))
+
+        tested = self._tested(self.seeds, seen, arms)
+        if not shows_verdict(self.edition.study, tested):
+            return max(self._looks, self._least_looks)
+        looks = [seen(run) for trial in tested for run in self.asked(trial)]
+        adds = self.edition.some_arms or not all(looks)
+        return max(self._looks + max(looks) - 1 + adds, self._least_looks)
+
+    def _tested(self, seeds: int, seen: Callable[[Run], object], arms: Sequence[Trial] = ()) -> list[Trial]:
         """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, that were seen.
 
         Runs that failed hide no verdict of the others.
@@ -178,38 +204,9 @@ class History:
         is_search = isinstance(self.edition.study.plan, Search)
         return [
             trial
-            for trial in (self.confirmations("confirmation") if is_search else self.of("trial"))
-            if sum(seen(trial.run(seed)) for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
+            for trial in (self.confirmations("confirmation") if is_search else [*self.of("trial"), *arms])
+            if sum(bool(seen(trial.run(seed))) for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
         ]
-
-    def _judged(self, tested: list[Trial]) -> bool:
-        """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, or of two arms."""
-        if isinstance(self.edition.study.plan, Search):
-            return bool(tested)
-        names = {trial.name for trial in tested}
-        return len(names) > 1 or any({*claim.names} <= names for claim in self.edition.study.claims)
-
-    def _misfit(self, fact: Fact) -> str:
-        """Returns why a fact is none of this study; empty if it may be one."""
-        if not isinstance(fact, Planned | Tuned | Confirms):
-            return ""
-        plan = self.edition.study.plan
-        arms = [*plan.arms] if isinstance(plan, Ablation) else []
-        tuned = arms if tuning_of(self.edition) else []
-        match fact:
-            case Planned(role="tuning", tunes=arm) | Tuned(arm=arm) if arm not in tuned:
-                return f"the study tunes no arm {arm!r}"
-            case Tuned(arm=arm, number=int(number)) if all(trial.number != number for trial in self.tuning.trials(arm)):
-                return f"no trial {number} tunes {arm!r}"
-            case Planned(role="confirmation" | "rival" | "rival_confirmation" as role) if arms:
-                return f"the study has no {role.replace('_', ' ')}"
-            case Planned(role="trial", number=number, name=name) if arms and arms[number : number + 1] != [name]:
-                return f"the study has no arm {name!r} at place {number}"
-            case Confirms(numbers=numbers, rivals=rivals):
-                known = {role: {trial.number for trial in self.of(role)} for role in POINTS}
-                unknown = {*numbers} - known["trial"] | {*rivals} - known["rival"]
-                return f"no trial has the number {min(unknown)}" if unknown else ""
-        return ""
 
     def _unfit(self, fact: Fact, why: str) -> UnfitError:
         """Returns the error of a fact that is none of this study."""

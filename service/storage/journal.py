@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -266,12 +266,12 @@ class Journal:
         return False
 
 
-def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: None) -> int | None:
+def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: None) -> tuple[int, list[Fact]] | None:
     """Cuts a journal at the first line that is no fact, and keeps the whole file beside, as `.damaged`.
 
     `add` is called with each fact, and raises JournalError for one that does not fit the study, which is cut as well.
-    What the later lines told is lost but for the answers, which are files of their own. Returns the number of the line;
-    None if all lines are facts.
+    What the later lines told is lost but for the answers, which are files of their own. Returns the number of the line,
+    and the facts of the later lines, those that can be read; None if all lines are facts.
     Raises: HeldError if a driver runs the study, FormError for a journal of another form, which is not cut.
     """
     session = Session(path.parent / DRIVERS)
@@ -286,7 +286,13 @@ def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: Non
             write_whole(path, b"".join(lines[: bad - 1]))
         finally:
             session.end()
-        return bad
+        return bad, [*_readable(lines[bad:])]
+
+
+def _readable(lines: Iterable[bytes]) -> Iterator[Fact]:
+    for line in lines:
+        with suppress(ValueError):
+            yield FACT.validate_json(content_of(line) or b"")
 
 
 def _first_bad(path: Path, lines: list[bytes], add: Callable[[Fact], object]) -> int | None:

@@ -170,7 +170,7 @@ class Outcomes:
     """The answers of a home."""
 
     def __init__(self, home: Home) -> None:
-        self.folder, self.data = home.outcomes, home.data
+        self.home, self.folder, self.data = home, home.outcomes, home.data
         self._fetched = home.fetched
 
     @property

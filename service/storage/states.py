@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal
 
-from search_spaces.study import Ablation, Edition, Trial, Tuning
-from service.storage.facts import Ended, FailedWith, Measured, Readmitted, Started, StoppedAt
+from search_spaces.roles import POINTS
+from search_spaces.study import Ablation, Edition, Search, Study, Trial, Tuning
+from service.storage.facts import (
+    Confirms,
+    Ended,
+    Fact,
+    FailedWith,
+    Measured,
+    Planned,
+    Readmitted,
+    Started,
+    StoppedAt,
+    Tuned,
+)
 
 RunStatus = Literal["missing", "running", "stopped", "failed", "completed", "diverged"]
 TrialStatus = Literal["open", "completed", "stopped", "diverged", "incomplete"]
@@ -181,3 +193,33 @@ def tuning_of(edition: Edition) -> Tuning | None:
     """Returns how the arms of an edition are tuned; None if they are not, and for a search."""
     plan = edition.study.plan
     return plan.tune if isinstance(plan, Ablation) else None
+
+
+def shows_verdict(study: Study, tested: list[Trial]) -> bool:
+    """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, or of two arms."""
+    if isinstance(study.plan, Search):
+        return bool(tested)
+    names = {trial.name for trial in tested}
+    return len(names) > 1 or any({*claim.names} <= names for claim in study.claims)
+
+
+def misfit(fact: Fact, edition: Edition, tuning: ArmTunings, of: Callable[[str], list[Trial]]) -> str:
+    """Returns why a fact is none of an edition; empty if it may be one. `of`: returns the known trials of a role."""
+    if not isinstance(fact, Planned | Tuned | Confirms):
+        return ""
+    arms = [*edition.study.plan.arms] if isinstance(edition.study.plan, Ablation) else []
+    tuned = arms if tuning_of(edition) else []
+    match fact:
+        case Planned(role="tuning", tunes=arm) | Tuned(arm=arm) if arm not in tuned:
+            return f"the study tunes no arm {arm!r}"
+        case Tuned(arm=arm, number=int(number)) if all(trial.number != number for trial in tuning.trials(arm)):
+            return f"no trial {number} tunes {arm!r}"
+        case Planned(role="confirmation" | "rival" | "rival_confirmation" as role) if arms:
+            return f"the study has no {role.replace('_', ' ')}"
+        case Planned(role="trial", number=number, name=name) if arms and arms[number : number + 1] != [name]:
+            return f"the study has no arm {name!r} at place {number}"
+        case Confirms(numbers=numbers, rivals=rivals):
+            known = {role: {trial.number for trial in of(role)} for role in POINTS}
+            unknown = {*numbers} - known["trial"] | {*rivals} - known["rival"]
+            return f"no trial has the number {min(unknown)}" if unknown else ""
+    return ""

@@ -52,7 +52,7 @@ def plan(history: History, estimate: WorkEstimate) -> None:
         out.print(view)
     for line in estimate.lines(history.edition.id):
         sentence(out, line)
-    sentence(out, seeds_sentence(history))
+    sentence(out, seeds_sentence(history, estimate.looks))
 
 
 def ending(result: StudyResult, more: str) -> None:

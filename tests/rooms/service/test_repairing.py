@@ -196,8 +196,9 @@ def is_cut_and_goes_on(home: Home, edition: Edition, line: bytes, share: float, 
     assert said[0] == f"{why}; answers that are there are used again"
     assert journal.with_name("journal.jsonl.damaged").read_bytes() == damaged
     assert journal.read_bytes().startswith(b"".join(lines[:at]))
-    assert isinstance(read(journal)[0][-1], Opened), "by the one that repairs, and no later line"
-    assert len(read(journal)[0]) == at + 1
+    opened, counts = read(journal)[0][at:]
+    assert isinstance(opened, Opened), "by the one that repairs, and no later line"
+    assert (counts.seeds, counts.looks) == (edition.study.seeds, 1), "answers were cut, and no more seeds"
     again = conduct(home, edition)
     kept = {fact.run for fact in facts(home, edition, Ended)}
     if same:  # the points of a search may come out as others

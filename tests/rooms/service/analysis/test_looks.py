@@ -8,17 +8,22 @@ from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
 from service.analysis.power import seeds_sentence
 from service.analysis.verdicts import written_words
+from service.consistency import repair
+from service.planning.estimate import estimate_work
+from service.planning.placement import Placement
 from service.results import Result
 from service.storage.editions import save_edition
 from service.storage.facts import Confirms, Counts, Ended, Started
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Journal
+from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import EPOCHS, ByHand, base
 from tests.rooms.service.analysis.logits import paired_p
 from tests.rooms.service.analysis.test_best import search
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import conduct
+from trainables.recipe.code_digest import CodeDigests
 
 CLAIMS = (Better("b", "a"), AtLeast("c", 0.7))
 NOISE = (0.0, 0.004, -0.006, 0.002, -0.003)
@@ -134,11 +139,30 @@ def test_a_fresh_start_goes_on_from_the_looks_of_the_one_before(tmp_path: Path, 
     assert looks(tmp_path, first) == 2
     fresh, renamed = first.study.at(seeds=seeds).fresh(2), arms(name="renamed", seeds=seeds)
     for edition in (fresh, renamed):
+        history = History.open(home, edition)
+        plan = estimate_work(history, Outcomes(home), Placement(max_concurrent=1), CodeDigests())
+        assert plan.reused >= 15
+        assert plan.looks == expected, "the plan says what the verdict will"
         conduct(home, edition)
         assert looks(tmp_path, edition) == expected
     new = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}, "gabor": {"encoding.kind": "gabor"}}
     conduct(home, other := arms(new, name="other", seeds=3))
     assert looks(tmp_path, other) == 1, "one arm of the three was seen, and none beside it"
+
+
+@pytest.mark.parametrize(("asked", "then", "expected"), [((3, 5), 5, 2), ((3,), 3, 1), ((3,), 5, 2), ((3, 5), 6, 3)])
+def test_a_repaired_journal_forgets_no_look(tmp_path: Path, asked, then: int, expected: int) -> None:
+    """What its cut lines told was seen: their rises count, and so does the next one."""
+    home, first = Home(tmp_path), arms(seeds=3)
+    for seeds in asked:
+        conduct(home, first.study.at(seeds=seeds))
+    journal = home.study(first.id).journal
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:4], b"garbage\n", *lines[4:]]))
+    assert "is cut at line 5" in repair(home, first)[0]
+    assert History.open(home, first).seeds == max(asked), "what was asked for stays"
+    conduct(home, first.study.at(seeds=then))
+    assert looks(tmp_path, first) == expected
 
 
 def test_a_plan_says_the_level_of_the_look_that_more_seeds_would_be(tmp_path: Path) -> None:
@@ -150,7 +174,7 @@ def test_a_plan_says_the_level_of_the_look_that_more_seeds_would_be(tmp_path: Pa
     for seeds, level in ((3, "0.045"), (4, "0.0025")):
         history = History.open(Home(tmp_path), edition)
         history.raise_counts(edition.study.at(seeds=seeds))
-        assert f"verdicts are tested at {level} now" in seeds_sentence(history)
+        assert f"verdicts are tested at {level} now" in seeds_sentence(history, history.looks)
 
 
 def test_one_claim_whose_trials_have_ended_can_be_seen(tmp_path: Path) -> None:
