@@ -35,6 +35,8 @@ class Published(Spec):
         Two numbers may be subtracted if they stand in one place, as those of two tables often had other trainings.
         """
         tables = re.findall(r"(?:[A-Z]\w+ )?table [A-Z]?\d+", self.source)
+        paper = re.match(r"[^,]*\b(?:19|20)\d\d\b[^,]*(?=,)", self.source)
+        tables = [f"{paper[0]}, {table}" for table in tables] if paper else tables
         return frozenset(tables or filter(None, self.source.partition(",")[0].split(" and ")))
 
     @property

@@ -255,12 +255,12 @@ def require_different(recipes: Mapping[str, Any]) -> None:
 def check_own_paths(study: str, arms: Mapping[str, Mapping[str, Any]], paths: Iterable[str]) -> None:
     """Refuses paths of the user's own that change no arm, or make an arm other than its name says."""
     for path in paths:
-        if all(_overrides(arm, path) for arm in arms.values()):
+        if all(overrides(arm, path) for arm in arms.values()):
             raise SpecError(f"{path} is set by every arm of {study}; give another path")
         _require_same_arms(study, arms, path)
 
 
-def _overrides(arm: Mapping[str, Any], path: str) -> bool:
+def overrides(arm: Mapping[str, Any], path: str) -> bool:
     """Returns whether an arm sets a path, a node that holds it, or that node's kind, which resets the node."""
     return any(path == key or path.startswith(f"{key.removesuffix('.kind')}.") for key in arm)
 
@@ -275,7 +275,7 @@ def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: 
     if node not in ("encoding", "model", "data") and not node.startswith("encoding."):
         return
     some = [name for name, arm in arms.items() if {node, f"{node}.kind"} & {*arm}]
-    left = [name for name, arm in arms.items() if not _overrides(arm, path)]
+    left = [name for name, arm in arms.items() if not overrides(arm, path)]
     if some and left:
         raise SpecError(
             f"{path} is what arms of {study} differ in: {quoted(some[0])} sets it, and {quoted(left[0])} would no "

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from service.analysis.trial_result import TrialResult
 
 
+LACKS = ("open", "incomplete")
+"""A trial that lacks seeds cannot be best, but may have learnt."""
 MOST = 3
 """How many trials a sentence names; all stand in the table of results."""
 
@@ -92,6 +94,12 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
     noun = "arm" if isinstance(result.edition.study.plan, Ablation) else "point"
     chance = number(result.edition.study.base.data.chance("val"))
     epochs = plural(max(row.trial.recipe.optimizer.epochs for row in result.of("trial")), "epoch")
+    some = result.confirmed if result.ranking.confirmed else result.of("trial")
+    if ahead := [row for row in some if row.answer.status in LACKS and row.validation.any_above_chance]:
+        who = listed(
+            [f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in ahead[:MOST]]
+        )
+        return f"No {noun} that has all its seeds is above chance ({chance}). Without all of them, {who}."
     if not result.ranking.learnt:
         end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"
         return f"No {noun} is above chance ({chance}): {end}.{_but_tests(result)}"
@@ -240,6 +248,8 @@ def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
     if least is not None:
         detect = f"{plural(n, 'seed')} can detect {fixed(least)} or more"
         told = f" ({never_apart('them', n, least, std, row.test.scale, level) or detect})"
+    if gap.opposed:
+        told = f" (p {p_text(gap.p)}, but they do not learn equally often)"
     return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it{told}"
 
 
@@ -325,7 +335,8 @@ def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference])
         return f"Nothing is decided: validation chooses {quoted(best.name)}{share}.{above} More validation images may."
     if not rivals:
         return f"Take {quoted(best.name)}{share}."
-    names = [quoted(name) for name in rivals]
+    rows = {row.name: row for row in result.of("trial")}
+    names = [quoted(name) + _share_words(rows[name].test) for name in rivals]
     others = listed([*names[:MOST_RIVALS], *([f"{len(names) - MOST_RIVALS} more"] if len(names) > MOST_RIVALS else [])])
     learners = len(result.rivals(best, result.of("trial")))
     if len(rivals) == learners > 1:
@@ -340,6 +351,12 @@ def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference])
             f"highest validation score{share}. A larger budget, or more images, may."
         )
     return f"Take {quoted(best.name)}{share}. {plural(seeds, 'seed')} do not tell it apart from {others}."
+
+
+def _share_words(scores: Scores) -> str:
+    """Returns how many seeds learn, where not all do."""
+    learn, seeds = counts(scores)
+    return f" ({learn} of {plural(seeds, 'seed')} learn)" if learn < seeds else ""
 
 
 def _cost(best: TrialResult, partner: TrialResult | None) -> str:
@@ -362,7 +379,7 @@ def _milliseconds(row: TrialResult) -> float | None:
 
 
 def _memory(row: TrialResult) -> float | None:
-    return row.median_cost(lambda run: run.final("memory/peak_gib"))
+    return row.median_cost(lambda run: None if run.together else run.final("memory/peak_gib"))
 
 
 def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:
@@ -374,8 +391,7 @@ def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:
 
 
 def _at_size(scores: Scores) -> str:
-    learn, seeds = counts(scores)
-    return fixed(scores.sound.mean) + (f" ({learn} of {plural(seeds, 'seed')} learn)" if learn < seeds else "")
+    return fixed(scores.sound.mean) + _share_words(scores)
 
 
 def _out(result: StudyResult) -> str:

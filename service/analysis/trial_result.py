@@ -50,6 +50,7 @@ class TrialSummary:
     """One trial in words and numbers.
 
     `values`: its varied paths; `state`: its state, with the reason; `mark`: "best", "best (tie)" or nothing.
+    `metric`: that of its score, where it is not the study's own.
     """
 
     label: str
@@ -63,6 +64,7 @@ class TrialSummary:
     std: float | None
     state: str
     mark: str = ""
+    metric: str = ""
 
     @property
     def best(self) -> bool:
@@ -74,7 +76,8 @@ class TrialSummary:
         """The mean with its spread: 0.9961 +- 0.0012."""
         if self.mean is None:
             return ""
-        return f"{self.mean:.4f}" + (f" +- {self.std:.4f}" if self.std is not None else "")
+        own = f" ({self.metric})" if self.metric else ""
+        return f"{self.mean:.4f}" + (f" +- {self.std:.4f}" if self.std is not None else "") + own
 
 
 class Summaries:
@@ -128,6 +131,7 @@ def _summary(history: History, trial: Trial, alive: bool) -> TrialSummary:
         mean=sum(values) / len(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
         state=_state(answer, bool(running), alive) + _diverged(answer, states) + _tuned(history, trial),
+        metric="" if metric == history.edition.study.score.metric else metric,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from search_spaces.plans.ablation import overrides
 from search_spaces.roles import Role
 from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation, Search
@@ -69,7 +70,7 @@ def rungs(result: StudyResult) -> Table | None:
         Column("completed", [str(rung.ended) for rung in ladder]),
         Column("rank correlation", ["" if rung.correlation is None else two(rung.correlation) for rung in ladder]),
     ]
-    any_stopped = any(row.answer.status == "stopped" for row in result.of("trial"))
+    any_stopped = bool(str(result.saved))  # also of random points
     stopped = (
         "Trials that were stopped have no final score: the correlation is that among the better ones, which is lower "
         "than among all."
@@ -250,10 +251,11 @@ def _base_note(result: StudyResult) -> str:
     some = [
         setting
         for setting in own
-        if setting.path not in common and any(setting.path not in arm for arm in plan.arms.values())
+        if setting.path not in common and not all(overrides(arm, setting.path) for arm in plan.arms.values())
     ]
     text = "; ".join(f"{setting.path} = {setting.value}" for setting in some)
-    return f"An arm that does not set one of these has the base's value: {text}." if text else ""
+    who = "An arm that sets neither one of these nor the node that it is of"
+    return f"{who} has the base's value: {text}." if text else ""
 
 
 def _path(panel: Panel, label: str) -> str:
@@ -291,7 +293,7 @@ def _domain(domain: Domain) -> str:
 def _shared(result: StudyResult) -> list[Setting]:
     """Returns the settings that no trial changes."""
     changed = result.paths
-    nodes = tuple(path.removesuffix("kind") for path in changed if path.endswith(".kind"))
+    nodes = tuple(path.removesuffix("kind") if path.endswith(".kind") else f"{path}." for path in changed)
     return [
         setting
         for setting in configuration(result.edition.study.base)

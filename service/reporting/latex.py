@@ -10,9 +10,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from search_spaces.words import plural
+from service.analysis.multiple_testing import opposed_words
+from service.analysis.statistics import FEWEST
 from service.analysis.tables import runs_table
 from service.reporting.pages import Column, Table, frame_csv
-from service.reporting.results_table import DIVERGED, claimed_words, measured, shown, star_words
+from service.reporting.results_table import DIVERGED, FEW, claimed_words, measured, shown, star_words
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
@@ -216,6 +218,8 @@ def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
         count = plural(high, "seed") if low == high else f"{low} to {high} seeds"
         parts += [f"Mean ± standard deviation over {count}."]
         parts += [DIVERGED] if any(row.test.diverged for row in rows) else []
+    if "interval" in names and any(1 < row.test.n < FEWEST for row in rows):
+        parts += [FEW]
     if names & OURS:
         parts += [f"Differences to the baseline are paired by seed{_test_words(result, names)}."]
         parts += claimed_words(result) if names & TESTED else []
@@ -223,6 +227,8 @@ def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
         parts += [
             "Where some seeds do not learn, means are those of all seeds, and differences those of seeds that learn."
         ]
+    if names & OURS:
+        parts += filter(None, [opposed_words(result.differences)])
     return parts + star_words(result, columns)
 
 

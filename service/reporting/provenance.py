@@ -134,8 +134,8 @@ def trained_s(result: StudyResult) -> float:
 
 def wall_s(result: StudyResult) -> float:
     """Returns the time from the first start to the last fact, pauses included; 0 if nothing was started."""
-    begun = [state.begun for state in result.history.states.values() if state.begun is not None]
-    return (result.history.last or 0.0) - min(begun) if begun else 0.0
+    started = any(state.begun is not None for state in result.history.states.values())  # that of its last try
+    return (result.history.last or 0.0) - (result.history.begun or 0.0) if started else 0.0
 
 
 GROUP = "cost"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 DIVERGED = "A diverged seed counts at chance."
+FEW = f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."
 
 
 def measured(result: StudyResult) -> Table | None:
@@ -188,7 +189,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     if result.ranking.confirmed:
         parts += ["The search's own seeds chose the best point (bold); the fresh seeds of this table chose nothing."]
     if any(1 < row.test.n < FEWEST for row in rows):
-        parts += [f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."]
+        parts += [FEW]
     if any(row.test.interval and not row.test.std and row.test.scale.step for row in rows):
         parts += ["Where all seeds score the same, the interval is as wide as the rounding to whole test images."]
     if any(not row.test.uniform for row in rows):
@@ -216,7 +217,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
 
 def star_words(result: StudyResult, columns: Sequence[Column]) -> list[str]:
     """Returns what the star of a published number means, where there is one."""
-    if not any(cell.endswith("*") for column in columns if column.name == "published" for cell in column.cells):
+    if not any("*" in cell for column in columns if column.name == "published" for cell in column.cells):
         return []
     return [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
 

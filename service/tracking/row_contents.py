@@ -20,7 +20,7 @@ from service.storage.history import History
 from service.storage.states import RunState
 from trainables.recipe import FromTrial, Recipe, Run
 from trainables.recipe.cost import estimate_cost
-from trainables.recipe.outcome import at_image_size, of_ema
+from trainables.recipe.outcome import TOGETHER, at_image_size, of_ema
 from trainables.spec import SpecError
 
 TRAIN_S = "time/train_s"
@@ -51,12 +51,20 @@ def seed_curve(state: RunState) -> list[Point]:
     ]
 
 
-def train_s(state: RunState) -> dict[int, float]:
-    """Returns the training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds."""
+def train_s(state: RunState, *, whole: bool = False) -> dict[int, float]:
+    """Returns the training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds.
+
+    Of runs that trained as one, a run has its part of the time; `whole`: the time of all of them.
+    """
     epochs = sorted(state.curve)
-    values = [state.curve[epoch].values.get("time/epoch_s") for epoch in epochs]
+    values = [_epoch_s(state.curve[epoch].values, whole) for epoch in epochs]
     known = [value for value in values if value is not None]
     return dict(zip(epochs, accumulate(known), strict=True)) if len(known) == len(epochs) else {}
+
+
+def _epoch_s(values: dict[str, float], whole: bool) -> float | None:
+    seconds = values.get("time/epoch_s")
+    return seconds if whole or seconds is None else seconds / values.get(TOGETHER, 1.0)
 
 
 def mean_curve(history: History, trial: Trial) -> list[Point]:
@@ -110,7 +118,7 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
 def _elapsed(state: RunState) -> dict[int, float]:
     """Returns the time from a run's begin to each epoch: its training time where that is known, else by the clock."""
     first = state.begun or min((fact.time for fact in state.curve.values()), default=0.0)
-    return train_s(state) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
+    return train_s(state, whole=True) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
 
 
 def _until(seconds: dict[int, float], epoch: int) -> float:
@@ -341,11 +349,12 @@ def _table(history: History, best: Best) -> list[str]:
     for trial in trials[:MOST_ROWS]:
         mark = ("best (tie)" if best.tied else "best") if trial.label in winners else history.answer(trial).status
         states = [history.state(run) for run in history.runs(trial).values()]
+        own = "" if trial.score == score else f", {metric_words(trial.score.metric).partition(' ')[2]}"
         cells = (
             _cell(title(history.edition, trial)),
             role(history.edition, trial),
-            score_words(validation_scores(history, trial)),
-            score_words(test_scores(history, trial)),
+            score_words(validation_scores(history, trial)) + own,
+            score_words(test_scores(history, trial)) + own,
             _time(states),
             mark,
         )

@@ -84,9 +84,10 @@ def _values_curves(result: StudyResult, row: TrialResult) -> Values:
         for epoch, values in run.curve.items():
             if metric in values and run.state.status != "failed":
                 by_epoch.setdefault(epoch, []).append(values[metric])
-    last = max(by_epoch, default=0)
+    lost = all(run.state.status == "diverged" for run in row.runs.values())
+    last = row.recipe.optimizer.epochs if lost else max(by_epoch, default=0)
     for run in row.runs.values():
-        if run.state.status == "diverged" and len(row.validation.values) > 1:
+        if run.state.status == "diverged" and row.answer.status != "diverged":
             for epoch in range(run.epochs + 1, last + 1):
                 by_epoch.setdefault(epoch, []).append(chance)
     return dict(sorted(by_epoch.items()))

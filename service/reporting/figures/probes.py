@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from service.analysis.format import fixed
+from service.analysis.format import MINUS
 from service.reporting.figures import plot
 from service.reporting.figures.rows import name
 from service.reporting.further_tables import arrays, kept_probes, of_first_seeds
@@ -133,7 +133,7 @@ def _draw_map(axes: Axes, maps: Any, place: str) -> None:
     axes.plot(
         [column], [row], marker="o", markersize=3, color=plot.PAPER, markeredgecolor=plot.INK, markeredgewidth=0.6
     )
-    ends = f"{fixed(low)[:-2]} to {fixed(high)[:-2]}"
+    ends = " to ".join(f"{end:.2f}".replace("-", MINUS) for end in (low, high))
     axes.annotate(ends, (0.5, 0), xycoords="axes fraction", xytext=(0, -4), textcoords="offset points", ha="center",
                   va="top", fontsize=7, color=plot.MUTED, annotation_clip=False)  # fmt: skip
 

@@ -16,6 +16,7 @@ from search_spaces.study import Ablation, Published, Search
 from search_spaces.words import plural, quoted
 from service.analysis.format import fixed, metric_words, signed
 from service.analysis.headline import point_name
+from service.analysis.multiple_testing import opposed_words
 from service.analysis.statistics import FEWEST, Interval, Scores
 from service.analysis.verdicts import Verdict
 from service.reporting.figures import plot
@@ -271,6 +272,7 @@ def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[
         first,
         second if arms else f"{second} A small dot is a seed.",
         "An arm whose interval leaves out 0 differs significantly." if tested else "",
+        opposed_words(result.differences) if tested else "",
         "The band between two upright marks is the margin within which two trials count as equal."
         if any(pair.both for pair in pairs) else "",
         "An upright mark is the difference that a claim asks for."

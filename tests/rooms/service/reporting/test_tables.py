@@ -39,7 +39,8 @@ def test_what_an_arm_has_that_others_set_is_said(tmp_path):
     with hand.journal:
         hand.journal.write(Counts(seeds=1))
     note = varied(Result.open(Home(tmp_path), edition.id)).note
-    assert note == f"An arm that does not set one of these has the base's value: optimizer.epochs = {by_hand.EPOCHS}."
+    who = "An arm that sets neither one of these nor the node that it is of"
+    assert note == f"{who} has the base's value: optimizer.epochs = {by_hand.EPOCHS}."
 
 
 def test_the_numbers_are_those_of_the_analysis(ablation):

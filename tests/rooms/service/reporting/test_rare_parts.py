@@ -1,0 +1,255 @@
+"""Pages, figures, tables and MLflow say what the journal has: in studies with parts that are rare."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from search_spaces import library
+from search_spaces.study import Ablation, Published, Study
+from search_spaces.words import configuration
+from service.analysis.best import find_best
+from service.analysis.headline import advice, headline
+from service.analysis.trial_result import summarize
+from service.reporting.figures import probes
+from service.reporting.figures.curves import curve_lines
+from service.reporting.figures.plot import empty_figure
+from service.reporting.figures.rows import forest
+from service.reporting.further_tables import shared, varied
+from service.reporting.provenance import wall_s
+from service.reporting.results_table import measured
+from service.results import Result
+from service.storage.facts import Confirms, Counts, Ended, Measured, Planned, Started
+from service.storage.history import History
+from service.storage.home import Home
+from service.tracking.row_contents import NO_CONCLUSION, mean_curve, seed_curve, study_note
+from tests.rooms import by_hand
+from tests.rooms.by_hand import EPOCHS, ByHand, base
+from trainables.recipe.outcome import Measurement
+
+
+def written(root, arms, scores, *, baseline=None, seeds=3, base_=None, hand_=ByHand, **given) -> Result:
+    """Arms with a validation and a test score for each seed; None: it fails, "diverged": it diverges."""
+    plan = Ablation(arms, baseline or next(iter(arms)))
+    edition = Study(name="pair", question="?", base=base_ or base(), plan=plan, seeds=seeds, **given).at()
+    hand = hand_(root, edition)
+    with hand.journal:
+        for trial, seed in hand.runs(arms, seeds):
+            score = scores[trial.name][seed]
+            if score is None:
+                hand.fail(trial, seed, "the worker died")
+            elif score == "diverged":
+                hand.diverge(trial, seed, 4)
+            else:
+                hand.complete(trial, seed, score, score)
+    return Result.open(Home(root), edition.id)
+
+
+@pytest.mark.parametrize("name", ["rope-vit", "drloc", "distillation"])
+def test_what_all_trials_share_is_what_each_of_them_has(tmp_path, name):
+    study = library.find(name)
+    edition = study.at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=1))
+    result = Result.open(Home(tmp_path), edition.id)
+    *_, table = shared(result)
+    told = dict(table.rows)
+    for arm, values in edition.study.plan.arms.items():
+        has = {setting.path: setting.value for setting in configuration(edition.study.recipe(values))}
+        assert told.items() <= has.items(), (
+            arm,
+            {path: (value, has.get(path)) for path, value in told.items() if has.get(path) != value},
+        )
+
+
+def test_an_arm_of_another_kind_is_not_said_to_have_the_bases_value(tmp_path):
+    arms = {"none": {"encoding.kind": "none"}, "fourier": {"encoding.kind": "fourier"}}
+    result = written(
+        tmp_path, arms, {"none": [0.5], "fourier": [0.9]}, seeds=1, base_=base().put({"encoding.gamma": 7.0})
+    )
+    assert result.of("trial")[1].recipe.encoding.gamma == 2.5
+    assert "encoding.gamma = 7" not in varied(result).note
+
+
+def test_two_seeds_do_not_stand_in_latex_as_an_interval(tmp_path):
+    edition = by_hand.search().at()
+    hand = ByHand(tmp_path, edition)
+    gammas = {0: {"encoding.gamma": 2.5}, 1: {"encoding.gamma": 1.5}}
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3, trials=2))
+        hand.points("trial", gammas, lambda number, place: (0.97 - 0.02 * number, 0.97))
+        hand.journal.write(Confirms(numbers=(0, 1)))
+        for number, values in gammas.items():
+            trial = hand.plan("confirmation", number, values)
+            for place, seed in enumerate(trial.seeds(3)):
+                if (number, place) == (1, 2):
+                    hand.fail(trial, seed, "the worker died")
+                else:
+                    hand.complete(trial, seed, 0.95 + 0.01 * place, 0.95 + 0.02 * place - 0.01 * number)
+    text = Result.open(Home(tmp_path), edition.id).latex()
+    assert "(0.9400, 0.9600)" not in text or "fewer than 3 seeds" in text
+
+
+class Together(ByHand):
+    """Runs that trained as one, four of them."""
+
+    def curve(self, trial, seed, final, epochs=EPOCHS):
+        alone = super().curve(trial, seed, final, epochs)
+        return [Measurement(epoch=one.epoch, values=one.values | {"time/runs": 4.0}) for one in alone]
+
+
+def test_mlflow_has_the_time_of_a_run_of_a_pack_that_the_report_has(tmp_path):
+    arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
+    result = written(tmp_path, arms, {"a": [0.9, 0.9], "b": [0.9, 0.9]}, seeds=2, hand_=Together)
+    history, row = result.history, result.of("trial")[0]
+    state = history.state(row.runs[0].run)
+    assert seed_curve(state)[-1].values["time/train_s"] == pytest.approx(row.runs[0].seconds)
+    assert mean_curve(history, row.trial)[-1].values["time/train_s"] == pytest.approx(row.seconds)
+
+
+def test_that_nothing_was_learnt_is_said_only_if_no_seed_learns(tmp_path):
+    arms = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}}
+    result = written(tmp_path, arms, {"none": [0.5] * 5, "peg": [0.99, 0.98, 0.99, 0.99, None]}, seeds=5)
+    assert "nothing was learnt" not in headline(result)
+    assert "No arm is above chance" not in headline(result)
+
+
+def test_a_difference_that_the_shares_oppose_is_not_called_significant(tmp_path):
+    arms = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}}
+    none = [0.90 + 0.001 * (seed % 3) for seed in range(12)]
+    peg = [0.98 + 0.001 * (seed % 4) if seed < 5 else 0.5 for seed in range(12)]
+    result = written(tmp_path, arms, {"none": none, "peg": peg}, seeds=12)
+    gap = result.differences["peg"]
+    assert gap.opposed
+    assert "finds nothing" in forest(result).caption
+    assert "finds nothing" in result.latex()
+
+
+def test_the_first_start_is_that_of_the_first_attempt():
+    edition = Study(name="slow", question="?", base=base(), plan=Ablation({"a": {}}, "a"), seeds=1).at()
+    run = edition.arms()[0].run(0)
+    known, day = {"run": run.key, "code": "c0dec0dec0de"}, 86_400.0
+    facts = [
+        Planned(role="trial", number=0, name="a", values={}, time=1.0),
+        Started(**known, attempt=1, seed=0, label="0", time=10.0),
+        Measured(**known, epoch=1, values={"val/accuracy": 0.6}, time=610.0),  # then the power fails
+        Started(**known, attempt=2, seed=0, label="0", time=day),
+        Measured(**known, epoch=2, values={"val/accuracy": 0.7}, time=day + 600),
+        Ended(**known, outcome="completed", epoch=2, time=day + 600),
+    ]
+    history = History(edition, lambda recipe: "c0dec0dec0de", facts)
+    assert wall_s(SimpleNamespace(history=history)) == day + 590
+
+
+def test_a_score_of_a_parent_has_its_own_metric(tmp_path):
+    child = {
+        "init": {
+            "kind": "from_trial",
+            "values": {"data": {"kind": "red_green", "task": "distance"}},
+            "part": "encoding",
+        }
+    }
+    arms = {"fresh": {}, "pretrained": child}
+    edition = Study(name="children", question="?", base=base(), plan=Ablation(arms, "fresh"), seeds=2).at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=2))
+        trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
+        (parent,) = trials[1].runs(1)[0].needs()
+        hand.journal.write(Planned(role="parent", number=1, name="fourier on distance", values={"key": parent.key}))
+        listed = trials[1].model_copy(update={"recipe": parent.recipe, "role": "parent", "number": 1})
+        listed.__dict__.pop("score", None)
+        for seed in range(2):
+            hand.complete(listed, seed, 0.9, 0.9 + 0.01 * seed)
+            for trial in trials:
+                hand.complete(trial, seed, 0.8, 0.8)
+    result = Result.open(Home(tmp_path), edition.id)
+    parent_row = next(row for row in summarize(result.history, alive=False) if row.label == "p1")
+    assert "r2" in parent_row.score
+    assert "R²" in next(
+        line
+        for line in study_note(result.history, find_best(result.history), NO_CONCLUSION).splitlines()
+        if "p1" in line
+    )
+
+
+def test_the_star_of_a_published_number_is_explained(tmp_path):
+    published = (Published("a", 0.7, None, "table 1"), Published("a", 0.75, None, "table 2", same_data=True))
+    arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
+    result = written(tmp_path, arms, {"a": [0.9] * 3, "b": [0.9] * 3}, published=published)
+    table = measured(result)
+    (cells,) = [column.cells for column in table.columns if column.name == "published"]
+    assert "*" in "".join(cells)
+    assert "*Published on other data" in table.note
+
+
+def test_the_ends_of_a_map_are_rounded(tmp_path):
+    maps = np.full((4, 2, 2), 0.8799)
+    maps[0, 0, 1] = 0.4567
+    fig = empty_figure(2)
+    axes = fig.add_subplot()
+    probes._draw_map(axes, maps, "corner")
+    assert axes.texts[0].get_text() == "0.46 to 0.88"
+
+
+def test_numbers_of_two_papers_are_not_subtracted(tmp_path):
+    published = (Published("a", 0.7, None, "Touvron 2021, table 5"), Published("b", 0.8, None, "Chu 2021, table 5"))
+    arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
+    result = written(tmp_path, arms, {"a": [0.9] * 3, "b": [0.9] * 3}, published=published)
+    names = {column.name: column.cells for column in measured(result).columns}
+    assert "published-difference" not in names
+
+
+def test_memory_of_a_pack_is_not_that_of_a_run(tmp_path):
+
+    class Heavy(Together):
+        def curve(self, trial, seed, final, epochs=EPOCHS):
+            more = {"memory/peak_gib": 12.0, "train/images_per_s": 100.0}
+            return [
+                Measurement(epoch=one.epoch, values=one.values | more)
+                for one in super().curve(trial, seed, final, epochs)
+            ]
+
+    arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
+    edition = Study(name="pair", question="?", base=base(), plan=Ablation(arms, "a", race=True), seeds=3).at()
+    hand = Heavy(tmp_path, edition)
+    with hand.journal:
+        for trial, seed in hand.runs(arms, 3):
+            score = 0.8 + 0.1 * trial.number + 0.002 * seed
+            hand.complete(trial, seed, score, score, fused=4)
+    result = Result.open(Home(tmp_path), edition.id)
+    assert not any("12.00 GiB" in line for line in advice(result))
+
+
+def test_the_curve_of_an_arm_that_diverged_ends_where_its_score_is(tmp_path):
+
+    class Late(ByHand):
+        def diverge(self, trial, seed, epoch):
+            self.curve_of = 0.95
+            super().diverge(trial, seed, epoch)
+
+        def curve(self, trial, seed, final, epochs=EPOCHS):
+            return super().curve(trial, seed, 0.95 if final == 0.6 else final, epochs)
+
+    arms = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}}
+    result = written(tmp_path, arms, {"none": [0.8, 0.81, 0.82], "peg": ["diverged"] * 3}, hand_=Late)
+    (line,) = [line for line in curve_lines(result) if line.name == "peg"]
+    (row,) = [row for row in result.of("trial") if row.name == "peg"]
+    assert np.mean([*line.values.values()][-1]) == row.validation.mean == 0.5
+
+
+def test_who_fails_more_often_is_not_recommended_without_a_word(tmp_path):
+
+    arms = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}, "low": {"encoding.kind": "sinusoidal"}}
+    none = [0.90 + 0.001 * (seed % 3) for seed in range(12)]
+    peg = [0.98 + 0.001 * (seed % 4) if seed < 5 else 0.5 for seed in range(12)]
+    low = [0.80 + 0.001 * (seed % 3) for seed in range(12)]
+    edition = Study(name="pair", question="?", base=base(), plan=Ablation(arms, "none", race=True), seeds=12).at()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        for trial, seed in hand.runs(arms, 12):
+            score = {"none": none, "peg": peg, "low": low}[trial.name][seed]
+            hand.complete(trial, seed, score, score)
+    result = Result.open(Home(tmp_path), edition.id)
+    assert "5 of 12 seeds learn" in advice(result)[0]
