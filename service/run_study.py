@@ -25,7 +25,7 @@ from service.execution.folders import socket_folder
 from service.execution.other_drivers import Neighbours
 from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import WorkEstimate, estimate_work
-from service.planning.forecast import known_trials, measured, run_memory
+from service.planning.forecast import known_trials, run_memory, run_peaks
 from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.results import Result, compute_probes
@@ -330,7 +330,7 @@ class StudyRun:
         driver.journal.look()
         self.tell(ended=ENDS[self.ended], archive=self.stored)
         if self.ended == "FINISHED" and self.estimate.to_train:
-            peak = max(measured(driver.history, "memory/peak_gib"), default=None)
+            peak = max(run_peaks(driver.history), default=None)
             self.progress.note(self.estimate.beside(self.took, peak))
         uri = self.sync.parent_url or self.tracking or self.home.tracking
         return Result(self.home, self.edition, driver.history, driver.outcomes, uri)

@@ -16,7 +16,7 @@ from search_spaces.plans.grid import grid, is_finite
 from search_spaces.plans.search import STARTUP_TRIALS
 from search_spaces.roles import COMPARED, CONFIRMED, FIRST_SEEDS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
-from service.planning.placement import Placement
+from service.planning.placement import Placement, one_of_fused_gib
 from service.planning.schedule import Done, next_action, unplanned
 from service.storage.facts import FailedWith
 from service.storage.history import History, ancestors
@@ -24,6 +24,7 @@ from service.storage.outcomes import Outcomes
 from service.storage.states import tuning_of
 from trainables.recipe import Recipe, Run, Use
 from trainables.recipe.cost import estimate_cost
+from trainables.recipe.outcome import TOGETHER
 from trainables.spec import digest
 
 
@@ -410,10 +411,9 @@ LOOKED_AT = 60
 """How many earlier answers are read for the time of an epoch."""
 
 
-def measured(history: History, name: str) -> list[float]:
-    """Returns a metric of every epoch that this study has measured."""
-    curves = [state.curve for state in history.states.values()]
-    return [epoch.values[name] for curve in curves for epoch in curve.values() if name in epoch.values]
+def run_peaks(history: History) -> list[float]:
+    """Returns the memory of a run in every epoch that this study has measured. Units: GiB."""
+    return _peaks(epoch.values for state in history.states.values() for epoch in state.curve.values())
 
 
 def usual_epoch_s(history: History, outcomes: Outcomes) -> float | None:
@@ -435,7 +435,7 @@ def measured_times_and_peaks(
         run_time(recipe, (epoch.values for epoch in state.curve.values()), state.answered) for recipe, state in states
     )
     if own.usual is not None:
-        return own, measured(history, "memory/peak_gib")
+        return own, run_peaks(history)
     return _measured_alike(outcomes, history.edition.study.base, placement)
 
 
@@ -470,9 +470,10 @@ def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | Non
         ]
     curves = [(answer.run.recipe, [epoch.values for epoch in answer.outcome.curve]) for answer in alike]
     times = EpochTimes(run_time(recipe, curve, ended=True) for recipe, curve in curves)
-    return times, [peak for _, curve in curves for peak in _each("memory/peak_gib", curve)]
+    return times, [peak for _, curve in curves for peak in _peaks(curve)]
 
 
-def _each(name: str, epochs: Iterable[Mapping[str, float]]) -> list[float]:
-    """Returns a metric of the epochs that have it."""
-    return [values[name] for values in epochs if name in values]
+def _peaks(epochs: Iterable[Mapping[str, float]]) -> list[float]:
+    """Returns the memory of one run in the epochs that have it, also of a run that trained as one with others."""
+    name = "memory/peak_gib"
+    return [one_of_fused_gib(values[name], int(values.get(TOGETHER, 1))) for values in epochs if name in values]

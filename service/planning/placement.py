@@ -213,6 +213,11 @@ def fused_gib(run_gib: float, fuse: int) -> float:
     return run_gib + (fuse - 1) * max(0.0, run_gib - PROCESS_BYTES / 2**30)
 
 
+def one_of_fused_gib(peak_gib: float, fuse: int) -> float:
+    """Returns the memory of one run by itself, from that of a process that trains so many as one (`fused_gib`)."""
+    return (peak_gib + (fuse - 1) * min(peak_gib, PROCESS_BYTES / 2**30)) / fuse
+
+
 def loader_gib(workers: int) -> float:
     """Returns the memory of the loader workers of a process that trains. Units: GiB."""
     return workers * LOADER_GIB + SHARED_GIB if workers else 0.0

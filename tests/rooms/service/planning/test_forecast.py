@@ -12,8 +12,17 @@ from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
 from service.analysis.study_status import one_status
 from service.planning.estimate import estimate_work, work_rows
-from service.planning.forecast import TIMELESS, EpochTimes, Forecast, Left, run_time, side_by_side, unproposed
-from service.planning.placement import Placement
+from service.planning.forecast import (
+    TIMELESS,
+    EpochTimes,
+    Forecast,
+    Left,
+    run_peaks,
+    run_time,
+    side_by_side,
+    unproposed,
+)
+from service.planning.placement import Placement, fused_gib
 from service.storage.facts import Counts, Ended, Measured, Started
 from service.storage.history import History
 from service.storage.home import Home
@@ -23,6 +32,7 @@ from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.cost import PROCESS_BYTES
 from trainables.recipe.optimizer import SGD, AdamW, Muon
 
 NEAR = Recipe(encoding=Fourier(gamma=1.0))
@@ -165,6 +175,17 @@ def test_another_rate_takes_the_time_of_the_same_work(home):
                 toy._advance(key)
         timed(history, {"near": 2.0, "far": 10.0, "fast": 10.0})
         assert Forecast(history)(1).seconds == pytest.approx(6 * 2.0)
+
+
+def test_a_run_that_trained_as_one_with_others_has_its_part_of_the_memory(home):
+    """The peak is that of all four; it was taken for that of each, and multiplied by four again."""
+    history = conduct(home, arms()).driver.history
+    process = PROCESS_BYTES / 2**30
+    for state in history.states.values():
+        for epoch in state.curve.values():
+            epoch.values.update({"memory/peak_gib": fused_gib(process + 0.25, 4), "time/runs": 4.0})
+    assert run_peaks(history) == pytest.approx([process + 0.25] * len(run_peaks(history)))
+    assert run_peaks(history)
 
 
 def test_nothing_is_left_at_the_end(home):

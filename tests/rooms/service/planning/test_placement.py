@@ -10,6 +10,7 @@ from service.planning.placement import (
     fused_gib,
     gpu_advice,
     loader_gib,
+    one_of_fused_gib,
     place,
     runs_by_cores,
     runs_by_memory,
@@ -159,6 +160,8 @@ def test_runs_that_are_trained_as_one_share_a_process_and_have_the_memory_of_all
     process = PROCESS_BYTES / 2**30
     assert fused_gib(process + 0.5, 1) == process + 0.5
     assert fused_gib(process + 0.5, 4) == pytest.approx(process + 2.0)
+    assert one_of_fused_gib(process + 2.0, 4) == pytest.approx(process + 0.5), "and back"
+    assert one_of_fused_gib(process + 0.5, 1) == process + 0.5
     here = Machine(cores=2, nodes=(Node(cores=2, gib=8.0),))
     assert place(here, fuse=4, run_gib=1.0).run_gib == pytest.approx(fused_gib(1.0, 4))
     for wrong, must in (({"fuse": 0}, "1 or more"), ({"fuse": 2, "workers": 1}, "1 with workers")):
