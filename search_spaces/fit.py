@@ -110,12 +110,19 @@ def kept_side(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
     return {"data.image_size": recipe.data.size[1]} if own.get("data.kind") in IMAGE_KINDS and not fixed else {}
 
 
+def kept_scores(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Returns how other images are scored, where the values do not say it: as those which they replace."""
+    before = {path: getattr(recipe.data, path.removeprefix("data."), False) for path in SCORES}
+    replaces = own.get("data.kind") in IMAGE_KINDS
+    return {path: value for path, value in before.items() if replaces and value and path not in own}
+
+
 def kept_size(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
     """Returns the side and the counts of other images, where the values say none: those of the images before.
 
     So a budget takes about the same time with other images. Of a smaller set all images are used.
     """
-    kept = kept_side(own, recipe)
+    kept = kept_side(own, recipe) | kept_scores(own, recipe)
     if own.get("data.kind") not in IMAGE_KINDS or "data.folds" in own:
         return kept
     images = {path: value for path, value in own.items() if is_of_data(path) and "normalize" not in path}

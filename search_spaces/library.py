@@ -115,12 +115,12 @@ def _of_json(path: Path) -> Study:
 
 def _of_file(name: str, variable: str) -> Study:
     from search_spaces.study import Study
-    from trainables.source import load
+    from trainables.source import load, text_of
 
     path = Path(name if name.endswith(".py") else f"{name}.py")
     if not path.is_file():
         raise _no_file(path)
-    known = vars(load(path.name, path.read_text()))
+    known = vars(load(path.name, text_of(path), anew=True))
     study = known.get(variable)
     if not isinstance(study, Study):
         others = ", ".join(f"{path}:{name}" for name, value in known.items() if isinstance(value, Study))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from search_spaces.fit import data_values
 from service.storage.home import Home
 from trainables.data.arrays import checked, digest_of, read
-from trainables.spec import SpecError
+from trainables.spec import SpecError, absolute
 from trainables.whole_files import rename_durably
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def image_values(data: Images, home: str | None, beside: Mapping[str, Any], call
     """
     if isinstance(data, str) and not data:
         return {}
-    name = str(data if isinstance(data, str | Path) else _written(*_arrays(data), Home.usable(home).data))
+    if isinstance(data, Path):
+        name = absolute(str(data))  # never the name of a known set
+    else:
+        name = data if isinstance(data, str) else str(_written(*_arrays(data), Home.usable(home).data))
     named = data_values(name)
     if both := [path for path in ("data", *named) if path in beside]:
         raise SpecError(f"{called} must leave out {', '.join(both)}, as data says it")
@@ -60,7 +63,8 @@ def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     import numpy as np
 
     if isinstance(data, tuple) and len(data) == 2:
-        return checked(*data)
+        images, labels = data
+        return checked(_stacked(images) if isinstance(images, list | tuple) and len(images) else images, labels)
     if isinstance(data, tuple | Mapping | np.ndarray) or not (
         hasattr(data, "__getitem__") and hasattr(data, "__len__")
     ):
@@ -68,20 +72,28 @@ def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     pairs = [data[number] for number in range(len(data))]
     if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise SpecError(f"data must be {MUST}, got {type(data).__name__} of other entries")
-    images = [_pixels(image) for image, _ in pairs]
-    shapes = {image.shape for image in images}
-    if len(shapes) > 1:
-        got = " and ".join(map(str, sorted(shapes)[:2]))
-        raise SpecError(f"images of a Dataset must have one size, got {got}: let its transform resize them")
+    images = _stacked([image for image, _ in pairs])
     try:
         labels = np.array([np.asarray(label) for _, label in pairs])
     except ValueError:  # of several shapes
         raise SpecError(f"labels must be integers, one for each image, got {pairs[0][1]!r} first") from None
-    return checked(np.stack(images), labels)
+    return checked(images, labels)
+
+
+def _stacked(images: Sequence[Any]) -> NDArray[Any]:
+    """Returns several images as one array. Raises: SpecError for several sizes."""
+    import numpy as np
+
+    arrays = [_pixels(image) for image in images]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        got = " and ".join(map(str, sorted(shapes)[:2]))
+        raise SpecError(f"images must have one size, got {got}: resize them (a Dataset by its transform)")
+    return np.stack(arrays)
 
 
 def _pixels(image: Any) -> NDArray[Any]:
-    """Returns an image of Pillow in RGB, whatever its mode; another one as it is.
+    """Returns an image of Pillow upright and in RGB, whatever its mode; another one as it is. No picture is changed.
 
     Raises: SpecError if it has no RGB.
     """
@@ -89,11 +101,12 @@ def _pixels(image: Any) -> NDArray[Any]:
     from PIL import Image
 
     from trainables.data.upright_rgb import rgb
+    from trainables.training.pictures import copied
 
     if not isinstance(image, Image.Image):
         return np.asarray(image)
     try:
-        return np.asarray(rgb(image))
+        return np.asarray(rgb(copied(image)))
     except ValueError as error:
         raise SpecError(f"images of a Dataset must be images of 8 bits, got {error}") from None
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Union
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from trainables.source import load, require_installed, sha256_of
+from trainables.source import LOCUS, load, require_installed, sha256_of, text_of
 from trainables.spec import OWN, Spec, SpecError, require_plain
 from trainables.trusted import trust
 
@@ -62,6 +62,8 @@ class OwnSpec(Spec):
     @classmethod
     def carried(cls, value: Any) -> Any:
         """Turns an instance of a user's class into an own spec, with the text of the file that defines the class."""
+        if isinstance(value, Spec):
+            _require_named(value, f"{cls.NODE}.kind")
         if isinstance(value, Spec) and _needs_source(value):
             return cls(**value.plain(), source=_source_beside(value, f"{cls.NODE}.kind"))
         return value
@@ -102,7 +104,7 @@ def source_of(kind: str, path: str) -> str:
     loaded = [names for names in modules if "__source__" in names and names["__file__"] == file]
     loading = [names for names in loaded if "__loading__" in names]
     if not loading and Path(file).is_file():
-        source = Path(file).read_text()
+        source = text_of(Path(file))
         trust(sha256_of(file, source))
         return source
     if not loaded:
@@ -117,6 +119,8 @@ def carry(values: Any) -> Any:
     carried: dict[str, Any] = {}
     for path, value in values.items():
         require_plain(path, value)
+        if isinstance(value, Spec):
+            _require_named(value, f"{path}.kind")
         carried[path] = _with_sources(_plain(value), path)
         if isinstance(value, Spec) and _needs_source(value):
             carried[path]["source"] = _source_beside(value, f"{path}.kind")
@@ -151,10 +155,30 @@ def _needs_source(value: Spec) -> bool:
     return is_own(getattr(value, "kind", None)) and not isinstance(value, OwnSpec)
 
 
-def _source_beside(value: Spec, path: str) -> str:
-    """Returns the text of the file that defines a value's class."""
-    loaded = getattr(sys.modules[type(value).__module__], "__source__", None)
-    return str(loaded or source_of(value.kind, path))  # type: ignore[attr-defined]
+def _require_named(value: Spec, path: str) -> None:
+    """Refuses an object of a user's class that its kind does not name: it is stored by its kind, so another is made."""
+    cls, kind = type(value), getattr(value, "kind", None)
+    if kind is None or isinstance(value, OwnSpec) or cls.__module__.partition(".")[0] in LOCUS:
+        return
+    if not is_own(kind) or kind.rpartition(":")[2] != cls.__name__:
+        raise SpecError(f'{path} must name {cls.__name__}, as in kind: str = "mine.py:{cls.__name__}", got {kind!r}')
+
+
+def _source_beside(value: Any, path: str) -> str:
+    """Returns the text of the file that defines a value's class. Raises: SpecError if its kind names another file."""
+    cls, module = type(value), sys.modules[type(value).__module__]
+    if loaded := getattr(module, "__source__", None):
+        return str(loaded)
+    file = Path(getattr(module, "__file__", None) or "")
+    if file.name != value.kind.partition(":")[0]:
+        where = file.name or "this session"
+        raise SpecError(
+            f"{path} must name the file that defines {cls.__name__}, got {value.kind!r} and a class of {where}: write it "
+            "to that file and import it"
+        )
+    source = text_of(file)
+    trust(sha256_of(file.name, source))
+    return source
 
 
 def _of_class(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from importlib.util import find_spec
+from importlib.util import decode_source, find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,17 @@ class SourceError(LocusError):
     """A user's file that fails when it runs."""
 
 
-def load(file: str, source: str) -> types.ModuleType:
+def load(file: str, source: str, *, anew: bool = False) -> types.ModuleType:
     """Returns the module of a source text. While it is being loaded, it has the attribute `__loading__`.
+
+    `anew`: the text runs again, for it may have read images or files that have changed since.
 
     Raises: SourceError with the file and the line where it fails; UntrustedError if it comes from a home and nobody
     here has run it.
     """
     sha256 = sha256_of(file, source)
     name = f"own_{sha256[:16]}"
-    if name in sys.modules:
+    if name in sys.modules and not anew:
         return sys.modules[name]
     trusted.check(file, sha256)
     module = types.ModuleType(name)
@@ -57,6 +59,16 @@ def load(file: str, source: str) -> types.ModuleType:
         raise SourceError(f"{file} does not run: {_where(error, file)}{type(error).__name__}: {error}") from error
     del module.__dict__["__loading__"]
     return module
+
+
+def text_of(path: Path) -> str:
+    """Returns the text of a file of Python, in the encoding that it names. Raises: SourceError if it has another."""
+    try:
+        return decode_source(path.read_bytes())
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise SourceError(
+            f"{path} must be text in UTF-8, or in the encoding that its first line names: {error}"
+        ) from None
 
 
 def sha256_of(file: str, source: str) -> str:

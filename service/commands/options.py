@@ -138,12 +138,12 @@ def _study(ctx: typer.Context) -> Study | None:
 
 def _is_known(name: str) -> bool:
     """Returns whether a command has run the text of a file before."""
-    from trainables.source import sha256_of
+    from trainables.source import sha256_of, text_of
     from trainables.trusted import known
 
     path, dot, _ = name.partition(".py")
     file = Path(f"{path}{dot}")
-    return bool(dot) and file.is_file() and sha256_of(file.name, file.read_text()) in known()
+    return bool(dot) and file.is_file() and sha256_of(file.name, text_of(file)) in known()
 
 
 def _begun(names: Any, incomplete: str) -> list[str]:

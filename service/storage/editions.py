@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces import library
-from search_spaces.study import Edition, without_start
+from search_spaces.study import Ablation, Edition, without_start
 from search_spaces.words import value_words
 from service.storage import plain_json
 from service.storage.home import Home
@@ -186,7 +186,16 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
             f"{edition.id} has another definition here: {'; '.join(changes[:SHOWN])}{more}. "
             f"--fresh starts {edition.fresh(starts[-1] + 1).id}, --as WORD another edition"
         )
-    return edition
+    return _in_order(edition, before)
+
+
+def _in_order(edition: Edition, before: Edition) -> Edition:
+    """Returns an edition with its arms in the order of before, by which its journal numbers them."""
+    plan, known = edition.study.plan, before.study.plan
+    if not isinstance(plan, Ablation) or not isinstance(known, Ablation) or [*plan.arms] == [*known.arms]:
+        return edition
+    ordered = Ablation(**{**dict(plan), "arms": {name: plan.arms[name] for name in known.arms}})
+    return edition.model_copy(update={"study": edition.study.model_copy(update={"plan": ordered})})
 
 
 def save_edition(edition: Edition, home: Home) -> None:

@@ -37,8 +37,10 @@ def checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int
 
     pixels, targets = np.asarray(images), np.asarray(labels)
     if pixels.dtype != np.uint8:
-        floats = pixels.dtype.kind == "f"
-        how = "where white is 1, (images * 255).round().astype('uint8')" if floats else "images.astype('uint8')"
+        ways = {"f": "where white is 1, (images * 255).round().astype('uint8')", "b": "images.astype('uint8') * 255"}
+        how = ways.get(pixels.dtype.kind, "images.astype('uint8')")
+        if pixels.dtype == np.uint16:
+            how = "where white is 65535, (images / 257).round().astype('uint8')"
         raise SpecError(f"images must be of type uint8, black 0 and white 255, got {pixels.dtype}; {how} makes them so")
     last = _with_channels_last(pixels)
     if targets.dtype.kind not in "iu" or targets.shape != last.shape[:1]:

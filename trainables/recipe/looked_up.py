@@ -28,7 +28,11 @@ def looked_up(values: Mapping[str, Any], kind: str) -> dict[str, Any]:
     else:
         path, known = node.get("path"), values.get("data.digest", node.get("digest"))
     if kind in _READ and path and not known:
-        found |= _read(kind, path)
+        read = _read(kind, path)
+        for name in {*read, *values} & FOUND:
+            if name in values and name in read and values[name] != read[name]:
+                raise SpecError(f"{name} must be left out, as {read[name]} is read from {path}, got {values[name]}")
+        found |= read
     for use in ("init", "teacher"):
         inner, other = values.get(f"{use}.values"), values.get(use)
         if isinstance(inner, Mapping):

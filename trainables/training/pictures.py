@@ -110,10 +110,10 @@ def _made(name: str, image: NDArray[np.uint8], data: Data) -> NDArray[np.uint8]:
 
 def _left_open(image: Image.Image) -> AbstractContextManager[Image.Image]:
     """Returns what gives an image of the caller's own, whose file stays open: it may have more pages."""
-    return nullcontext(_copied(image))
+    return nullcontext(copied(image))
 
 
-def _copied(image: Image.Image) -> Image.Image:
+def copied(image: Image.Image) -> Image.Image:
     """Returns a copy, which may be turned.
 
     Pillow itself turns a TIFF when it loads it, and a copy would lack its tags.
