@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from trainables.own import is_own, source_of
 from trainables.recipe import Recipe
-from trainables.spec import WHERE, Spec, require
+from trainables.spec import WHERE, Spec, SpecError, require
 
 
 class Real(Spec):
@@ -221,6 +221,16 @@ class Space(Spec):
         }
         domains = {path: domain for path, domain in domains.items() if path not in values}
         return Space(domains=domains, given=given, sources=self.sources) if domains else None
+
+    def require_kept(self, values: Iterable[str], study: str) -> None:
+        """Refuses a user's values in a node whose kind is open: a kind starts its node from its own defaults."""
+        for kind in (path for path, _ in self.every() if path.endswith(".kind")):
+            lost = [path for path in values if path.startswith(kind.removesuffix("kind"))]
+            if lost:
+                raise SpecError(
+                    f"{', '.join(lost)} would be lost: {study} tries values of {kind}, and each starts from its own "
+                    f"defaults; set {kind}, too"
+                )
 
     def without(self, points: Iterable[Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         """Returns points without the paths that are fixed: those that name just what is open here, each once."""

@@ -122,6 +122,8 @@ class Study(Spec):
                     f"arm {name!r}: {error}" if name else f"{error}; {self._said_of_space(str(error))}"
                 ) from None
             self._require_untouched(self.recipe(point))
+            if isinstance(self.plan, Search):
+                self._require_kept(point)
         if isinstance(self.plan, Ablation):
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
         if isinstance(self.plan, Ablation) and self.plan.tune:
@@ -163,6 +165,20 @@ class Study(Spec):
                 "data.test_size must be given, or a folder test, where data.folds is, and points are searched, or arms "
                 "tuned or raced: else the folds that choose test, too"
             )
+
+    def _require_kept(self, point: Mapping[str, Any]) -> None:
+        """Refuses a searched kind that takes the base's values away: a kind starts its node from its own defaults."""
+        recipe = self.recipe(dict(point))
+        for path in (path for path in point if path.endswith(".kind")):
+            node = path.removesuffix(".kind")
+            base, own = self.base.get(node), recipe.get(node)
+            for name, field in type(base).model_fields.items():
+                value = getattr(base, name)
+                if name == "kind" or name not in own.fields() or value == field.get_default(call_default_factory=True):
+                    continue
+                kept = f"{node}.{name}" in point or getattr(own, name) == value
+                must = f"searched without {node}.{name} in the base, or beside it: a kind has defaults of its own"
+                require(kept, path, must, value)
 
     def _points(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns the arms by name, or points all over the space, which have none."""

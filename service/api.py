@@ -213,7 +213,7 @@ def plan(
     home = Home.usable(options.home)
     resolved = editions.resolve_edition(edition, home, fresh=fresh)
     codes = CodeDigests()
-    history = History.open(home, resolved, codes, adopt=adopt)
+    history = History.open(home, resolved, codes)
     placed = placement(options, lambda: run_memory(history, Outcomes(home), options.grad_checkpointing))
     check_study_placement(resolved, placed)
     history.raise_counts(resolved)

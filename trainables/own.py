@@ -173,8 +173,8 @@ def _source_beside(value: Any, path: str) -> str:
     if file.name != value.kind.partition(":")[0]:
         where = file.name or "this session"
         raise SpecError(
-            f"{path} must name the file that defines {cls.__name__}, got {value.kind!r} and a class of {where}: write it "
-            "to that file and import it"
+            f"{path} must name the file that defines {cls.__name__}, got {value.kind!r} and a class of {where}: write "
+            "it to that file, and import it"
         )
     source = text_of(file)
     trust(sha256_of(file.name, source))

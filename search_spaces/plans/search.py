@@ -87,4 +87,5 @@ class Search(Spec):
         if space is None:
             paths = dict.fromkeys(path for path, _ in self.space.every())
             raise SpecError(f"{study} searches only {', '.join(paths)}, so --set leaves nothing to search")
+        space.require_kept(own, study)
         return Search(**{**dict(self), "space": space, "first": space.without(self.first, own)})

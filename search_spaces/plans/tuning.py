@@ -63,6 +63,7 @@ class Tuning(Spec):
         space = self.space.pinned(values)
         if space is None:
             raise SpecError(f"{study} tunes only {', '.join(self.paths)}, so --set leaves nothing to tune")
+        space.require_kept(values, study)
         return Tuning(**{**dict(self), "space": space, "first": space.without(self.first, values)})
 
 

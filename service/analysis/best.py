@@ -131,12 +131,16 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
 
 
 def chosen_by(history: History, trial: Trial) -> float:
-    """Returns the mean that a trial is chosen by: of a confirmation that of the point which it confirms."""
-    if trial.role in CONFIRMATIONS:
+    """Returns the mean that a trial is chosen by: of a confirmation that of the point which it confirms.
+
+    The point tried first is confirmed in any case; if it was stopped or diverged, nothing chooses it.
+    """
+    whole = trial.role in CONFIRMATIONS
+    if whole:
         points = history.of(POINTS[CONFIRMATIONS.index(trial.role)])
         trial = next(point for point in points if point.number == trial.number)
-    mean = history.answer(trial).mean
-    return -math.inf if mean is None else mean
+    answer = history.answer(trial)
+    return -math.inf if answer.mean is None or (whole and answer.status != "completed") else answer.mean
 
 
 DRAWS = 9_999

@@ -96,8 +96,9 @@ class _Version:
 
     def fitting(self, run: Run, answers: list[Answered]) -> list[Answered]:
         """Returns the answers of a run that may be of this version, in the order given."""
-        files = self.files if self.codes is None else self.codes(run.recipe).files
-        return [answer for answer in answers if _agree(answer.code.files, files)]
+        if self.codes is not None:  # today's code is known whole: an answer of it has its very digest
+            return [answer for answer in answers if answer.name == self.codes(run.recipe).digest]
+        return [answer for answer in answers if _agree(answer.code.files, self.files)]
 
     def nearest(self, answers: list[Answered]) -> Answered:
         """Returns the answer that ended nearest to the others of this version; of equally near ones the later one."""

@@ -117,7 +117,8 @@ class Evidence:
     @property
     def scope(self) -> str:
         """What a verdict is about where seeds that were not seen could change it."""
-        return "of seeds that do not learn" if isinstance(self.claim, AtChance) else "of seeds that learn"
+        some = any(counts(scores)[0] for _, scores, _ in self.parts)
+        return "of seeds that learn" if some else "of seeds that do not learn"
 
     @property
     def learners(self) -> bool:
@@ -153,10 +154,12 @@ class Evidence:
         """
         if isinstance(self.claim, AtChance) and word == "SUPPORTED" and self.parts[0][1].learnt:
             return "but some of its seeds learn"
-        if not isinstance(self.claim, Better | BetterOverTasks | NoWorse | Equivalent):
+        if not isinstance(self.claim, Better | BetterOverTasks | NoWorse | Equivalent | Ranked | Rising):
             return ""
-        (_, who, _), (_, than, _) = self.parts
+        who, than = (end(self.parts, key=lambda part: part[2])[1] for end in (max, min))
         sides = [(who, than)] if word == "SUPPORTED" else [(than, who)]
+        if isinstance(self.claim, Ranked) and word == "SUPPORTED":
+            sides = list(pairwise(scores for _, scores, _ in self.parts))
         if isinstance(self.claim, Equivalent):  # it says nothing of which one is better
             above = [(who, than)] if self.estimate.mean > 0 else [(than, who)]
             sides = [(who, than), (than, who)] if word == "SUPPORTED" else above
@@ -362,7 +365,8 @@ def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
     return Evidence(
         claim, gap, region, region.p_inside(gap), min(1.0, len(pairs) * region.p_outside(gap)),
         f"{few}{_gap_words(*weakest, gap)}{_where(claim)}", _seeds(gap, trials, "pair of seeds"),
-        tuple((name, scores[name], 0.0) for name in claim.names), refuting_tests=len(pairs),
+        tuple((name, scores[name], {weakest[0]: 1.0, weakest[1]: -1.0}.get(name, 0.0)) for name in claim.names),
+        refuting_tests=len(pairs),
     )  # fmt: skip
 
 

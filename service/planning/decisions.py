@@ -131,10 +131,18 @@ def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: 
     yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True, looks=looks)
 
 
-def begin(history: History, outcomes: Outcomes) -> None:
-    """Adds to a history what its driver writes first: that failed runs are tried again, and which answers are lost."""
+def begin(history: History, outcomes: Outcomes, *, adopt: bool = False) -> None:
+    """Adds to a history what its driver writes first: that failed runs are tried again, and which answers are lost.
+
+    `adopt`: answers of older code count, if they have the weights that are needed.
+    """
     if any(state.failures for state in history.states.values()):
         history.add(Counts(seeds=history.seeds, trials=history.trials_asked or None))
+    if adopt:
+        for fact in history.older_answers(
+            lambda run, code: outcomes.get(run.key, code, whole=history.keeps(run)) is not None
+        ):
+            history.add(fact)
     for lost in lost_answers(history, outcomes):
         history.add(lost)
 

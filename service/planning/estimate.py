@@ -308,7 +308,7 @@ def estimate_work(
 
     Runs whose answers are lost fail in this history, as they will in the driver's.
     """
-    begin(history, outcomes)
+    begin(history, outcomes, adopt=adopt)
     copied = look_ahead(
         history, lambda run: outcomes.usable(run.key, history.code(run), whole=history.keeps(run), older=adopt)
     )

@@ -167,6 +167,8 @@ def readmitted(history: History) -> Run | None:
         raced = [point for point in history.of(role) if history.answer(point).raced]
         best = history.highest(CONFIRMED, role) if raced else []
         if len(best) < CONFIRMED:
+            if raced and all(history.answer(point).status != "open" for point in history.of(role)):
+                return left_out(history, max(raced, key=lambda point: history.answer(point).mean or 0.0))
             continue
         lowest = history.answer(best[-1]).mean or 0.0
         for point in raced:

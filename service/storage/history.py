@@ -18,6 +18,7 @@ from service.storage.facts import (
     Adopted,
     Confirms,
     Counts,
+    Ended,
     Exhausted,
     Fact,
     FailedWith,
@@ -84,7 +85,8 @@ class History:
         self._waiting: dict[str, list[Trial]] | None = None
         self._answers: dict[str, TrialAnswer] = {}
         self.invalidations = 0
-        self._looks, self._least_looks = 1, 0
+        self._looks, self._least_looks, self._first_seeds = 1, 0, self.seeds
+        self._seen: dict[str, int] = {}
         self.begun: float | None = None
         self.claims_since: dict[str, float] = {}
         self._counted: tuple[int, int] | None = None
@@ -154,6 +156,8 @@ class History:
                 if isinstance(fact, Readmitted) or (isinstance(fact, FailedWith) and state.answered):
                     self._unsettle()  # its answer is lost, or it is asked for again
                 state.last = fact.time
+                if isinstance(fact, Ended) and fact.reused:  # what was seen stays seen if it is trained again
+                    self._seen[fact.run] = max(fact.looks, self._seen.get(fact.run, 0))
                 add_fact(state, fact)
 
     def _look(self, seeds: int, trials: int, least: int = 0) -> None:
@@ -168,6 +172,8 @@ class History:
             answered = {key for (key, _), state in self.states.items() if state.answered}  # by code of any time
             self._looks += shows_verdict(self.edition.study, self._tested(before[0], lambda run: run.key in answered))
             self._least_looks += bool(self._least_looks)
+        if self._looks == 1:  # seeds that are added later are counted here
+            self._first_seeds = seeds
 
     @property
     def looks(self) -> int:
@@ -186,15 +192,15 @@ class History:
         """
 
         def seen(run: Run) -> int:
-            state = self.state(run)
-            return max(state.looks if state.answered and state.reused else 0, elsewhere.get(run.key, 0))
+            return max(self._seen.get(run.key, 0), elsewhere.get(run.key, 0))
 
         tested = self._tested(self.seeds, seen, arms)
         if not shows_verdict(self.edition.study, tested):
             return max(self._looks, self._least_looks)
-        looks = [seen(run) for trial in tested for run in self.asked(trial)]
-        adds = self.edition.some_arms or not all(looks)
-        return max(self._looks + max(looks) - 1 + adds, self._least_looks)
+        looks = [(trial, run, seen(run)) for trial in tested for run in self.asked(trial)]
+        begun = self._first_seeds
+        adds = self.edition.some_arms or not all(count for trial, run, count in looks if run.seed in trial.seeds(begun))
+        return max(self._looks + max(count for *_, count in looks) - 1 + adds, self._least_looks)
 
     def _tested(self, seeds: int, seen: Callable[[Run], object], arms: Sequence[Trial] = ()) -> list[Trial]:
         """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, that were seen.
