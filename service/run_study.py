@@ -171,7 +171,10 @@ class StudyRun:
     def __init__(
         self, edition: Edition, home: Home, options: RunOptions, progress: Progress, tell: Callable[..., None]
     ) -> None:
-        """Prints the plan. Nothing of the study is written. Raises: LocusError for what cannot run."""
+        """Prints the plan. Nothing of the study is written. Raises: LocusError for what cannot run.
+
+        What was asked of the driver before, and not read, is forgotten.
+        """
         set_up_client()
         from service.tracking.sync import check
 
@@ -185,6 +188,7 @@ class StudyRun:
         check_study_placement(edition, self.placement)
         if self.folder.driven:
             raise steering.change(edition, home, options)
+        steering.take_request(self.folder)
         self.copies = Copies(options.storage, home, edition.id) if options.storage else None
         os.environ.setdefault("LOCUS_COMMIT", commit())
         check(home, self.tracking)
@@ -202,11 +206,10 @@ class StudyRun:
     def open(self, storage: StorageSync, journal: Journal, callbacks: Sequence[Callback]) -> None:
         """Writes the study into its home and its storage, and opens MLflow.
 
-        What was asked of the driver before, and not read, is forgotten; what is asked from here on is kept until `run`.
+        What is asked of the driver from the moment on at which it has the study's lock is kept until `run`.
         """
         from service.tracking.sync import MlflowSync
 
-        steering.take_request(self.folder)
         edition, home, note = self.edition, self.home, self.progress.note
         self.storage = storage
         editions.save_edition(edition, home)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
+from glob import has_magic
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -177,7 +178,7 @@ class RemoteFolder:
     def remove(self, name: str) -> None:
         """Removes a file, or all of a folder; nothing if there is none."""
         try:
-            self._asked(lambda fs, path: fs.rm(path, recursive=True), name)
+            self._asked(_remove, name)
         except FileNotFoundError:
             return
 
@@ -289,8 +290,27 @@ def _whole(fs: Any, path: str, fill: Callable[[str], None]) -> None:
         fill(path)  # an object appears when it is whole
         return
     draft = f"{path}.{uuid.uuid4().hex}.part"
-    fill(draft)
-    rename_durably(Path(draft), Path(path))
+    try:
+        fill(draft)
+        rename_durably(Path(draft), Path(path))
+    except OSError:  # a full disk: what was written of it would fill the disk for ever
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def _remove(fs: Any, path: str) -> None:
+    """Removes a file, or all of a folder. Raises: FileNotFoundError.
+
+    `rm` of all places but a disk takes a path with `[`, `*` or `?` for a pattern, which fits files of others.
+    """
+    if _is_local(fs) or not has_magic(path):
+        fs.rm(path, recursive=True)
+        return
+    files = fs.find(path)
+    if not files:
+        raise FileNotFoundError(path)
+    for file in files:
+        fs.rm_file(file)
 
 
 def _exclusive(fs: Any, path: str, content: bytes) -> None:

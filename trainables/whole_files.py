@@ -43,8 +43,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file so that a crash leaves the whole file or none. Cost: 3-7 ms."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    aside.write_bytes(content if isinstance(content, bytes) else content.encode())
-    rename_durably(aside, path)
+    try:
+        aside.write_bytes(content if isinstance(content, bytes) else content.encode())
+        rename_durably(aside, path)
+    except OSError:  # a full disk
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def put_aside(path: Path) -> Path:

@@ -105,8 +105,10 @@ def follow_log(client: Any, job: str, whole: Callable[[], tuple[str, bool]]) -> 
         with closing(_Stream(client, job)) as stream:
             behind = read
             while (piece := stream.next()) is not None:
-                if not piece and len(whole()[0]) > read:
-                    break
+                if not piece:
+                    text, ended = whole()
+                    if ended or len(text) > read:
+                        break
                 new, behind = piece[behind:], max(0, behind - len(piece))
                 if new:
                     yield new

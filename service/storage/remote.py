@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,8 +28,9 @@ from service.storage import plain_json
 from service.storage.facts import KEY, Adopted, Ended
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
+from service.storage.journal import PATIENCE_S as LOCK_S
 from service.storage.journal import Journal, read
-from service.storage.leases import Lease
+from service.storage.leases import HeldError, Lease, held, newest
 from service.storage.outcomes import ENDS, Answered, Outcomes
 from trainables.remote_files import PATIENCE_S, RemoteFolder, StorageError
 from trainables.spec import LocusError
@@ -41,11 +42,15 @@ TRIES = 5
 """How often a journal is read again that was removed while it was read."""
 
 
+BEGUN = re.compile(r"\d+/0+\.jsonl")
+"""The first segment of a driver's copy."""
+
+
 def sent_journal(remote: RemoteFolder) -> bytes | None:
     """Returns the whole lines of the journal that was sent last; None if none was. Raises: StorageError."""
     for _ in range(TRIES):
         names = remote.names()
-        begun = [name for name in names if name.endswith(f"/{_segment(0)}")]
+        begun = [name for name in names if BEGUN.fullmatch(name)]
         if not begun:
             return None
         number = max(begun).partition("/")[0]
@@ -92,7 +97,7 @@ class JournalCopy:
         """Removes the copies of drivers before this one, once this one has sent all. Raises: StorageError."""
         older = {name.partition("/")[0] for name in self._remote.names()}
         for number in older:
-            if int(number) < self._number:
+            if number.isdecimal() and int(number) < self._number:  # a NAS or a Mac adds folders of its own
                 self._remote.remove(number)
 
 
@@ -225,15 +230,16 @@ class Copies:
     def fetch(self) -> int:
         """Brings home what is only at the storage: the study, its journal, its answers. Returns how many files.
 
-        Raises: OtherJournalError if both have a journal and neither continues the other; StorageError.
+        Raises: OtherJournalError if both have a journal and neither continues the other; HeldError if a driver of this
+        machine has the study; StorageError.
         """
         folder = self.home.study(self.id)
         folder.root.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(folder.lock, timeout=0.0):
+            with FileLock(folder.lock, timeout=LOCK_S):
                 return self._fetch(folder)
-        except Timeout:  # a driver that began a moment ago has the study
-            return 0
+        except Timeout:
+            raise held(folder.drivers, newest(folder.drivers)) from None
 
     def _fetch(self, folder: StudyFolder) -> int:
         sent = sent_journal(self.journal)
@@ -337,7 +343,11 @@ def fetch(uri: str, home: Home, name: str) -> str:
     place = RemoteFolder(uri)
     place.check()
     ids = [id for id in place.inside("studies").folders() if _is_asked(id, name)]
-    counts = {id: Copies(uri, home, id).fetch() for id in ids if not home.study(id).driven}
+    counts: dict[str, int] = {}
+    for id in ids:
+        if not home.study(id).driven:
+            with suppress(HeldError):  # by a driver that began a moment ago
+                counts[id] = Copies(uri, home, id).fetch()
     words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]
     return f"fetched {' and '.join(words)} from {uri}" if words else ""
 
@@ -379,6 +389,7 @@ class StorageSync:
         self._copies = copies
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
+        self._beats: list[threading.Thread] = []
 
     def __enter__(self) -> StorageSync:
         """Takes the lease, and fetches what another driver has sent until then.
@@ -389,9 +400,11 @@ class StorageSync:
             self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
             self._lease.begin()
             try:
-                self._copies.fetch()
+                with self._beating():
+                    self._copies.fetch()
             except BaseException:
-                self._lease.end()
+                if self._has_ended():
+                    self._lease.end()
                 raise
         return self
 
@@ -423,9 +436,10 @@ class StorageSync:
         answers = {(run, code) for (run, code), state in history.states.items() if state.answered}
         copies = replace(self._copies, patience=CLOSE_S)
         try:
-            copies.keep_missing(sorted(answers))
-            copies.clear_work(answers)
-            self._copy.send(CLOSE_S)
+            self._copy.send(CLOSE_S)  # first: whoever takes the study over goes on from it
+            with self._beating():
+                copies.keep_missing(sorted(answers))
+                copies.clear_work(answers)
         except StorageError as error:
             return f"the storage lacks a part ({error}); run the study again to send the rest"
         return None
@@ -436,9 +450,28 @@ class StorageSync:
         Its lease is not ended then: the next driver sees no sign of life.
         """
         self._end.set()
-        if self._thread is not None:
-            self._thread.join(CLOSE_S)
-        return self._thread is None or not self._thread.is_alive()
+        threads = [*self._beats, *([self._thread] if self._thread else [])]
+        for thread in threads:
+            thread.join(CLOSE_S)
+        return not any(thread.is_alive() for thread in threads)
+
+    @contextmanager
+    def _beating(self) -> Iterator[None]:
+        """Gives signs of life while the block lasts, in which files go to and fro for minutes."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(SEND_S):
+                with suppress(StorageError):
+                    if self._lease.beat():
+                        return
+
+        self._beats.append(threading.Thread(target=beat, name="storage", daemon=True))
+        self._beats[-1].start()
+        try:
+            yield
+        finally:
+            over.set()
 
     def _send(self, journal: Journal) -> None:
         while not self._end.wait(SEND_S):

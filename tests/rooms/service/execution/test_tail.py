@@ -107,3 +107,19 @@ def test_whoever_stops_to_listen_leaves_no_thread(served):
     assert next(lines) == "more"
     lines.close()
     until(lambda: all(thread.name != "tail" for thread in threading.enumerate()))
+
+
+def test_a_job_that_ends_without_a_further_letter_ends_a_stream_that_stands_still(served, monkeypatch):
+    """As if the connection is half open when the job is killed: it was asked for ever."""
+    monkeypatch.setattr(submission, "QUIET_S", 0.05)
+    server = served(11, stands_still=True)
+    server.log = "first line\n"
+    lines = []
+    follows = threading.Thread(target=lambda: lines.extend(watched(server).logs(follow=True)), daemon=True)
+    follows.start()
+    until(lambda: server.fetched >= 2)
+    server.status = "FAILED"
+    follows.join(60)
+    ended = not follows.is_alive()
+    server.log += "\n"  # ends it in any case
+    assert (ended, lines) == (True, ["first line"])
