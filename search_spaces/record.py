@@ -12,15 +12,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from search_spaces.claim import KeepsMore, Ranked, Rising
 from search_spaces.study import Ablation, Edition, Study
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import Spec, SpecError, digest
 
-RULES = 3
+RULES = 4
 """The number of the rules in service/README.md that judge scores. It rises with a rule that changes verdicts.
 
 The third rules judge all seeds that are one group, also if only some of them learn; else they judge as the second did.
+The fourth judge orders by each of their steps, and ask orders and what is kept for the seeds that learn.
 """
 BEFORE = "before these rules"
 """What is said of results that were judged by earlier rules, such as the words in `Study.found`."""
@@ -136,7 +138,12 @@ class Record(Spec):
         some_learn = any(
             0 < scored.learnt < scored.n for row in self.rows for scored in (row.test, *row.test_sizes.values())
         )
-        differences = [BEFORE] if self.rules < RULES - 1 or (self.rules < RULES and some_learn) else []
+        fourth = any(
+            isinstance(claim, Ranked) or (some_learn and isinstance(claim, KeepsMore | Rising))
+            for claim in edition.study.claims
+        )
+        judged_else = self.rules < 2 or (self.rules < 3 and some_learn) or (self.rules < RULES and fourth)
+        differences = [BEFORE] if judged_else else []
         if self.definition != defined(edition) or not {row.name for row in self.rows} <= {*edition.study.names()}:
             return [*differences, ANOTHER]
         older = any(row.code != codes(row.recipe(edition)).digest for row in self.rows)

@@ -487,7 +487,8 @@ def _match(a: Contender, b: Contender) -> Match:
     own = [seed for seed in shared if not _same_answer(a, b, seed)]
     if shared and not own:
         return Match(a, b, "same runs", difference(b.test, a.test), tuple(shared))
-    if len(own) >= FEWEST or (own and min(a.test.n, b.test.n) < FEWEST):
+    few = min(a.test.n, b.test.n) < FEWEST or len(own) < len(shared)  # what both share says nothing, in no test
+    if len(own) >= FEWEST or (own and few):
         return Match(a, b, "paired", difference(b.test, a.test, own), tuple(own))
     return Match(a, b, "unpaired", unpaired(b.test, a.test))
 

@@ -107,9 +107,10 @@ class Curve:
 
     def over_seeds(self, name: str) -> Estimate | None:
         """Returns a number of the laws (`limit`, `exponent`, `error`) over the seeds."""
-        scale = next(iter(self.scores.values())).scale
-        ends = (scale.low, scale.high) if name == "limit" else (-math.inf, math.inf)
-        return estimate([getattr(law, name) for law in self.laws.values()], ends=ends) if self.laws else None
+        values = {seed: getattr(law, name) for seed, law in self.laws.items()}
+        if name == "limit":  # a score as others are: limits that all are perfect have an interval, too
+            return Scores(values, len(values), next(iter(self.scores.values())).scale).whole
+        return estimate([*values.values()]) if values else None
 
     def level(self, share: float) -> float:
         """Returns the score at a share of the way from chance to a perfect one."""

@@ -245,7 +245,8 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
         return f"{who} has no {answer} yet."
     if not scores.complete and isinstance(claim, KeepsMore):
         none = plural(scores.asked - scores.n, "seed")
-        return f"{none} of {who} had nothing to keep: no answer yet, or a score at chance at the training's own side."
+        low = "a score at chance or in the lower of two groups"
+        return f"{none} of {who} had nothing to keep: no answer yet, or {low} at the training's own side."
     if not scores.complete:
         answer = "a value of the probe" if isinstance(claim, ClaimOfProbe) else "an answer"
         return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have {answer}."
@@ -354,16 +355,21 @@ def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
     """Judges a ranking by its weakest pair, because every neighboring pair must differ; one reversed pair refutes it.
 
     Source: Berger 1982 (intersection-union test): the largest p supports, unadjusted. Refuting is a union of tests, so
-    the smallest p is multiplied by their number (Bonferroni). Both ps are those of the same pair, as its two one-sided
-    ps add up to 1.
+    the smallest p is multiplied by their number (Bonferroni). The estimate is that of the weakest pair, or of the pair
+    that is most surely reversed, where one is: of accuracies, judged twice, another pair may have the largest p.
     """
     region, pairs = Region(low=claim.margin), list(pairwise(claim.who))
     gaps = {pair: _known(difference(scores[pair[0]], scores[pair[1]])) for pair in pairs}
     weakest = max(pairs, key=lambda pair: (region.p_inside(gaps[pair]), -gaps[pair].mean))
+    p_supports = region.p_inside(gaps[weakest])
+    reversed_ = min(pairs, key=lambda pair: (region.p_outside(gaps[pair]), gaps[pair].mean))
+    p_reversed = region.p_outside(gaps[reversed_])
+    if p_reversed < 0.5:
+        weakest = reversed_
     gap, trials = gaps[weakest], [scores[name] for name in weakest]
     few = "" if len(pairs) == 1 else "the weakest step, "
     return Evidence(
-        claim, gap, region, region.p_inside(gap), min(1.0, len(pairs) * region.p_outside(gap)),
+        claim, gap, region, p_supports, min(1.0, len(pairs) * p_reversed),
         f"{few}{_gap_words(*weakest, gap)}{_where(claim)}", _seeds(gap, trials, "pair of seeds"),
         tuple((name, scores[name], {weakest[0]: 1.0, weakest[1]: -1.0}.get(name, 0.0)) for name in claim.names),
         refuting_tests=len(pairs),

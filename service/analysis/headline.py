@@ -243,11 +243,11 @@ def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
     """Returns `“peg”, 0.0021 below it (5 seeds can detect 0.0060 or more)`."""
     level = gap.adjusted.level if gap.adjusted else ALPHA
     n, std = gap.estimate.n, gap.estimate.spread or 0.0
-    least = smallest_difference(n, std, alpha=level, overlap=gap.estimate.overlap)
+    least = smallest_difference(n, std, alpha=level, like=gap.estimate)
     side, told = "below" if gap.mean >= 0 else "above", ""
     if least is not None:
         detect = f"{plural(n, 'seed')} can detect {fixed(least)} or more"
-        told = f" ({never_apart('them', n, least, std, row.test.scale, level) or detect})"
+        told = f" ({never_apart('them', n, least, std, row.test.scale, level, gap.estimate) or detect})"
     if gap.opposed:
         told = f" (p {p_text(gap.p)}, but they do not learn equally often)"
     return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it{told}"
@@ -418,8 +418,8 @@ def _open(result: StudyResult, best: TrialResult, rivals: dict[str, Difference])
     plain = {name: gap for name, gap in rivals.items() if name in uniform and not gap.opposed}
     for name, gap in sorted(plain.items(), key=lambda item: -abs(item[1].mean))[:3]:
         level = (gap.adjusted.level if gap.adjusted else result.alpha) * later
-        spread, overlap = gap.estimate.spread or 0.0, gap.estimate.overlap
-        needed = seeds_needed(gap.mean, std=spread, alpha=level, overlap=overlap) if gap.mean else None
+        spread = gap.estimate.spread or 0.0
+        needed = seeds_needed(gap.mean, std=spread, alpha=level, like=gap.estimate) if gap.mean else None
         seeds = "more than 1,000" if needed is None else f"about {needed}"
         words.append(f"{seeds}{'' if words else ' seeds would tell it apart'} from {quoted(name)}")
     sentence = f"{listed(words)}, if the differences stay as they are."

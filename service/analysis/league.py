@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from itertools import permutations
 from operator import add
@@ -184,7 +184,7 @@ def shared_ranks(means: Array, errors: Array, step: Array) -> Array:
     Shapes: `means`, `errors` and the result (..., methods); `step` (...). Units: `step` is what one image in each task
     can change of a mean.
     """
-    order = np.argsort(-means, axis=-1, kind="stable")
+    order = np.lexsort((-errors, -means.round(9)), axis=-1)  # of equal means the least sure one, not the first listed
     mean, error = (np.take_along_axis(values, order, axis=-1) for values in (means, errors))
     starts = np.ones(means.shape, dtype=bool)
     best, its = mean[..., 0], error[..., 0]
@@ -259,7 +259,9 @@ class RunsOverTasks:
             places.setdefault(families[task], []).append(place)
         by_task = [[*by_method.values()] for by_method in scores.values()]
         scale = by_task[0][0].scale
-        errors = [[of_method.whole.error or 0.0 if of_method.whole else 0.0 for of_method in some] for some in by_task]
+        # over seeds alone: all methods are tested on the same images, so other draws of these are no noise between them
+        alone = [[replace(of_method, further={}).whole for of_method in some] for some in by_task]
+        errors = [[whole.error or 0.0 if whole else 0.0 for whole in some] for some in alone]
         return cls(
             tuple(next(iter(scores.values()))),
             {family: tuple(tasks) for family, tasks in places.items()},

@@ -9,7 +9,7 @@ from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
 from service.analysis.format import fixed
 from service.analysis.scores import score_scale, validation_scores
-from service.analysis.statistics import ALPHA, FEWEST, Scale, Scores, difference, level_of, of_mean
+from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, difference, level_of
 from service.planning.t_distribution import quantile
 from service.storage.history import History
 from trainables.data import Data
@@ -25,29 +25,42 @@ MODEST = 0.1
 
 
 def smallest_difference(
-    pairs: int, std: float, *, alpha: float = ALPHA, power: float = POWER, overlap: float = 0.0
+    pairs: int,
+    std: float,
+    *,
+    alpha: float = ALPHA,
+    power: float = POWER,
+    overlap: float = 0.0,
+    like: Estimate | None = None,
 ) -> float | None:
     """Returns the smallest true difference that a two-sided paired t-test finds with probability `power`.
 
     None below 3 pairs.
 
-    `std`: the standard deviation of the paired differences; `overlap`: that of the scale. Source: Cohen 1988, chapter
+    `std`: the standard deviation of the paired differences; `overlap`: that of the scale; `like`: a measured difference
+    whose rounding, draws of images and overlap count. Source: Cohen 1988, chapter
     2, with the noncentral t distribution. Differs: the test that rejects on the wrong side is left out; it adds less
     than 0.1 % of power.
     """
     if pairs < FEWEST:
         return None
+    error, df = (like or _plain(overlap)).of_more(pairs, std)
     low, high = 0.0, 1.0
-    while _power(pairs, high, alpha) < power:
+    while _power(df, high, alpha) < power:
         high *= 2
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _power(pairs, middle, alpha) < power else (low, middle)
-    return high * std * of_mean(pairs, overlap)
+        low, high = (middle, high) if _power(df, middle, alpha) < power else (low, middle)
+    return high * error
 
 
 def seeds_needed(
-    *differences: float, std: float, alpha: float = ALPHA, power: float = POWER, overlap: float = 0.0
+    *differences: float,
+    std: float,
+    alpha: float = ALPHA,
+    power: float = POWER,
+    overlap: float = 0.0,
+    like: Estimate | None = None,
 ) -> int | None:
     """Returns the fewest pairs with which a true difference of this size is found with probability `power`.
 
@@ -55,13 +68,13 @@ def seeds_needed(
 
     Of several differences all must be found, each by a test of its own, as an equivalence is tested at both its ends.
     What the tests miss is added up (Bonferroni's inequality), so the pairs are enough, and rarely one too many. `std`:
-    the standard deviation of the paired differences; `overlap`: that of the scale. Units: pairs of seeds.
+    the standard deviation of the paired differences; `overlap`, `like`: as above. Units: pairs of seeds.
     """
     sizes = [abs(size) for size in differences]
 
     def enough(pairs: int) -> bool:
-        error = std * of_mean(pairs, overlap)
-        powers = [_power(pairs, size / error, alpha) if std else float(size > 0) for size in sizes]
+        error, df = (like or _plain(overlap)).of_more(pairs, std)
+        powers = [_power(df, size / error, alpha) if error else float(size > 0) for size in sizes]
         return sum(1 - value for value in powers) <= 1 - power
 
     low, high = FEWEST - 1, FEWEST
@@ -86,11 +99,15 @@ def std_interval(std: float, df: int) -> tuple[float, float]:
     return low, high
 
 
-def _power(pairs: int, away: float, alpha: float) -> float:
-    """Returns the probability that the test of so many pairs finds a true mean `away` standard errors above 0."""
+def _plain(overlap: float) -> Estimate:
+    return Estimate(FEWEST, 0.0, overlap=overlap)
+
+
+def _power(df: int, away: float, alpha: float) -> float:
+    """Returns the probability that a test with so many degrees of freedom finds a mean `away` errors above 0."""
     from scipy.special import nctdtr  # here, for `locus status` must start without scipy
 
-    return float(1 - nctdtr(pairs - 1, away, quantile(1 - alpha / 2, pairs - 1)))
+    return float(1 - nctdtr(df, away, quantile(1 - alpha / 2, df)))
 
 
 def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
@@ -126,7 +143,9 @@ def guessed_spread(scale: Scale) -> float:
     return max(GUESS, math.sqrt(2 * right * (width - right) / scale.logits.images))
 
 
-def never_apart(who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA) -> str:
+def never_apart(
+    who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA, like: Estimate | None = None
+) -> str:
     """Says that the seeds cannot tell two trials apart, whatever the difference; empty if they can.
 
     `who`: two trials; `least`: the smallest difference that the seeds detect. The largest of the scale is from chance
@@ -136,7 +155,7 @@ def never_apart(who: str, pairs: int, least: float, std: float, scale: Scale, al
     if least < room:
         return ""
     modest = min(MODEST, room / 2)
-    needed = seeds_needed(modest, std=std, alpha=alpha, overlap=scale.overlap)
+    needed = seeds_needed(modest, std=std, alpha=alpha, overlap=scale.overlap, like=like)
     more = "" if needed is None else f"; {needed} would detect {modest:.2g}"
     return f"{plural(pairs, 'seed')} cannot tell {who} apart, whatever the difference{more}"
 

@@ -197,3 +197,22 @@ def opposing_p(better: Scores, worse: Scores, level: float) -> float | None:
     """
     p = fails_more(better, worse)
     return p if p < level else None
+
+
+LEAST_GAIN = 0.05
+"""The share of the way from chance to a perfect score that a seed needs before one asks how much of it is kept."""
+
+
+def kept(after: Scores, before: Scores) -> Scores:
+    """Returns the share that a trial keeps of what it has above chance, by seed: 1 if nothing changes, 0 at chance.
+
+    Seeds near chance before have nothing to keep, and are left out: the share of a gain of almost 0 may be any number.
+    So are those of the lower group, where seeds split in two before: they do not learn.
+    """
+    chance, high = before.scale.chance, before.scale.high
+    least = chance + max(before.scale.luck, LEAST_GAIN * (high - chance) if math.isfinite(high) else 0.0)
+    had = {seed: own - chance for seed, own in before.sound.values.items() if own > least and seed in after.values}
+    values = {seed: (after.values[seed] - chance) / own for seed, own in had.items()}
+    steps = math.hypot(after.scale.step, before.scale.step)
+    scale = Scale(step=steps / min(had.values(), default=1.0), overlap=before.scale.overlap)
+    return Scores(values, before.asked, scale)

@@ -133,7 +133,8 @@ class Estimate:
     and the interval holds both intervals: so neither skewed errors near a perfect score nor the transformation of
     scores that are not skewed makes a finding. `logits`: the scale of `mean` and `error`, of a twin that is on it.
     `draws`: over how many draws of test images the error was measured, beside seeds; 1 if the images are fixed.
-    `overlap`: that of the scale.
+    `overlap`: that of the scale. What more seeds do not make smaller: `floor`, the least standard error of the seeds;
+    `images`, the variance that a draw of images adds; `drawn`, that of the draws' means (draws - 1 degrees of freedom).
     """
 
     n: int
@@ -147,11 +148,25 @@ class Estimate:
     logits: Logits | None = None
     draws: int = 1
     overlap: float = 0.0
+    floor: float = 0.0
+    images: float = 0.0
+    drawn: float = 0.0
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation of one value that the error belongs to; None for one value."""
-        return None if self.error is None else self.error / of_mean(self.n, self.overlap)
+        """The standard deviation of one seed that the error belongs to, images beside; None for one value."""
+        if self.error is None:
+            return None
+        return math.sqrt(max(0.0, self.error**2 - self.images)) / of_mean(self.n, self.overlap)
+
+    def of_more(self, n: int, std: float) -> tuple[float, int]:
+        """Returns the error and the degrees of freedom that n such values would have, if one deviates by `std`."""
+        seeds = max(std * of_mean(n, self.overlap), self.floor)
+        error = math.hypot(seeds, math.sqrt(self.images))
+        if not self.images:
+            return error, n - 1
+        parts = seeds**4 / (n - 1) + self.drawn**2 / (self.draws - 1)
+        return error, max(1, math.floor(error**4 / parts * (1 + 1e-12)))
 
     @property
     def freedom(self) -> int:
@@ -197,6 +212,8 @@ class Estimate:
     def _p(self, value: float, side: int) -> float | None:
         if not self.testable:
             return None
+        if value > self.high if side > 0 else value < self.low:  # no mean lies there
+            return 0.0
         own = cdf(side * self._t(value), self.freedom)
         other = self.twin._p(value, side) if self.twin else None
         return own if other is None else max(own, other)
@@ -240,7 +257,7 @@ def estimate(
         return Estimate(len(values), fmean(values), None, None, *ends, None, twin, logits, overlap=overlap)
     std = stdev(values)
     error = max(std * of_mean(len(values), overlap), floor)
-    return Estimate(len(values), fmean(values), std, error, *ends, None, twin, logits, overlap=overlap)
+    return Estimate(len(values), fmean(values), std, error, *ends, None, twin, logits, overlap=overlap, floor=floor)
 
 
 def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
@@ -289,7 +306,8 @@ def _wider(narrow: Estimate, sides: Sequence[Sequence[Sequence[float]]]) -> Esti
     error, images = narrow.error**2, max(0.0, spread - math.fsum(map(_residual, sides)))
     parts = error**2 / narrow.freedom + (spread**2 / (count - 1) if images else 0.0)
     df = max(1, math.floor((error + images) ** 2 / parts * (1 + 1e-12))) if parts else narrow.freedom
-    return replace(narrow, error=math.sqrt(error + images), df=df, draws=count)
+    error = math.sqrt(error + images)
+    return replace(narrow, error=error, df=df, draws=count, images=images, drawn=spread if images else 0.0)
 
 
 def _residual(draws: Sequence[Sequence[float]]) -> float:
@@ -429,24 +447,6 @@ class Scores:
         widest = max(values[place] - values[0], values[-1] - values[place + 1])
         far = gap >= SPLIT_SHARE * (self.scale.high - self.scale.chance)
         return frozenset(order[: place + 1]) if far and gap >= SPLIT_RATIO * widest else frozenset()
-
-
-LEAST_GAIN = 0.05
-"""The share of the way from chance to a perfect score that a seed needs before one asks how much of it is kept."""
-
-
-def kept(after: Scores, before: Scores) -> Scores:
-    """Returns the share that a trial keeps of what it has above chance, by seed: 1 if nothing changes, 0 at chance.
-
-    Seeds near chance before have nothing to keep, and are left out: the share of a gain of almost 0 may be any number.
-    """
-    chance, high = before.scale.chance, before.scale.high
-    least = chance + max(before.scale.luck, LEAST_GAIN * (high - chance) if math.isfinite(high) else 0.0)
-    had = {seed: own - chance for seed, own in before.values.items() if own > least and seed in after.values}
-    values = {seed: (after.values[seed] - chance) / own for seed, own in had.items()}
-    steps = math.hypot(after.scale.step, before.scale.step)
-    scale = Scale(step=steps / min(had.values(), default=1.0), overlap=before.scale.overlap)
-    return Scores(values, before.asked, scale)
 
 
 def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) -> Estimate | None:

@@ -25,8 +25,8 @@ from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.format import Lines
 from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs
 from service.analysis.probes import alike, probe_scores
-from service.analysis.scores import over_tasks
-from service.analysis.statistics import FEWEST, Scores, kept, level_of
+from service.analysis.scores import kept, over_tasks
+from service.analysis.statistics import FEWEST, Scores, level_of
 from service.analysis.trial_result import TrialResult, collect
 from service.analysis.verdicts import Agreement, Departure, Verdict, agreements, departure, judge
 from service.planning.stopping import Rung, Saved, judge_rungs, saved_images

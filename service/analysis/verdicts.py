@@ -223,8 +223,8 @@ def _seeds_needed(evidence: Evidence, level: float) -> tuple[int | None, int | N
     if estimate.spread is None or estimate.n < FEWEST_TO_COUNT or failed:
         return None
     spreads = std_interval(estimate.spread, estimate.n - 1)
-    away, overlap = evidence.region.distances(estimate), estimate.overlap
-    low, high = (seeds_needed(*away, std=std, alpha=2 * level, overlap=overlap) for std in spreads)
+    away = evidence.region.distances(estimate)
+    low, high = (seeds_needed(*away, std=std, alpha=2 * level, like=estimate) for std in spreads)
     return low, high
 
 

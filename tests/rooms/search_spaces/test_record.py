@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from search_spaces import library
+from search_spaces.claim import Ranked
 from search_spaces.record import BEFORE, RULES, Record, Row, Scored, defined, read
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Budget, Search, Study, Tuning
@@ -93,11 +94,15 @@ def test_what_differs_today_is_said() -> None:
     assert recorded(rows=found.rows[:1]).since(edition, edited) == []
     longer = STUDY.model_copy(update={"base": STUDY.base.put({"optimizer.epochs": 3})}).at("cpu")
     assert found.since(longer, CODES) == ["of another definition"]
-    assert recorded(rules=RULES - 1).since(edition, edited) == [BEFORE, "by older code"]
+    assert recorded(rules=2).since(edition, edited) == [BEFORE, "by older code"]
     all_learn = {"test": found.rows[0].test.model_copy(update={"learnt": 3}), "test_sizes": {}}
-    alike = recorded(rules=RULES - 1, rows=[row.model_copy(update=all_learn) for row in found.rows])
+    alike = recorded(rules=2, rows=[row.model_copy(update=all_learn) for row in found.rows])
     assert alike.since(edition, CODES) == [], "the rules of before judge seeds that all learn, or none, alike"
-    assert alike.model_copy(update={"rules": RULES - 2}).since(edition, CODES) == [BEFORE]
+    assert alike.model_copy(update={"rules": 1}).since(edition, CODES) == [BEFORE]
+    third = recorded(rules=3)
+    assert third.since(edition, CODES) == [], "the fourth rules are about other claims"
+    ranked = Study(**{**dict(STUDY), "claims": (Ranked((*ARMS,)[:2]),)}).at("cpu")
+    assert BEFORE in third.since(ranked, CODES)
     more = Study(**{**dict(STUDY), "seeds": 9, "question": "Another one?", "found": {"cpu": "words"}}).at("cpu")
     assert found.since(more, CODES) == [], "counts and words may change"
     unknown = recorded(rows=(found.rows[0].model_copy(update={"name": "far"}),))

@@ -72,9 +72,8 @@ def test_it_says_what_to_take_what_that_costs_and_what_is_open(tmp_path) -> None
     more = estimate_cost(best.recipe).parameters - estimate_cost(table.recipe).parameters
     gap = result.against_best(best, [row for row in result.of("trial") if row.test.complete and row is not best])
     level = next(one for row, one in gap.items() if result.rows[int(row)].name == other)
-    needed = seeds_needed(
-        level.mean, std=level.estimate.error * SEEDS**0.5, alpha=level.adjusted.level * level_of(2) / level_of(1)
-    )
+    later = level.adjusted.level * level_of(2) / level_of(1)
+    needed = seeds_needed(level.mean, std=level.estimate.error * SEEDS**0.5, alpha=later, like=level.estimate)
     at_36 = {row.name: f"{row.test.mean - 0.2:.4f}" for row in (best, table)}
     assert advice(result) == [
         f"Take “{best.name}”. 6 seeds do not tell it apart from “{other}”.",

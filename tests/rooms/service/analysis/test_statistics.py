@@ -9,16 +9,14 @@ from scipy import stats
 
 from service.analysis.comparison import unpaired
 from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs, holm
-from service.analysis.scores import fails_more, most_that_fail, over_tasks
+from service.analysis.scores import LEAST_GAIN, fails_more, kept, most_that_fail, over_tasks
 from service.analysis.statistics import (
     ALPHA,
-    LEAST_GAIN,
     Scale,
     Scores,
     contrast,
     difference,
     estimate,
-    kept,
     level_of,
     slope_weights,
 )

@@ -9,7 +9,8 @@ from scipy import stats
 from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse, Ranked, Rising
 from service.analysis.evidence import CEILING, Region
 from service.analysis.power import seeds_needed, std_interval
-from service.analysis.statistics import Scale, Scores, estimate, kept, level_of
+from service.analysis.scores import kept
+from service.analysis.statistics import Scale, Scores, estimate, level_of
 from service.analysis.verdicts import Departure, Verdict, judge
 from tests.rooms.service.analysis.logits import mean_interval
 from tests.rooms.service.analysis.test_statistics import ACCURACY, FLOATS, scores
