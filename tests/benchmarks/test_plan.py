@@ -6,7 +6,7 @@ import pytest
 
 import service
 from service.api import plan
-from service.planning.forecast import measured
+from service.planning.forecast import run_peaks
 from service.planning.run_options import RunOptions
 from tests.rooms.trainables.data.pictures import image_folder
 
@@ -43,12 +43,12 @@ def test_plans_come_true(tmp_path):
         second = service.ablate(ARMS, seeds=4, **sizes)
         took = time.monotonic() - begun
         assert second.edition.id == first.edition.id
-        peak = max(measured(plan(edition, RunOptions(home=sizes["home"]))[0], "memory/peak_gib"))
+        peak = max(run_peaks(plan(edition, RunOptions(home=sizes["home"]))[0]))
         found[name] = (estimate.seconds / took, estimate.run_gib / peak)
         print(
             f"\n{name}: {estimate.seconds:.0f} s predicted, {took:.0f} s measured; "
             f"{estimate.run_gib:.2f} GiB predicted, "
-            f"{peak:.2f} GiB measured; by arithmetic {estimate.weight.memory_bytes / 2**30:.2f} GiB",
+            f"{peak:.2f} GiB measured; by arithmetic {estimate.weights[0].memory_bytes / 2**30:.2f} GiB",
             end="",
         )
     print()
