@@ -100,29 +100,27 @@ class Fit(Spec):
         return {path: value for path, value in values.items() if path not in own}
 
 
-def kept_side(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
-    """Returns the side of other images, where the values say none: that of the images which they replace.
+def kept_form(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Returns the side of other images and how they are scored, where the values do not say it: as of those before.
 
     The patches of the recipe's model are for that side. If the values name another model, its kind decides. `own`: the
     values, by path. `recipe`: without them.
     """
-    fixed = {"data.image_size", "model.kind", "model.name", "model.patch_size"} & {*own}
-    return {"data.image_size": recipe.data.size[1]} if own.get("data.kind") in IMAGE_KINDS and not fixed else {}
-
-
-def kept_scores(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
-    """Returns how other images are scored, where the values do not say it: as those which they replace."""
+    if own.get("data.kind") not in IMAGE_KINDS:
+        return {}
     before = {path: getattr(recipe.data, path.removeprefix("data."), False) for path in SCORES}
-    replaces = own.get("data.kind") in IMAGE_KINDS
-    return {path: value for path, value in before.items() if replaces and value and path not in own}
+    kept: dict[str, Any] = {path: value for path, value in before.items() if value and path not in own}
+    if not {"data.image_size", "model.kind", "model.name", "model.patch_size"} & {*own}:
+        kept["data.image_size"] = recipe.data.size[1]
+    return kept
 
 
 def kept_size(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
-    """Returns the side and the counts of other images, where the values say none: those of the images before.
+    """Returns the form and the counts of other images, where the values say none: those of the images before.
 
     So a budget takes about the same time with other images. Of a smaller set all images are used.
     """
-    kept = kept_side(own, recipe) | kept_scores(own, recipe)
+    kept = kept_form(own, recipe)
     if own.get("data.kind") not in IMAGE_KINDS or "data.folds" in own:
         return kept
     images = {path: value for path, value in own.items() if is_of_data(path) and "normalize" not in path}

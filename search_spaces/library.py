@@ -120,7 +120,8 @@ def _of_file(name: str, variable: str) -> Study:
     path = Path(name if name.endswith(".py") else f"{name}.py")
     if not path.is_file():
         raise _no_file(path)
-    known = vars(load(path.name, text_of(path), anew=True))
+    module = load(path.name, text_of(path), again=True)
+    known = vars(module)
     study = known.get(variable)
     if not isinstance(study, Study):
         others = ", ".join(f"{path}:{name}" for name, value in known.items() if isinstance(value, Study))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from search_spaces.fit import kept_scores, kept_side
+from search_spaces.fit import kept_form
 from search_spaces.leaves import leaves
 from search_spaces.space import Domain, Space
 from search_spaces.study import Ablation, Halving, Score, Search, Study, Tuning
@@ -133,8 +133,7 @@ def _base(base: Mapping[str, Any] | Recipe, data: Images, options: RunOptions) -
         check_sendable(data)
     recipe, values = (base, {}) if isinstance(base, Recipe) else (Recipe(), carry(base))
     images = image_values(data, options.home, values, "base")
-    own = images | leaves(values)
-    return recipe.put(images | kept_side(own, recipe) | kept_scores(own, recipe) | values)
+    return recipe.put(images | kept_form(images | leaves(values), recipe) | values)
 
 
 def _adhoc(base: Recipe, plan: Search | Ablation, name: str, question: str, seeds: int) -> Study:

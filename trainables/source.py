@@ -28,17 +28,18 @@ class SourceError(LocusError):
     """A user's file that fails when it runs."""
 
 
-def load(file: str, source: str, *, anew: bool = False) -> types.ModuleType:
+def load(file: str, source: str, *, again: bool = False) -> types.ModuleType:
     """Returns the module of a source text. While it is being loaded, it has the attribute `__loading__`.
 
-    `anew`: the text runs again, for it may have read images or files that have changed since.
+    A text runs once in a process. `again`: it runs once more. The files that it reads may have changed.
 
     Raises: SourceError with the file and the line where it fails; UntrustedError if it comes from a home and nobody
     here has run it.
     """
     sha256 = sha256_of(file, source)
     name = f"own_{sha256[:16]}"
-    if name in sys.modules and not anew:
+    is_loaded = name in sys.modules
+    if is_loaded and not again:
         return sys.modules[name]
     trusted.check(file, sha256)
     module = types.ModuleType(name)

@@ -38,9 +38,9 @@ def smallest_difference(
     None below 3 pairs.
 
     `std`: the standard deviation of the paired differences; `overlap`: that of the scale; `like`: a measured difference
-    whose rounding, draws of images and overlap count. Source: Cohen 1988, chapter
-    2, with the noncentral t distribution. Differs: the test that rejects on the wrong side is left out; it adds less
-    than 0.1 % of power.
+    whose rounding, draws of images and overlap count.
+    Source: Cohen 1988, chapter 2, with the noncentral t distribution. Differs: the test that rejects on the wrong side
+    is left out; it adds less than 0.1 % of power.
     """
     if pairs < FEWEST:
         return None

@@ -161,12 +161,8 @@ class Estimate:
 
     def of_more(self, n: int, std: float) -> tuple[float, int]:
         """Returns the error and the degrees of freedom that n such values would have, if one deviates by `std`."""
-        seeds = max(std * of_mean(n, self.overlap), self.floor)
-        error = math.hypot(seeds, math.sqrt(self.images))
-        if not self.images:
-            return error, n - 1
-        parts = seeds**4 / (n - 1) + self.drawn**2 / (self.draws - 1)
-        return error, max(1, math.floor(error**4 / parts * (1 + 1e-12)))
+        seeds = max(std * of_mean(n, self.overlap), self.floor) ** 2
+        return _seeds_and_images(seeds, n - 1, self.images, self.drawn, self.draws)
 
     @property
     def freedom(self) -> int:
@@ -300,14 +296,18 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
 def _wider(narrow: Estimate, sides: Sequence[Sequence[Sequence[float]]]) -> Estimate:
     """Returns an estimate whose error also holds for other draws, of scores or of their logits."""
     assert narrow.error is not None
-    count = len(sides[0])
     means = [math.fsum(map(fmean, draws)) for draws in zip(*sides, strict=True)]
     spread = stdev(means) ** 2
-    error, images = narrow.error**2, max(0.0, spread - math.fsum(map(_residual, sides)))
-    parts = error**2 / narrow.freedom + (spread**2 / (count - 1) if images else 0.0)
-    df = max(1, math.floor((error + images) ** 2 / parts * (1 + 1e-12))) if parts else narrow.freedom
-    error = math.sqrt(error + images)
-    return replace(narrow, error=error, df=df, draws=count, images=images, drawn=spread if images else 0.0)
+    images = max(0.0, spread - math.fsum(map(_residual, sides)))
+    error, df = _seeds_and_images(narrow.error**2, narrow.freedom, images, spread, len(means))
+    return replace(narrow, error=error, df=df, draws=len(means), images=images, drawn=spread)
+
+
+def _seeds_and_images(seeds: float, df: int, images: float, drawn: float, draws: int) -> tuple[float, int]:
+    """Returns the error of two variances together, and its degrees of freedom (`drawn`: see `Estimate`)."""
+    parts = seeds**2 / df + (drawn**2 / (draws - 1) if images else 0.0)
+    together = max(1, math.floor((seeds + images) ** 2 / parts * (1 + 1e-12))) if parts else df
+    return math.sqrt(seeds + images), together
 
 
 def _residual(draws: Sequence[Sequence[float]]) -> float:

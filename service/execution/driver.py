@@ -25,7 +25,7 @@ from service.execution.failures import RepeatedFailure
 from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
-from service.planning.decisions import Decisions, adoption, looks_elsewhere, reused_facts
+from service.planning.decisions import Decisions, adoption, adoptions, looks_elsewhere, reused_facts
 from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
@@ -105,7 +105,7 @@ class Driver:
         answered = [run for run, state in self.history.states.items() if state.answered]
         self.work.clear_all(answered)  # a killed driver may have left their folders
         if self.adopt:
-            for adopted in self.history.older_answers(self._is_usable):
+            for adopted in adoptions(self.history, self.outcomes):
                 self._write(adopted)
         self._replay()
         for lost in lost_answers(self.history, self.outcomes):
@@ -286,10 +286,6 @@ class Driver:
         With `adopt`, else the newest of any code.
         """
         return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
-
-    def _is_usable(self, run: Run, code: str) -> bool:
-        """Returns whether the answer of a run by a code is there, with weights where these are needed."""
-        return self.outcomes.get(run.key, code, whole=self.history.keeps(run)) is not None
 
     def _adopt_answer(self, run: Run, answer: Answered | None) -> bool:
         """Makes the answer that was found the one that counts; True if that is new.

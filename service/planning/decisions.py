@@ -131,6 +131,14 @@ def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: 
     yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True, looks=looks)
 
 
+def adoptions(history: History, outcomes: Outcomes) -> Iterator[Adopted]:
+    """Yields the facts by which answers of older code count that are there, with weights where these are needed.
+
+    Each fact must be in the history before the next one is asked for.
+    """
+    return history.older_answers(lambda run, code: outcomes.get(run.key, code, whole=history.keeps(run)) is not None)
+
+
 def begin(history: History, outcomes: Outcomes, *, adopt: bool = False) -> None:
     """Adds to a history what its driver writes first: that failed runs are tried again, and which answers are lost.
 
@@ -139,9 +147,7 @@ def begin(history: History, outcomes: Outcomes, *, adopt: bool = False) -> None:
     if any(state.failures for state in history.states.values()):
         history.add(Counts(seeds=history.seeds, trials=history.trials_asked or None))
     if adopt:
-        for fact in history.older_answers(
-            lambda run, code: outcomes.get(run.key, code, whole=history.keeps(run)) is not None
-        ):
+        for fact in adoptions(history, outcomes):
             history.add(fact)
     for lost in lost_answers(history, outcomes):
         history.add(lost)

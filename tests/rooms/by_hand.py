@@ -197,6 +197,25 @@ ARMS = {
 }
 
 
+def with_parent(root: Path, child: dict, parent_name: str) -> str:
+    """Writes two arms, of which the second has the values `child` and needs a parent, which is listed as p1."""
+    arms = {"fresh": {}, "pretrained": child}
+    edition = Study(name="children", question="?", base=base(), plan=Ablation(arms, "fresh"), seeds=2).at()
+    hand = ByHand(root, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=2))
+        trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
+        (parent,) = trials[1].runs(1)[0].needs()
+        hand.journal.write(Planned(role="parent", number=1, name=parent_name, values={"key": parent.key}))
+        listed = trials[1].model_copy(update={"recipe": parent.recipe, "role": "parent", "number": 1})
+        listed.__dict__.pop("score", None)  # of the child's data
+        for seed in range(2):
+            hand.complete(listed, seed, 0.9, 0.9 + 0.01 * seed)
+            for trial in trials:
+                hand.complete(trial, seed, 0.8, 0.8)
+    return edition.id
+
+
 def ablation() -> Study:
     return Study(
         name="encodings",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from search_spaces.fit import kept_side, kept_size
+from search_spaces.fit import kept_form, kept_size
 from search_spaces.leaves import leaves
 from search_spaces.library import find
 from search_spaces.study import Ablation, Score, Study
@@ -150,7 +150,7 @@ def test_a_study_keeps_its_side_and_its_counts_with_images_of_ones_own(pets):
     assert (kept.train_size, kept.val_size) == (100, 8)
     own = Study(**{**dict(few), "name": "few"}).at(set={"data.kind": "folder", "data.path": pets, "data.train_size": 9})
     assert (own.study.base.data.train_size, own.study.base.data.val_size) == (9, 8)
-    assert kept_side({"data.kind": "folder"}, Recipe(data=RedGreen(image_size=24))) == {"data.image_size": 24}
+    assert kept_form({"data.kind": "folder"}, Recipe(data=RedGreen(image_size=24))) == {"data.image_size": 24}
 
 
 MADE = Recipe(data=RedGreen(skill=True))

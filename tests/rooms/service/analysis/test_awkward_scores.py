@@ -46,19 +46,15 @@ def drawn(n: int) -> Scores:
     return Scores(seeds, n, Scale(0.5, 0.0, 1.0, 0.001), further=further)
 
 
-def test_more_seeds_are_not_said_to_decide_what_draws_of_images_leave_open():
-    claim = AtLeast("a", 0.885)
-    (found,) = judge([claim], lambda _: {"a": drawn(5)})
-    (many,) = judge([claim], lambda _: {"a": drawn(1000)}, look=2)
-    assert (found.word, many.word) == ("INCONCLUSIVE", "INCONCLUSIVE")
-    assert found.needed == (None, None), found.why
+def rounded(n: int) -> Scores:
+    return scores(*[0.8] * n, scale=Scale(0.5, 0.0, 1.0, 0.01))
 
 
-def test_more_seeds_are_not_said_to_decide_what_rounding_leaves_open():
-    same = lambda n: scores(*[0.8] * n, scale=Scale(0.5, 0.0, 1.0, 0.01))  # noqa: E731
-    claim = AtLeast("a", 0.795)
-    (found,) = judge([claim], lambda _: {"a": same(5)})
-    (many,) = judge([claim], lambda _: {"a": same(1000)}, look=2)
+@pytest.mark.parametrize(("trial", "least"), [(drawn, 0.885), (rounded, 0.795)])
+def test_more_seeds_are_not_said_to_decide_what_draws_of_images_or_rounding_leave_open(trial, least):
+    claim = AtLeast("a", least)
+    (found,) = judge([claim], lambda _: {"a": trial(5)})
+    (many,) = judge([claim], lambda _: {"a": trial(1000)}, look=2)
     assert (found.word, many.word) == ("INCONCLUSIVE", "INCONCLUSIVE")
     assert found.needed == (None, None), found.why
 

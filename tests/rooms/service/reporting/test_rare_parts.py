@@ -24,7 +24,7 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.tracking.row_contents import NO_CONCLUSION, mean_curve, seed_curve, study_note
 from tests.rooms import by_hand
-from tests.rooms.by_hand import EPOCHS, ByHand, base
+from tests.rooms.by_hand import EPOCHS, ByHand, base, with_parent
 from trainables.recipe.outcome import Measurement
 
 
@@ -150,21 +150,7 @@ def test_a_score_of_a_parent_has_its_own_metric(tmp_path):
             "part": "encoding",
         }
     }
-    arms = {"fresh": {}, "pretrained": child}
-    edition = Study(name="children", question="?", base=base(), plan=Ablation(arms, "fresh"), seeds=2).at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=2))
-        trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
-        (parent,) = trials[1].runs(1)[0].needs()
-        hand.journal.write(Planned(role="parent", number=1, name="fourier on distance", values={"key": parent.key}))
-        listed = trials[1].model_copy(update={"recipe": parent.recipe, "role": "parent", "number": 1})
-        listed.__dict__.pop("score", None)
-        for seed in range(2):
-            hand.complete(listed, seed, 0.9, 0.9 + 0.01 * seed)
-            for trial in trials:
-                hand.complete(trial, seed, 0.8, 0.8)
-    result = Result.open(Home(tmp_path), edition.id)
+    result = Result.open(Home(tmp_path), with_parent(tmp_path, child, "fourier on distance"))
     parent_row = next(row for row in summarize(result.history, alive=False) if row.label == "p1")
     assert "r2" in parent_row.score
     assert "R²" in next(

@@ -18,10 +18,10 @@ from service.reporting.pages import Column, Table, as_text, frame_csv
 from service.reporting.provenance import training_s
 from service.reporting.results_table import measured
 from service.results import Result
-from service.storage.facts import Counts, Planned
+from service.storage.facts import Counts
 from service.storage.home import Home
 from tests.rooms import by_hand
-from tests.rooms.by_hand import ByHand, base
+from tests.rooms.by_hand import ByHand, base, with_parent
 from trainables.spec import SpecError
 
 pytestmark = pytest.mark.usefixtures("words_only")
@@ -112,20 +112,7 @@ def test_runs_that_were_all_stopped_early_are_folded(tmp_path):
 
 def test_parents_are_listed_with_what_needs_them(tmp_path):
     child = {"init": {"kind": "from_trial", "values": {"data.data_seed": 7}, "part": "encoding"}}
-    arms = {"fresh": {}, "pretrained": child}
-    edition = Study(name="children", question="?", base=base(), plan=Ablation(arms, "fresh"), seeds=2).at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=2))
-        trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
-        (parent,) = trials[1].runs(1)[0].needs()
-        hand.journal.write(Planned(role="parent", number=1, name="fourier on direction", values={"key": parent.key}))
-        listed = trials[1].model_copy(update={"recipe": parent.recipe, "role": "parent", "number": 1})
-        for seed in range(2):
-            hand.complete(listed, seed, 0.9, 0.9 + 0.01 * seed)
-            for trial in trials:
-                hand.complete(trial, seed, 0.8, 0.8)
-    result = Result.open(Home(tmp_path), edition.id)
+    result = Result.open(Home(tmp_path), with_parent(tmp_path, child, "fourier on direction"))
     table = parents(result)
     assert column(table, "parent") == ["p1 fourier on direction"]
     assert column(table, "test accuracy, mean ± SD") == ["0.9050 ± 0.0071"]
