@@ -50,10 +50,12 @@ class Friedman:
 class Ranking:
     """The ranks of methods by family; 1 is the best, and methods within the noise share the mean of their ranks.
 
-    `by_family`: for each family the rank of each method, by name; all families rank the same methods.
+    `by_family`: for each family the rank of each method, by name; all families rank the same methods. `level`: that
+    of the tests.
     """
 
     by_family: Mapping[str, Mapping[str, float]]
+    level: float = ALPHA
 
     @property
     def families(self) -> int:
@@ -68,7 +70,7 @@ class Ranking:
     @property
     def differs(self) -> bool:
         """Whether Friedman's test says that not all methods are alike."""
-        return self.testable and self.friedman.p < ALPHA
+        return self.testable and self.friedman.p < self.level
 
     @cached_property
     def means(self) -> dict[str, float]:
@@ -111,19 +113,20 @@ class Ranking:
         ends = {name: (max(1.0, mean - half), min(float(k), mean + half)) for name, mean in self.means.items()}
         return ends if self.families > 1 else {}
 
-    def critical_difference(self, alpha: float = ALPHA) -> float:
-        """Returns how far apart two mean ranks must be in Nemenyi's test, which compares all pairs of methods."""
-        return _critical_range(alpha, len(self.means)) / math.sqrt(2) * self.error
+    @property
+    def critical_difference(self) -> float:
+        """How far apart two mean ranks must be in Nemenyi's test, which compares all pairs of methods."""
+        return _critical_range(self.level, len(self.means)) / math.sqrt(2) * self.error
 
-    def groups(self, alpha: float = ALPHA) -> list[list[str]]:
+    def groups(self) -> list[list[str]]:
         """Returns the largest groups of methods that are not told apart, the best first.
 
         All where Friedman's test says so.
         """
         names = list(self.means)
-        if self.friedman.p >= alpha:
+        if self.friedman.p >= self.level:
             return [names]
-        apart = self.critical_difference(alpha)
+        apart = self.critical_difference
         groups: list[list[str]] = []
         for place, first in enumerate(names):
             group = [name for name in names[place:] if self.means[name] - self.means[first] < apart]
@@ -138,7 +141,9 @@ class Ranking:
         """
         own = self.means[control]
         others = {name: mean for name, mean in self.means.items() if name != control}
-        return holm({name: 2 * float(norm.sf(abs(mean - own) / self.error)) for name, mean in others.items()})
+        return holm(
+            {name: 2 * float(norm.sf(abs(mean - own) / self.error)) for name, mean in others.items()}, self.level
+        )
 
 
 @cache
@@ -281,15 +286,15 @@ class RunsOverTasks:
         means = self.scores[:, self.families[family]].mean(axis=(1, 2))
         return dict(zip(self.methods, map(float, means), strict=True))
 
-    def ranking(self) -> Ranking:
-        """Returns the ranks of the methods in each family, by their mean scores over its tasks."""
+    def ranking(self, level: float = ALPHA) -> Ranking:
+        """Returns the ranks of the methods in each family, by their mean scores over its tasks, to test at a level."""
         by_family = {}
         for family, tasks in self.families.items():
             errors = np.sqrt((self.errors[:, tasks] ** 2).sum(axis=1)) / len(tasks)
             means = np.array([*self.means(family).values()])
             ranks = shared_ranks(means, errors, self.steps[[*tasks]].mean())
             by_family[family] = dict(zip(self.methods, map(float, ranks), strict=True))
-        return Ranking(by_family)
+        return Ranking(by_family, level)
 
     def interquartile_means(self) -> dict[str, Measure]:
         """Returns the mean of the middle half of each method's runs, over all tasks and seeds."""
@@ -368,7 +373,8 @@ class League:
 
     `arms`: by task, then by method, in the order of the study; an arm that is not there was left out of the study.
     `families`: by task, the family. `runs`: those of the tasks on which every method has all its seeds; None if
-    there is no such task, or where the methods are too few for a ranking.
+    there is no such task, or where the methods are too few for a ranking. `level`: of the tests of ranks, that of the
+    study's look.
     """
 
     control: str
@@ -376,11 +382,12 @@ class League:
     methods: tuple[str, ...]
     families: dict[str, str]
     runs: RunsOverTasks | None
+    level: float
 
     @cached_property
     def ranking(self) -> Ranking | None:
         """The ranks over the families of the tasks that count; None if nothing is ranked."""
-        return self.runs.ranking() if self.runs else None
+        return self.runs.ranking(self.level) if self.runs else None
 
     @property
     def counted(self) -> list[str]:
@@ -416,8 +423,8 @@ class League:
         return self.ranking.groups() if self.ranking and self.ranking.testable else []
 
 
-def league(plan: Ablation, rows: Iterable[TrialResult]) -> League:
-    """Returns the league of the arms of an ablation over tasks."""
+def league(plan: Ablation, rows: Iterable[TrialResult], level: float) -> League:
+    """Returns the league of the arms of an ablation over tasks. `level`: of its tests."""
     methods = tuple(plan.axes[plan.baseline_axis])
     arms = plan.by_task({row.name: row for row in rows})
     families = {task: plan.families.get(task, task) for task in arms}
@@ -427,7 +434,7 @@ def league(plan: Ablation, rows: Iterable[TrialResult]) -> League:
         if _whole(results, methods)
     }
     enough = whole and len(methods) >= FEWEST_METHODS
-    return League(plan.baseline, arms, methods, families, RunsOverTasks.of(whole, families) if enough else None)
+    return League(plan.baseline, arms, methods, families, RunsOverTasks.of(whole, families) if enough else None, level)
 
 
 def _whole(results: dict[str, TrialResult], methods: tuple[str, ...]) -> bool:

@@ -352,7 +352,7 @@ class StudyResult:
             return None
         from service.analysis.league import league  # here, for scipy takes a while to import
 
-        return league(plan, self.of("trial"))
+        return league(plan, self.of("trial"), self.alpha)
 
     @cached_property
     def importances(self) -> list[dict[str, float]]:

@@ -14,7 +14,7 @@ from search_spaces.words import listed, plural, quoted
 from service.analysis.data_efficiency import LEVELS, Curve, Needed
 from service.analysis.format import TRIAL_COLORS, between, fixed, metric_words, number, p_text
 from service.analysis.league import League, Measure, Profile, why_untested
-from service.analysis.statistics import ALPHA, Scores
+from service.analysis.statistics import Scores
 from service.reporting.figures.plot import FAINT, INK, MUTED, Plot, empty_figure, panel_grid, sentences
 from service.reporting.pages import Column, Table
 from service.reporting.provenance import mixed_machines, parameters, train_time_unit, training_s
@@ -75,14 +75,18 @@ def _league_note(league: League) -> str:
     )
     if ranking.testable:
         friedman = ranking.friedman
-        parts.append(f"Friedman's test: chi² = {friedman.chi2:.2f}, F = {friedman.f:.2f}, p {p_text(friedman.p)}.")
+        parts.append(
+            f"Friedman's test: chi² = {friedman.chi2:.2f}, F = {friedman.f:.2f}, p {p_text(friedman.p)}; "
+            f"level {ranking.level:.3g}."
+        )
         parts.append("Each family is one observation, so only differences that most families share are found.")
     else:
         parts.append(why_untested(league))
     if ranking.differs:
-        apart = ranking.critical_difference()
+        apart = ranking.critical_difference
         parts[-1:-1] = [
-            f"Nemenyi's critical difference at {ALPHA:g}: {apart:.2f} ranks; bold: not told apart from the first.",
+            f"Nemenyi's critical difference at {ranking.level:.3g}: {apart:.2f} ranks; bold: not told apart from the "
+            "first.",
             "p: of the difference of mean ranks to the control's, two-sided, adjusted by Holm.",
         ]
     elif ranking.testable:
@@ -257,7 +261,7 @@ def _draw_critical_difference(league: League) -> Figure:
     axes.set(xlim=(0.8, most + 0.2), ylim=(-depth - 0.4, 2.6))  # the layout makes room for the names at both sides
     _scale(axes, most)
     if league.ranking.differs:
-        apart = league.ranking.critical_difference()
+        apart = league.ranking.critical_difference
         axes.plot([1, 1 + apart], [1.9, 1.9], color=MUTED, linewidth=1.2, marker="|", markersize=5)
         axes.annotate(f"critical difference {apart:.2f}", (1 + apart / 2, 1.9), xytext=(0, 3), ha="center",
                       va="bottom", textcoords="offset points", color=MUTED, fontsize=7.5)  # fmt: skip

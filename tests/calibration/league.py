@@ -56,7 +56,7 @@ def rejections(ranking: Ranking) -> tuple[bool, bool, bool]:
     if not ranking.testable:
         return False, False, False
     means = [*ranking.means.values()]
-    nemenyi = means[-1] - means[0] >= ranking.critical_difference()
+    nemenyi = means[-1] - means[0] >= ranking.critical_difference
     return ranking.differs, nemenyi, any(one.p < ALPHA for one in ranking.against(METHODS[0]).values())
 
 
