@@ -18,7 +18,7 @@ FOLDER = DEPLOY / "slurm"
 SCRIPT = FOLDER / "study.sbatch"
 TEXT = SCRIPT.read_text()
 ASKED = dict(re.findall(r"^#SBATCH --([\w-]+)=?(.*)$", TEXT, re.MULTILINE))
-ID = "encodings@long"
+ID = "waves@long"
 COSTS = ("train/images_per_s", "time/epoch_s", "memory/peak_gib")
 COMMANDS = {
     "srun": """

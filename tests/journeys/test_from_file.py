@@ -49,7 +49,7 @@ def test_only_position_moved(plugged):
 
 
 def test_what_learns_is_said(plugged):
-    assert re.search(r"; 4,370 parameters, 224 of them learn, ", plugged.first.out)
+    assert re.search(r"; 4,370 to 4,418 parameters, 224 to 4,418 of them learn, ", plugged.first.out)
     with (plugged.home / "studies/plugged@base/report/table-results.csv").open(newline="") as file:
         cells = next(row for row in csv.DictReader(file) if row["arm"].startswith("gabor"))
     assert [value for name, value in cells.items() if name.endswith("learnt")] == ["224"]
