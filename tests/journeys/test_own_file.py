@@ -170,7 +170,7 @@ def test_an_edited_encoding_trains_again_or_is_adopted(tmp_path):
         )
         assert "plan: mine@base: 2 runs to train, 2 done" in plan.out
         adopted = mine.type(*RUN, "--adopt")
-        assert "plan: mine@base: 0 runs to train, 2 done, 2 reused" in adopted.out
+        assert "plan: mine@base: 0 runs to train, 4 done, 0 reused" in adopted.out
         assert len(mine.facts(ID, "started")) == 4
         again = mine.type(*RUN)
         assert "plan: mine@base: 0 runs to train, 4 done" in again.out
