@@ -110,7 +110,7 @@ def looks_elsewhere(home: Home, id: str, codes: CodeDigests) -> dict[str, int]:
             continue
         with suppress(LocusError, OSError):
             history = History.open(home, editions.stored(home, other), codes)
-            for key in {key for (key, _), state in history.states.items() if state.answered}:
+            for key in {key for (key, _), state in history.states.items() if state.seen}:
                 looks[key] = max(history.looks, looks.get(key, 1))
     return looks
 

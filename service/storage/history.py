@@ -169,8 +169,8 @@ class History:
         if least:
             self._least_looks = least
         elif before is not None and (seeds > before[0] or trials > before[1]):
-            answered = {key for (key, _), state in self.states.items() if state.answered}  # by code of any time
-            self._looks += shows_verdict(self.edition.study, self._tested(before[0], lambda run: run.key in answered))
+            seen = {key for (key, _), state in self.states.items() if state.seen}  # by code of any time
+            self._looks += shows_verdict(self.edition.study, self._tested(before[0], lambda run: run.key in seen))
             self._least_looks += bool(self._least_looks)
         if self._looks == 1:  # seeds that are added later are counted here
             self._first_seeds = seeds
@@ -200,17 +200,18 @@ class History:
         looks = [(trial, run, seen(run)) for trial in tested for run in self.asked(trial)]
         begun = self._first_seeds
         adds = self.edition.some_arms or not all(count for trial, run, count in looks if run.seed in trial.seeds(begun))
-        return max(self._looks + max(count for *_, count in looks) - 1 + adds, self._least_looks)
+        most = max((count for *_, count in looks), default=1)  # none if all confirmations were replaced
+        return max(self._looks + most - 1 + adds, self._least_looks)
 
     def _tested(self, seeds: int, seen: Callable[[Run], object], arms: Sequence[Trial] = ()) -> list[Trial]:
         """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, that were seen.
 
-        Runs that failed hide no verdict of the others.
+        Runs that failed hide no verdict of the others, and confirmations that were replaced were seen.
         """
         is_search = isinstance(self.edition.study.plan, Search)
         return [
             trial
-            for trial in (self.confirmations("confirmation") if is_search else [*self.of("trial"), *arms])
+            for trial in (self.of("confirmation") if is_search else [*self.of("trial"), *arms])
             if sum(bool(seen(trial.run(seed))) for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
         ]
 

@@ -72,6 +72,11 @@ class RunState:
         return self.status in ("completed", "diverged", "stopped")
 
     @property
+    def seen(self) -> bool:
+        """True if verdicts could count an answer of it, though that may be lost since."""
+        return self.answered or self.lost > 0
+
+    @property
     def left_out(self) -> bool:
         """True if its point was out of the race before the run began."""
         return self.status == "stopped" and not self.curve

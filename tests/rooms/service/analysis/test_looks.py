@@ -9,11 +9,12 @@ from search_spaces.study import Ablation, Edition, Study
 from service.analysis.power import seeds_sentence
 from service.analysis.verdicts import written_words
 from service.consistency import repair
+from service.planning.decisions import looks_elsewhere
 from service.planning.estimate import estimate_work
 from service.planning.placement import Placement
 from service.results import Result
 from service.storage.editions import save_edition
-from service.storage.facts import Confirms, Counts, Ended, Started
+from service.storage.facts import Confirms, Counts, Ended, FailedWith, Started
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Journal
@@ -115,6 +116,24 @@ def test_answers_of_code_that_was_edited_since_were_seen_all_the_same(tmp_path: 
         hand.journal.write(Counts(seeds=5))
     assert looks(tmp_path, edition) == 2
     assert History.open(Home(tmp_path), edition, adopt=True).looks == 2
+
+
+@pytest.mark.parametrize("trained_again", [True, False])
+def test_answers_that_are_lost_before_seeds_are_added_were_seen(tmp_path: Path, trained_again: bool) -> None:
+    """A driver that ends between the loss and the training leaves them lost, and the next command asks for more."""
+    edition = ablation()
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trained(hand, trials := planned(hand), range(3))
+        for run in (trial.run(seed) for trial in trials for seed in range(3)):
+            code = hand.codes(run.recipe).digest
+            hand.journal.write(FailedWith(run=run.key, code=code, reason="its answer is gone", counts=False))
+        elsewhere = looks_elsewhere(Home(tmp_path), "other@cpu", CodeDigests())
+        assert len(elsewhere) == 9, "who reuses what is trained again has seen it"
+        trained(hand, trials if trained_again else [], range(3))
+        hand.journal.write(Counts(seeds=5))
+    assert looks(tmp_path, edition) == 2
 
 
 @pytest.mark.parametrize(("reused", "expected"), [(3, 2), (5, 1), (2, 1)])
@@ -230,6 +249,21 @@ def test_more_points_after_a_confirmation_are_another_look(tmp_path: Path) -> No
         for seed in fresh.seeds(3):
             hand.complete(fresh, seed, 0.9, 0.9)
         hand.journal.write(Counts(seeds=3, trials=4))
+    assert looks(tmp_path, edition) == 2
+
+
+def test_confirmations_that_were_replaced_before_seeds_are_added_were_seen(tmp_path: Path) -> None:
+    """As when a point that had failed completes, and others are confirmed in the place of those that were seen."""
+    edition = search(trials=2)
+    hand = ByHand(tmp_path, edition)
+    with hand.journal:
+        points = searched(hand)
+        hand.journal.write(Confirms(numbers=(0,)))
+        hand.points("confirmation", {0: points[0]}, lambda number, seed: (0.9, 0.9))
+        hand.plan("confirmation", 1, points[1])
+        hand.journal.write(Confirms(numbers=(1,)))
+        assert looks(tmp_path, edition) == 1
+        hand.journal.write(Counts(seeds=4, trials=2))
     assert looks(tmp_path, edition) == 2
 
 
