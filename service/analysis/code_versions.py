@@ -41,21 +41,26 @@ def versions(result: StudyResult, names: tuple[str, str]) -> tuple[Side, Side]:
 
     Raises: LocusError for a name that no answer of the study has.
     """
-    trials = result.history.of("trial" if isinstance(result.edition.study.plan, Ablation) else "confirmation")
-    outcomes = Outcomes(result.home)
+    trials, outcomes = _compared(result), Outcomes(result.home)
     runs = [run for trial in trials for run in result.history.runs(trial).values()]
     known = {run.key: outcomes.of(run.key) for run in runs}
     side, other = (_version(result, trials, known, name) for name in names)
     return side, other
 
 
+def _compared(result: StudyResult) -> list[Trial]:
+    """Returns the trials that are compared: the arms, or the confirmed points that count, as in the study's report."""
+    history, ablation = result.history, isinstance(result.edition.study.plan, Ablation)
+    return history.of("trial") if ablation else history.confirmations("confirmation")
+
+
 def known_codes(result: StudyResult) -> str:
-    """Returns the codes of a study's answers in words, so that one can be named."""
+    """Returns the codes of the answers that are compared in words, so that one can be named."""
     trials: dict[str, set[str]] = {}
     last: dict[str, float] = {}
     outcomes = Outcomes(result.home)
-    for trial in result.history.trials:
-        for run in result.history.runs(trial).values() if trial.role != "parent" else ():
+    for trial in _compared(result):
+        for run in result.history.runs(trial).values():
             for answered in outcomes.of(run.key):
                 code = answered.code.digest
                 trials.setdefault(code, set()).add(trial.name)

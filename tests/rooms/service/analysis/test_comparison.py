@@ -14,9 +14,11 @@ from service.analysis.multiple_testing import compare_pairs
 from service.analysis.statistics import Scale, Scores, level_of
 from service.api import compare
 from service.reporting.pages import comparison_headline, comparison_note
+from service.results import Result
 from service.storage.editions import save_edition
-from service.storage.facts import Counts
+from service.storage.facts import Confirms, Counts
 from service.storage.home import Home
+from service.storage.journal import Journal
 from tests.rooms.by_hand import ARMS, ByHand, ablated, base, searched
 from tests.rooms.service.analysis.logits import two_sided
 from trainables.data import Cifar10, RedGreen
@@ -375,6 +377,21 @@ def test_what_cannot_be_compared_is_told_in_one_sentence(versions) -> None:
     for words, said in REFUSED:
         with pytest.raises(LocusError, match=said):
             compare(**words, home=str(versions[0]))
+
+
+def test_code_versions_are_those_of_the_points_that_are_confirmed_now(tmp_path) -> None:
+    """As in the report: a point that was replaced is tested nowhere, and nothing would train what it lacks."""
+    id = searched(tmp_path)
+    result = Result.open(Home(tmp_path), id)
+    numbers = [row.trial.number for row in result.confirmed]
+    old = CodeDigests()(result.confirmed[0].trial.recipe).digest
+    folder = result.home.study(id)
+    with Journal(folder.journal, folder.lock) as journal:
+        journal.write(Confirms(numbers=tuple(sorted({*numbers} - {0}))))
+    found = compare(id, code=(old[:6], "today"), home=str(tmp_path))
+    assert [match.a.trial.number for match in found.matches] == [9, 3]
+    with pytest.raises(LocusError, match=rf"known: {old[:7]} \(2 trials, "):
+        compare(id, code=("ffffff", "today"), home=str(tmp_path))
 
 
 def test_an_edit_of_the_loop_makes_a_version_of_every_arm(tmp_path) -> None:
