@@ -45,9 +45,10 @@ class Control(Spec):
 
 
 def ask_driver(folder: StudyFolder, asked: Control) -> None:
-    """Leaves a request for the driver, beside what it has not read yet."""
-    before = _read(folder.control) or Control()
-    write_whole(folder.control, Control(**{**before.given(), **asked.given()}).model_dump_json())
+    """Leaves a request for the driver, beside what it has not read yet; of two counts the higher one stays."""
+    before, new = (_read(folder.control) or Control()).given(), asked.given()
+    counts = {name: max(before[name], new[name]) for name in ("seeds", "trials") if name in before and name in new}
+    write_whole(folder.control, Control(**(before | new | counts)).model_dump_json())
 
 
 def take_request(folder: StudyFolder) -> Control | None:
@@ -71,8 +72,13 @@ def is_to_stop(folder: StudyFolder, stop: Stop) -> bool:
     Other requests stay: only a driver that trains can do what they ask.
     """
     asked = _read(folder.control)
-    if asked is not None and asked.stop and (asked := take_request(folder)):
-        stop.asked |= asked.stop is not None
+    if asked is not None and asked.stop:
+        stop.asked = True
+        others = asked.model_copy(update={"stop": None})
+        if others.given():
+            write_whole(folder.control, others.model_dump_json())
+        else:
+            take_request(folder)
     return bool(stop)
 
 
@@ -334,8 +340,12 @@ def request(home: Home, id: str, asked: Control) -> str:
     if not folder.driven:
         raise LocusError(f"{id} is not being run here; see locus status")
     ask_driver(folder, asked)
-    poll(lambda: not folder.control.exists() or not folder.driven, POLL_S, PATIENCE_S)
-    if not folder.control.exists():
+
+    def is_read() -> bool:
+        return not {*asked.given()} & {*(_read(folder.control) or NOTHING).given()}
+
+    poll(lambda: is_read() or not folder.driven, POLL_S, PATIENCE_S)
+    if is_read():
         return f"was asked {_words(asked)}"
     if folder.driven:
         return f"will be asked {_words(asked)} as soon as it trains; {AGAIN}"

@@ -25,6 +25,12 @@ def test_two_requests_become_one(folder: StudyFolder) -> None:
     assert take_request(folder) == Control(seeds=8, max_concurrent=3, stop="now")
 
 
+def test_of_two_counts_that_are_not_read_yet_the_higher_one_stays(folder: StudyFolder) -> None:
+    ask_driver(folder, Control(seeds=8, trials=4))
+    ask_driver(folder, Control(seeds=5, trials=9))
+    assert take_request(folder) == Control(seeds=8, trials=9)
+
+
 def test_one_that_cannot_be_read_asks_for_nothing_and_is_removed(folder) -> None:
     for content in ["", "{", '{"seeds": "many"}', '{"speed": 3}', "\x00"]:
         folder.control.write_text(content)
@@ -44,5 +50,8 @@ def test_a_request_to_stop_is_read_while_probes_are_computed_and_others_stay(fol
     ask_driver(folder, Control(stop="after the epoch"))
     assert is_to_stop(folder, stop)
     assert stop.asked
+    assert take_request(folder) == Control(seeds=8), "who asked for seeds is not told that they were heard"
+    ask_driver(folder, Control(stop="now"))
+    assert is_to_stop(folder, Stop())
     assert not folder.control.exists()
     assert is_to_stop(folder, Stop(deadline=0.0))

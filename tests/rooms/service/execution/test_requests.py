@@ -6,7 +6,16 @@ import time
 import pytest
 
 from service.execution import signals as steering
-from service.execution.signals import BeingRunError, Control, change, request, take_request
+from service.execution.signals import (
+    BeingRunError,
+    Control,
+    Stop,
+    ask_driver,
+    change,
+    is_to_stop,
+    request,
+    take_request,
+)
 from service.planning.run_options import RunOptions
 from service.storage.home import Home
 from tests.rooms.service.execution.studies import arms, search
@@ -89,6 +98,16 @@ def test_a_driver_that_does_not_read_yet_is_said(home: Home, monkeypatch) -> Non
             "will be asked to stop now as soon as it trains; if nothing is left to train (its probes or its report are "
             "made), type this again once it has ended"
         )
+
+
+def test_a_stop_while_probes_are_computed_answers_no_other_request(home: Home, monkeypatch) -> None:
+    """The driver of a study that trains no more hears a stop alone: seeds that were asked for are not done."""
+    monkeypatch.setattr(steering, "poll", lambda *_: is_to_stop(home.study(arms().id), Stop()))
+    with driving(home, arms()):
+        ask_driver(home.study(arms().id), Control(seeds=8))
+        assert request(home, arms().id, Control(stop="now")) == "was asked to stop now"
+        ask_driver(home.study(arms().id), Control(stop="now"))
+        assert request(home, arms().id, Control(seeds=8)).startswith("will be asked for 8 seeds as soon as it trains")
 
 
 def test_a_study_that_nobody_runs_cannot_be_asked(home: Home) -> None:
