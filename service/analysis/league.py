@@ -470,7 +470,7 @@ def league_sentence(standings: League) -> str:
     sentence = f"Over {standings.over}, {who} {have} the best mean rank, {ranking.means[first]:.2f}"
     if not ranking.testable:
         return f"{sentence}. {why_untested(standings)}"
-    sentence += f" (Friedman's test p {p_text(ranking.friedman.p)})"
+    sentence += f" (Friedman's test p {p_text(ranking.friedman.p)}, level {ranking.level:.3g})"
     if not ranking.differs:
         return f"{sentence}: no two of the {len(standings.methods)} are told apart."
     if not rest:

@@ -87,7 +87,8 @@ def _league_note(league: League) -> str:
         parts[-1:-1] = [
             f"Nemenyi's critical difference at {ranking.level:.3g}: {apart:.2f} ranks; bold: not told apart from the "
             "first.",
-            "p: of the difference of mean ranks to the control's, two-sided, adjusted by Holm.",
+            f"p: of the difference of mean ranks to the control's, two-sided, adjusted by Holm, to be below "
+            f"{ranking.level:.3g}.",
         ]
     elif ranking.testable:
         parts.insert(-1, "It tells no two methods apart, so no pair is tested.")
@@ -302,7 +303,8 @@ def _caption_critical_difference(league: League) -> str:
     ranking = league.ranking
     return sentences((
         f"The mean rank of each method over {league.over}; 1, at the left, is the best.",
-        f"Friedman's test of whether all are alike: p {p_text(ranking.friedman.p)}." if ranking.testable else "",
+        f"Friedman's test of whether all are alike: p {p_text(ranking.friedman.p)}, level {ranking.level:.3g}."
+        if ranking.testable else "",
         "A bar joins methods whose mean ranks are nearer than the critical difference of Nemenyi's test, so that they "
         "are not told apart." if ranking.differs and league.groups else "",
         "The bar joins all of them, for Friedman's test does not tell any apart."

@@ -84,6 +84,7 @@ def test_the_table_has_the_ranks_of_demsar(result) -> None:
     assert cells["95 % interval"] == ["1.38 to 2.55", "1.41 to 2.59", "2.31 to 3.48", "2.56 to 3.73"]
     assert "chi² = 9.28, F = 3.69, p = 0.020; level 0.045" in table.note
     assert "critical difference at 0.045: 1.27 ranks" in table.note
+    assert "adjusted by Holm, to be below 0.045." in table.note, "0.047 is no finding"
     rows = {row[0]: row[1:] for row in properties.rows}
     assert rows["adult (sample)"] == ("0.7980", "0.7680", "0.7710", "0.7630"), "in the order of the league"
     assert rows["time of a run (s)"] == ("12.0",) * 4
@@ -91,8 +92,8 @@ def test_the_table_has_the_ranks_of_demsar(result) -> None:
 
 def test_the_answer_names_the_first_and_those_not_told_apart(result) -> None:
     assert headline(result) == (
-        "Over 14 tasks, “C4.5+m+cf” has the best mean rank, 1.96 (Friedman's test p = 0.020); Nemenyi's test does "
-        "not tell it apart from “C4.5+m”, “C4.5+cf” and “C4.5”."
+        "Over 14 tasks, “C4.5+m+cf” has the best mean rank, 1.96 (Friedman's test p = 0.020, level 0.045); Nemenyi's "
+        "test does not tell it apart from “C4.5+m”, “C4.5+cf” and “C4.5”."
     )
     assert result.best is None, "scores of different tasks say nothing about each other"
 
@@ -102,7 +103,8 @@ def test_ranks_are_tested_at_the_level_of_the_look(tmp_path) -> None:
     found = played(tmp_path, seeds=2, seen_before=True)
     assert (found.history.looks, found.league.ranking.level) == (2, pytest.approx(0.0025))
     assert found.league.ranking.friedman.p == pytest.approx(0.014, abs=0.001), "below the level of a first look"
-    assert headline(found).endswith("(Friedman's test p = 0.014): no two of the 4 are told apart.")
+    assert headline(found).endswith("(Friedman's test p = 0.014, level 0.0025): no two of the 4 are told apart.")
+    assert "p = 0.014, level 0.0025. The bar joins all of them" in critical_difference(found).caption
     assert "level 0.0025. It tells no two methods apart" in league_tables(found)[0].note
 
 
