@@ -233,7 +233,7 @@ class WorkEstimate:
         yield from (words for words in (self.run_size, *self.sources, self.images, self.pixels, *self.gpu) if words)
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
-        most = "at most " if self.races and self.to_train else ""
+        most = "at most " if self.unknown or (self.races and self.missing) else ""
         parts = [f"{most}{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
         if shared := self._shared():
             yield shared

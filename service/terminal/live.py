@@ -367,8 +367,8 @@ class Progress:
         return self._forecast(self._max_concurrent())
 
     def _left(self, left: Left, gone: str = "") -> str:
-        """Returns what is left: `3 of at most 20 runs, about 02:10 left`. A search or a race may train fewer."""
+        """Returns what is left: `3 of at most 20 runs, about 02:10 left`. A search, tuning or race may train fewer."""
         plan = self.edition.study.plan
-        at_most = (isinstance(plan, Search) or plan.race) and left.done < left.total
+        at_most = (isinstance(plan, Search) or plan.race or plan.tune is not None) and left.done < left.total
         amount = f"{left.done} of {'at most ' if at_most else ''}{left.total} runs{gone}"
         return f"{amount}, about {clock(left.seconds)} left" if left.seconds else amount

@@ -67,6 +67,18 @@ def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) ->
     assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; time unknown until the first epoch"
 
 
+def test_runs_of_points_that_are_not_chosen_yet_are_counted_at_most(home: Home) -> None:
+    """Points are stopped early or diverge, and another study may have the answers of an arm as tuned."""
+    tune = Tuning(Space({"optimizer.lr": Real(low=1e-4, high=1e-2, log=True)}), trials=2, seeds=2)
+    plan = Ablation(arms={"near": {"encoding.gamma": 1.0}, "far": {"encoding.gamma": 9.0}}, baseline="near", tune=tune)
+    tuned = Study(name="tuned", question="?", base=BASE, plan=plan, seeds=3).at()
+    for edition, runs in ((search(trials=2), 12), (tuned, 14)):
+        said = [*planned(home, edition).lines("x")][-1]
+        assert said.startswith(f"plan: x: at most {runs} runs to train, 0 done")
+        conduct(home, edition)
+        assert [*planned(home, edition).lines("x")][-1].startswith("plan: x: 0 runs to train")
+
+
 def test_before_the_first_run_the_time_is_what_the_study_took_at_this_budget(home: Home) -> None:
     study = arms().study
     stated = Study(**{**dict(study), "minutes": {"base": 28.0}}).at()
