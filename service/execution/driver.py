@@ -26,7 +26,7 @@ from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
 from service.planning.decisions import Decisions, adoption, adoptions, looks_elsewhere, reused_facts
-from service.planning.forecast import lost_answers
+from service.planning.forecast import ended_answer, lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
 from service.planning.stopping import EarlyStopper
@@ -385,7 +385,7 @@ class EarlyStops:
         The seeds of each point are examined once, after it has ended.
         """
         for trial in [] if role in self._split else self.history.of(role):
-            answer = self.history.answer(trial)
+            answer = ended_answer(self.history, trial)
             if trial.label not in self._looked_at and answer.status in SETTLED:
                 self._looked_at.add(trial.label)
                 if validation_scores(self.history, trial, answer).split:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapreplace
 from itertools import islice
 from statistics import fmean, median
@@ -21,7 +21,7 @@ from service.planning.schedule import Done, next_action, unplanned
 from service.storage.facts import FailedWith
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
-from service.storage.states import tuning_of
+from service.storage.states import TrialAnswer, tuning_of
 from trainables.recipe import Recipe, Run, Use
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import TOGETHER
@@ -105,6 +105,18 @@ def most_trials(history: History) -> int:
     return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
 
 
+def ended_answer(history: History, trial: Trial) -> TrialAnswer:
+    """Returns the answer of a trial; if it gets further seeds, that of the seeds that were asked for at first.
+
+    So a sampler goes on knowing the scores of points that had ended when seeds were added.
+    """
+    answer, first = history.answer(trial), trial.seeds(history.first_seeds)
+    if trial.tunes or answer.status != "open" or not {*first} <= {*answer.values}:
+        return answer
+    values = {seed: answer.values[seed] for seed in first}
+    return replace(answer, status="completed", values=values, asked=len(values))
+
+
 def blind(history: History, max_concurrent: int) -> str:
     """Returns, in words, that so many concurrent runs leave TPE hardly a point to choose; nothing if it chooses more.
 
@@ -113,7 +125,7 @@ def blind(history: History, max_concurrent: int) -> str:
     plan, most = history.edition.study.plan, most_trials(history)
     if not isinstance(plan, Search) or plan.sampler != "tpe" or not len(history.of("trial")) < most > STARTUP_TRIALS:
         return ""
-    ended = [trial for trial in history.of("trial") if history.answer(trial).status != "open"]
+    ended = [trial for trial in history.of("trial") if ended_answer(history, trial).status != "open"]
     if max(len(ended), most - max_concurrent) >= STARTUP_TRIALS:
         return ""
     return (

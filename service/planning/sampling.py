@@ -23,6 +23,7 @@ from search_spaces.plans.search import STARTUP_TRIALS
 from search_spaces.roles import FIRST_SEEDS, LETTERS, POINTS, Role
 from search_spaces.space import Coordinate, Integer, Real, Space
 from search_spaces.study import Ablation, Edition, Search, Trial
+from service.planning.forecast import ended_answer
 from service.storage.history import History
 from service.storage.states import TrialAnswer, tuning_of
 from trainables.recipe import Recipe, Run
@@ -149,7 +150,7 @@ class _Told:
 
         A new study is filled with all trials where an answer that it was told has changed, or does not count any more.
         """
-        answers = {trial.label: searched.history.answer(trial) for trial in searched.trials}
+        answers = {trial.label: ended_answer(searched.history, trial) for trial in searched.trials}
         if any(_is_other(answers.get(label), told) for label, (_, told) in self._known.items()):
             self._reset()
         for trial in searched.trials:

@@ -11,8 +11,10 @@ from optuna.trial import TrialState
 from search_spaces.plans.grid import grid
 from search_spaces.roles import Role
 from search_spaces.space import Choice, Integer, Real, Space, Subset
-from search_spaces.study import Edition, Halving, Search, Study
+from search_spaces.study import Edition, Halving, Search, Study, Trial
+from service.execution.driver import EarlyStops
 from service.planning import sampling
+from service.planning.forecast import blind
 from service.planning.sampling import Sampler, _frozen_trial
 from service.planning.schedule import Confirm, next_action
 from service.planning.stopping import EarlyStopper, rungs
@@ -21,9 +23,12 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
 from service.storage.states import TrialAnswer
+from tests.rooms.service.planning import situations
+from tests.rooms.service.planning.situations import Situation
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
+from trainables.recipe.outcome import Measurement
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 7})
 SPACE = Space(
@@ -124,6 +129,46 @@ def test_an_answer_that_changes_is_told_again(undisturbed: Home) -> None:
     assert kept.propose(14) == Sampler(history).propose(14)
     assert kept._told[""]._known[trial.label][1] == history.answer(trial)
     assert before is not None
+
+
+def test_points_that_had_ended_are_told_with_their_scores_while_they_get_further_seeds() -> None:
+    """Told as RUNNING, they would send TPE away from the best ones, or leave it no score at all."""
+    now = Situation(situations.search(trials=8, seeds=2))
+    trials = [now.plan(1.0 + number) for number in range(7)]
+    for number, trial in enumerate(trials):
+        for run in trial.runs(2 if number < 6 else 1):
+            now.end(run, 0.8 + 0.01 * number)
+    calm = Sampler(now.history).propose(7)
+    now.add(Counts(seeds=3, trials=9))
+    assert {now.history.answer(trial).status for trial in trials} == {"open"}
+    kept = Sampler(now.history)
+    assert kept.propose(7) == calm, "more seeds are no other scores"
+    told = kept._told[""]
+    states = [trial.state.name for trial in told._study.get_trials() if trial.state.name != "FAIL"]
+    assert states == ["COMPLETE"] * 6 + ["RUNNING"]
+    now.end(trials[0].run(2), 0.5)
+    assert kept.propose(7) == Sampler(now.history).propose(7)
+    assert told._known[trials[0].label][1].mean == pytest.approx(0.7)
+    assert blind(now.history, 8) == ""
+
+
+@pytest.mark.parametrize(("second", "cutoff"), [(0.95, pytest.approx(0.9)), (0.5, None)])
+def test_seeds_that_had_split_stop_nothing_at_a_rung_while_points_get_further_seeds(second, cutoff) -> None:
+    now = Situation(situations.search(trials=8, seeds=3))
+    trials = [now.plan(1.0 + number) for number in range(7)]
+    for trial in trials[:6]:
+        for run, value in zip(trial.runs(3), (0.95, second, 0.96), strict=True):
+            now.end(run, value)
+    now.add(Counts(seeds=4, trials=8))
+    early = EarlyStops(now.edition, now.history)  # of the driver that adds the seeds
+
+    def measured(trial: Trial, epoch: int, value: float) -> float | None:
+        values = {"val/accuracy": value}
+        return early.cutoff(trial.run(0).key, "c0dec0dec0de", Measurement(epoch=epoch, values=values))
+
+    for trial in trials[:6]:
+        assert measured(trial, 2, 0.9) is measured(trial, 4, 0.95) is None
+    assert measured(trials[6], 2, 0.6) == cutoff
 
 
 def test_tpe_keeps_away_from_a_point_that_is_trained() -> None:
