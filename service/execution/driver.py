@@ -374,8 +374,8 @@ class EarlyStops:
             return None
         self._seen.add((key, measured.epoch))
         trial, run = first
-        cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value)
-        if measured.epoch >= run.recipe.optimizer.epochs or self.history.state(run).answered:
+        cutoff, state = self._stoppers[trial.role].report(trial.number, measured.epoch, value), self.history.state(run)
+        if measured.epoch >= run.recipe.optimizer.epochs or state.answered or state.readmitted:
             return None
         return None if cutoff is None or self._seeds_split(trial.role) else cutoff
 

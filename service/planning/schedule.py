@@ -152,7 +152,7 @@ class LeaveOut:
 
 @dataclass(frozen=True)
 class Readmit:
-    """Ask again for this run, which was left out: its point or arm may be the best after all."""
+    """Ask again for this run, which was stopped or left out: its point or arm may be the best after all."""
 
     run: Run
 

@@ -34,7 +34,8 @@ class EarlyStopper:
     It keeps nothing but the values that were reported, so the measurements of a journal, reported in their order,
     give the same decisions again.
     Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that
-    was stopped is never continued; the second condition, because trials that learn slowly may end as the best.
+    was stopped is never continued, but by `readmitted`; the second condition, because trials that learn slowly may end
+    as the best.
     """
 
     def __init__(self, edition: Edition) -> None:
@@ -146,34 +147,43 @@ def _leads(history: History, trial: Trial) -> bool:
     return mean is not None and mean > max((other for other in others if other is not None), default=-math.inf)
 
 
-def left_out(history: History, trial: Trial) -> Run | None:
-    """Returns the run before which a trial left the race; None if it is in the race, or was stopped otherwise."""
-    if not history.answer(trial).raced:
+def stopped_run(history: History, trial: Trial) -> Run | None:
+    """Returns the run with which a trial was stopped: the first one at a rung, or the seed before which it left the
+    race; None if it was not stopped.
+    """
+    if history.answer(trial).status != "stopped":
         return None
-    return next(run for run in history.runs(trial).values() if history.state(run).left_out)
+    return next(run for run in history.runs(trial).values() if history.state(run).status == "stopped")
 
 
 def readmitted(history: History) -> Run | None:
-    """Returns a run that was left out, whose trial would not leave the race today; None if there is none.
+    """Returns a run that was stopped or left out, whose trial would go on today; None if there is none.
 
     What a trial was below may count no more: its code was edited, its answer was lost, or its later seeds failed. An
-    arm comes back if it leads; a point if the mean that it has to reach has fallen, and it may reach it.
+    arm comes back if it leads; a point if the mean that it has to reach has fallen, and it may reach it. One that was
+    stopped at a rung comes back if its score there is above the fifth mean once no other point is under way.
     """
     plan = history.edition.study.plan
     if isinstance(plan, Ablation):
         arms = history.of("trial") if plan.race else []
-        return next((run for arm in arms if (run := left_out(history, arm)) and _leads(history, arm)), None)
+        return next((run for arm in arms if (run := stopped_run(history, arm)) and _leads(history, arm)), None)
     for role in POINTS if plan.stop else ():
-        raced = [point for point in history.of(role) if history.answer(point).raced]
-        best = history.highest(CONFIRMED, role) if raced else []
+        stopped = [point for point in history.of(role) if history.answer(point).status == "stopped"]
+        best = history.highest(CONFIRMED, role) if stopped else []
+        ended = bool(stopped) and all(history.answer(point).status != "open" for point in history.of(role))
         if len(best) < CONFIRMED:
-            if raced and all(history.answer(point).status != "open" for point in history.of(role)):
-                return left_out(history, max(raced, key=lambda point: history.answer(point).mean or 0.0))
+            if ended:
+                return stopped_run(history, max(stopped, key=lambda point: history.answer(point).mean or 0.0))
             continue
         lowest = history.answer(best[-1]).mean or 0.0
-        for point in raced:
-            if (history.answer(point).cutoff or 0.0) > lowest and _of_points(history, point) is None:
-                return left_out(history, point)
+        for point in stopped:
+            answer = history.answer(point)
+            if not answer.raced:
+                back = ended and (answer.mean or 0.0) > lowest
+            else:
+                back = (answer.cutoff or 0.0) > lowest and _of_points(history, point) is None
+            if back:
+                return stopped_run(history, point)
     return None
 
 

@@ -103,7 +103,7 @@ class StoppedAt(Stamped):
 
 
 class Readmitted(Stamped):
-    """A run that was left out is asked for again, because its point or arm may be the best after all."""
+    """A run that was stopped or left out is asked for again: its point or arm may be the best after all."""
 
     fact: Literal["readmitted"] = Field(default="readmitted", init=False)
     run: RunKey
