@@ -335,6 +335,23 @@ def _name(path: str, base: Recipe, values: dict[str, Any]) -> str:
     return f"{node}.{kind}.{last}" if kind else path
 
 
+def require_base_kept(base: Recipe, point: Mapping[str, Any], recipe: Recipe) -> None:
+    """Refuses a point whose kinds take the base's values away: a kind starts its node from its own defaults.
+
+    `recipe`: that of the point on the base. What a user sets is refused by `Space.require_kept`, defaults, too.
+    """
+    for path in (path for path in point if path.endswith(".kind")):
+        node = path.removesuffix(".kind")
+        before, after = base.get(node), recipe.get(node)
+        for name, field in type(before).model_fields.items():
+            value = getattr(before, name)
+            if name == "kind" or name not in after.fields() or value == field.get_default(call_default_factory=True):
+                continue
+            kept = f"{node}.{name}" in point or getattr(after, name) == value
+            must = f"searched without {node}.{name} in the base, or beside it: a kind has defaults of its own"
+            require(kept, path, must, value)
+
+
 def probes(space: Space, base: Recipe, count: int = 64) -> Iterator[dict[str, Any]]:
     """Yields points that show whether a space is legal: both ends of every coordinate, and random points. Seeded."""
     chance = random.Random(0)

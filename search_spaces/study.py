@@ -25,6 +25,7 @@ from search_spaces.plans.tuning import Tuning as Tuning
 from search_spaces.plans.tuning import check_tuning
 from search_spaces.published import Published as Published
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS, Role
+from search_spaces.space import require_base_kept
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
 from search_spaces.words import placeless, rough_time, short, shortened, without_sources
@@ -123,7 +124,7 @@ class Study(Spec):
                 ) from None
             self._require_untouched(self.recipe(point))
             if isinstance(self.plan, Search):
-                self._require_kept(point)
+                require_base_kept(self.base, point, self.recipe(point))
         if isinstance(self.plan, Ablation):
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
         if isinstance(self.plan, Ablation) and self.plan.tune:
@@ -165,20 +166,6 @@ class Study(Spec):
                 "data.test_size must be given, or a folder test, where data.folds is, and points are searched, or arms "
                 "tuned or raced: else the folds that choose test, too"
             )
-
-    def _require_kept(self, point: Mapping[str, Any]) -> None:
-        """Refuses a searched kind that takes the base's values away: a kind starts its node from its own defaults."""
-        recipe = self.recipe(dict(point))
-        for path in (path for path in point if path.endswith(".kind")):
-            node = path.removesuffix(".kind")
-            base, own = self.base.get(node), recipe.get(node)
-            for name, field in type(base).model_fields.items():
-                value = getattr(base, name)
-                if name == "kind" or name not in own.fields() or value == field.get_default(call_default_factory=True):
-                    continue
-                kept = f"{node}.{name}" in point or getattr(own, name) == value
-                must = f"searched without {node}.{name} in the base, or beside it: a kind has defaults of its own"
-                require(kept, path, must, value)
 
     def _points(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns the arms by name, or points all over the space, which have none."""

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from search_spaces.leaves import is_of_data
 from search_spaces.plans.grid import grid, is_finite, without_points
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS
-from search_spaces.space import Space, probes
+from search_spaces.space import Space, probes, require_base_kept
 from search_spaces.words import quoted
 from trainables.recipe import Recipe
 from trainables.spec import Spec, SpecError, digest, require
@@ -70,21 +70,23 @@ class Tuning(Spec):
 def check_tuning(tune: Tuning, base: Recipe, arms: Mapping[str, Mapping[str, Any]]) -> None:
     """Checks points all over the space with every arm.
 
-    Raises: SpecError if an arm lacks a path, where a point makes two arms one recipe, and where there are too few
-    points.
+    Raises: SpecError if an arm lacks a path, where a point makes two arms one recipe or takes values of the base away,
+    and where there are too few points.
     """
     own = {name: base.variant(values) for name, values in arms.items()}
     for name, recipe in own.items():
         for point in tune.first:
             tune.space.require_point(recipe, point, "plan.tune.first")
+        points = [*tune.first, *probes(tune.space, recipe, PROBED)]
         try:
-            for point in (*tune.first, *probes(tune.space, recipe, PROBED)):
-                base.variant(tune.put_on(arms[name], point))
+            tuned = [base.variant(tune.put_on(arms[name], point)) for point in points]
         except SpecError as error:
             raise SpecError(
                 f"tune: arm {quoted(name)}: {error}; every arm is tuned over the same space, so each point of it must "
                 "build a recipe with each arm"
             ) from None
+        for point, with_point in zip(points, tuned, strict=True):
+            require_base_kept(recipe, point, with_point)
         _require_enough(tune, recipe)
     _require_different(tune, base, arms, own)
 

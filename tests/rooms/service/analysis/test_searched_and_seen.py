@@ -77,7 +77,14 @@ def test_a_value_that_a_searched_kind_would_take_away_is_refused() -> None:
         tune=Tuning(Space({"optimizer.kind": Choice(("adamw", "lamb"))}), trials=2),
     )
     with pytest.raises(SpecError, match=r"optimizer\.kind"):
-        Study("tuned", "?", BASE, plan, seeds=1).at(set={"optimizer.epochs": 20})
+        Study("tuned", "?", base, plan, seeds=1).at(set={"optimizer.epochs": 20})
+    with pytest.raises(SpecError, match=r"optimizer\.kind must be searched without optimizer\.epochs in the base"):
+        Study("tuned", "?", base.put({"optimizer.epochs": 4}), plan, seeds=1)
+    arms = {name: {**values, "optimizer.epochs": 4} for name, values in plan.arms.items()}
+    of_arms = Study("tuned", "?", base, plan.model_copy(update={"arms": arms}), seeds=1).at()
+    assert of_arms.tuning_trial("peg", 0, {"optimizer.kind": "lamb"}).recipe.optimizer.epochs == 4, (
+        "an arm keeps its own"
+    )
 
 
 def falling(run, epoch: int) -> Measurement:
