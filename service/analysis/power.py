@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
@@ -22,6 +23,8 @@ GUESS = 0.02
 """The least standard deviation of a paired difference of accuracies, where no trial has shown one yet."""
 MODEST = 0.1
 """A difference that is named where the seeds can detect none."""
+PLAIN = Estimate(FEWEST, 0.0)
+"""A difference of scores that are not rounded, on images that are fixed and no folds."""
 
 
 def smallest_difference(
@@ -30,21 +33,20 @@ def smallest_difference(
     *,
     alpha: float = ALPHA,
     power: float = POWER,
-    overlap: float = 0.0,
-    like: Estimate | None = None,
+    like: Estimate = PLAIN,
 ) -> float | None:
     """Returns the smallest true difference that a two-sided paired t-test finds with probability `power`.
 
     None below 3 pairs.
 
-    `std`: the standard deviation of the paired differences; `overlap`: that of the scale; `like`: a measured difference
-    whose rounding, draws of images and overlap count.
+    `std`: the standard deviation of the paired differences; `like`: a difference whose rounding, draws of images and
+    overlap count.
     Source: Cohen 1988, chapter 2, with the noncentral t distribution. Differs: the test that rejects on the wrong side
     is left out; it adds less than 0.1 % of power.
     """
     if pairs < FEWEST:
         return None
-    error, df = (like or _plain(overlap)).of_more(pairs, std)
+    error, df = like.of_more(pairs, std)
     low, high = 0.0, 1.0
     while _power(df, high, alpha) < power:
         high *= 2
@@ -59,8 +61,7 @@ def seeds_needed(
     std: float,
     alpha: float = ALPHA,
     power: float = POWER,
-    overlap: float = 0.0,
-    like: Estimate | None = None,
+    like: Estimate = PLAIN,
 ) -> int | None:
     """Returns the fewest pairs with which a true difference of this size is found with probability `power`.
 
@@ -68,12 +69,12 @@ def seeds_needed(
 
     Of several differences all must be found, each by a test of its own, as an equivalence is tested at both its ends.
     What the tests miss is added up (Bonferroni's inequality), so the pairs are enough, and rarely one too many. `std`:
-    the standard deviation of the paired differences; `overlap`, `like`: as above. Units: pairs of seeds.
+    the standard deviation of the paired differences; `like`: as above. Units: pairs of seeds.
     """
     sizes = [abs(size) for size in differences]
 
     def enough(pairs: int) -> bool:
-        error, df = (like or _plain(overlap)).of_more(pairs, std)
+        error, df = like.of_more(pairs, std)
         powers = [_power(df, size / error, alpha) if error else float(size > 0) for size in sizes]
         return sum(1 - value for value in powers) <= 1 - power
 
@@ -97,10 +98,6 @@ def std_interval(std: float, df: int) -> tuple[float, float]:
 
     low, high = (std * math.sqrt(df / float(chdtri(df, p))) for p in (0.1, 0.9))
     return low, high
-
-
-def _plain(overlap: float) -> Estimate:
-    return Estimate(FEWEST, 0.0, overlap=overlap)
 
 
 def _power(df: int, away: float, alpha: float) -> float:
@@ -144,7 +141,7 @@ def guessed_spread(scale: Scale) -> float:
 
 
 def never_apart(
-    who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA, like: Estimate | None = None
+    who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA, like: Estimate = PLAIN
 ) -> str:
     """Says that the seeds cannot tell two trials apart, whatever the difference; empty if they can.
 
@@ -155,7 +152,7 @@ def never_apart(
     if least < room:
         return ""
     modest = min(MODEST, room / 2)
-    needed = seeds_needed(modest, std=std, alpha=alpha, overlap=scale.overlap, like=like)
+    needed = seeds_needed(modest, std=std, alpha=alpha, like=like)
     more = "" if needed is None else f"; {needed} would detect {modest:.2g}"
     return f"{plural(pairs, 'seed')} cannot tell {who} apart, whatever the difference{more}"
 
@@ -169,10 +166,11 @@ def power_sentence(pairs: int, spread: float | None, scale: Scale, images: int =
         return f"{plural(pairs, 'seed')} can detect no difference: a test needs {FEWEST} or more."
     std = guessed_spread(scale) if spread is None else spread
     source = "a guess" if spread is None else "as measured"
-    least = smallest_difference(pairs, std, alpha=level, overlap=scale.overlap)
+    like = replace(PLAIN, overlap=scale.overlap)
+    least = smallest_difference(pairs, std, alpha=level, like=like)
     assert least is not None
     counted = f", about {least / (scale.high - scale.low) * images:.0f} of {images:,} test images," if images else ""
-    words = never_apart("two trials", pairs, least, std, scale, level) or (
+    words = never_apart("two trials", pairs, least, std, scale, level, like) or (
         f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more{counted} between two trials"
     )
     return f"{words} (power {POWER:.0%}, level {level:.3g}, standard deviation of differences {fixed(std)}, {source})."

@@ -14,7 +14,7 @@ from service.analysis.power import (
     seeds_needed,
     smallest_difference,
 )
-from service.analysis.statistics import Scale, Scores, difference
+from service.analysis.statistics import Estimate, Scale, Scores, difference
 
 
 def test_the_smallest_difference_is_found_four_times_in_five():
@@ -107,9 +107,12 @@ def test_the_guess_of_the_spread_knows_how_few_images_there_are():
     assert guessed_spread(accuracy(10_000)) == guessed_spread(Scale(high=1.0)) == GUESS
 
 
+FOLDS = Estimate(3, 0.0, overlap=0.25)
+
+
 def test_folds_of_the_same_images_need_more_seeds_and_may_never_be_enough():
     """By a simulation of values that correlate as Nadeau and Bengio take folds to do."""
-    least = smallest_difference(10, 0.02, overlap=0.25)
+    least = smallest_difference(10, 0.02, like=FOLDS)
     assert least == pytest.approx(smallest_difference(10, 0.02) * (10 * (1 / 10 + 0.25)) ** 0.5)
     scale = Scale(overlap=0.25)
     share = 0.25 / 1.25  # n_test / (n_test + n_train), the correlation of two folds
@@ -120,10 +123,10 @@ def test_folds_of_the_same_images_need_more_seeds_and_may_never_be_enough():
         one = Scores(dict(enumerate(0.5 + gaps)), 10, scale)
         found += difference(one, Scores(dict.fromkeys(range(10), 0.5), 10, scale)).p() < 0.05
     assert found / 2000 == pytest.approx(0.8, abs=0.03)
-    needed = seeds_needed(0.05, std=0.02, overlap=0.25)
+    needed = seeds_needed(0.05, std=0.02, like=FOLDS)
     assert needed > seeds_needed(0.05, std=0.02)
-    assert smallest_difference(needed, 0.02, overlap=0.25) <= 0.05 < smallest_difference(needed - 1, 0.02, overlap=0.25)
-    assert seeds_needed(0.02, std=0.02, overlap=0.25) is None, "what folds share is never averaged away"
+    assert smallest_difference(needed, 0.02, like=FOLDS) <= 0.05 < smallest_difference(needed - 1, 0.02, like=FOLDS)
+    assert seeds_needed(0.02, std=0.02, like=FOLDS) is None, "what folds share is never averaged away"
 
 
 def test_the_seeds_needed_are_those_of_gpowers_tables():
