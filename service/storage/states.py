@@ -203,11 +203,14 @@ def tuning_of(edition: Edition) -> Tuning | None:
 
 
 def shows_verdict(study: Study, tested: list[Trial]) -> bool:
-    """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, or of two arms."""
+    """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, of two arms, or of an arm
+    and its published number.
+    """
     if isinstance(study.plan, Search):
         return bool(tested)
     names = {trial.name for trial in tested}
-    return len(names) > 1 or any({*claim.names} <= names for claim in study.claims)
+    equal = any(known.within is not None and known.who in names for known in study.published)
+    return len(names) > 1 or equal or any({*claim.names} <= names for claim in study.claims)
 
 
 def misfit(fact: Fact, edition: Edition, tuning: ArmTunings, of: Callable[[str], list[Trial]]) -> str:

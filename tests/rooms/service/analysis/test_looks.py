@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from search_spaces.claim import AtLeast, Better
-from search_spaces.study import Ablation, Edition, Study
+from search_spaces.study import Ablation, Edition, Published, Study
 from service.analysis.power import seeds_sentence
 from service.analysis.verdicts import written_words
 from service.consistency import repair
@@ -206,6 +206,19 @@ def test_one_claim_whose_trials_have_ended_can_be_seen(tmp_path: Path) -> None:
             hand.complete(c, seed, 0.81, 0.81)
         hand.journal.write(Counts(seeds=5))
     assert looks(tmp_path, edition) == 2
+
+
+@pytest.mark.parametrize(("margin", "expected"), [(0.02, 2), (None, 1)])
+def test_an_arm_beside_its_published_number_can_be_seen(tmp_path: Path, margin: float | None, expected: int) -> None:
+    """Who adds seeds until "equal within 0.02" comes out has looked several times, though nothing is compared."""
+    known = Published("a", 0.8, None, "table 1", margin=margin)
+    study = Study("alone", "?", base(), Ablation({"a": {}}, "a"), seeds=3, published=(known,))
+    hand = ByHand(tmp_path, edition := study.at())
+    with hand.journal:
+        hand.journal.write(Counts(seeds=3))
+        trained(hand, [hand.plan("trial", 0, {}, "a")], range(3))
+        hand.journal.write(Counts(seeds=5))
+    assert looks(tmp_path, edition) == expected
 
 
 @pytest.mark.parametrize("claims", [CLAIMS, ()])
