@@ -1,6 +1,8 @@
 """What lies where at the URI of `--storage`, how it gets there and back, and how a journal goes while a study runs.
 
-<uri>/outcomes/<key>/<code>.json, .pt, .<probe>.npz     answers, shared by all studies, as in a home
+<uri>/outcomes/<key>/<code>.json, .<probe>.npz          answers, shared by all studies, as in a home
+<uri>/outcomes/<key>/<code>.<digest>.pt                 weights, by their bytes: two homes may send those of two
+                                                        trainings at once, and each file of an answer has its own
 <uri>/studies/<id>/study.json
 <uri>/studies/<id>/drivers/<number>.json                who runs it (`leases.py`)
 <uri>/studies/<id>/journal/<number>/<segment>.jsonl     the facts of one driver, in pieces
@@ -108,7 +110,9 @@ def _segment(number: int) -> str:
 PLACE = re.compile(rf"{KEY}/\w[\w.-]*")
 """Where the files of answers lie among all answers. A file of another name there is a stranger's, and stays there."""
 TOGETHER = 8
-"""How many files are fetched at the same time."""
+"""How many answers are fetched at the same time."""
+DIGITS = 16
+"""How much of its digest is in the name of a file of weights."""
 
 
 class OtherJournalError(LocusError):
@@ -149,33 +153,39 @@ class Copies:
         self._send(answered.run.key, answered.name)
 
     def _send(self, key: str, name: str) -> None:
-        """Sends an answer and its weights. A sound one with all its weights stays, for its digests are of these.
+        """Sends an answer and its weights. A sound one with all its weights stays, for other homes count it.
 
-        One that has lost weights there goes first, so that no weights lie beside an answer of another training.
+        One that has lost weights there gives way. Damaged weights of the home are not sent.
         """
-        outcomes = Outcomes(self.home)
-        here, at = outcomes.path(key, name), f"{key}/{name}"
-        there = self._weights_there(key, name)
+        outcomes, there = Outcomes(self.home), self._weights_there(key, name)
         if not outcomes.is_there(key, name) or there:
             return
-        if there is not None:
-            if not outcomes.has_sound_weights(key, name):
-                return
-            self.outcomes.remove(f"{at}.json")
-        for end in (*reversed(ENDS), ".json"):
-            file = here.with_name(f"{name}{end}")
-            if file.exists():
-                self.outcomes.put(file, f"{at}{end}")
+        sound = outcomes.has_sound_weights(key, name)
+        if there is not None and not sound:
+            return
+        for file, at in self._weights(key, name).items() if sound else ():
+            self.outcomes.put(file, at)
+        self.outcomes.put(outcomes.path(key, name), f"{key}/{name}.json")
+
+    def _mine(self, key: str, name: str) -> dict[str, str] | None:
+        """Returns the digests of the weights of the home's answer; None without an answer."""
+        path = Outcomes(self.home).path(key, name)
+        return _digests(path.read_bytes()) if path.exists() else None
+
+    def _weights(self, key: str, name: str) -> dict[Path, str]:
+        """Returns where the weights of the home's answer lie, and where they are sent."""
+        known, folder = self._mine(key, name) or {}, self.home.outcomes / key
+        return {folder / f"{name}{end}": f"{key}/{_sent_as(name, end, known[end])}" for end in known}
 
     def _weights_there(self, key: str, name: str) -> dict[str, str] | None:
         """Returns the digests of an answer's weights at the storage: none if it lacks some, None without an answer."""
         known = _digests(self.outcomes.read(f"{key}/{name}.json"))
-        return known and (known if all(self.outcomes.has(f"{key}/{name}{end}") for end in known) else {})
+        are_there = all(self.outcomes.has(f"{key}/{_sent_as(name, *one)}") for one in (known or {}).items())
+        return known if are_there else {}
 
     def has_other(self, key: str, name: str) -> bool:
         """Returns whether the storage has weights of an answer that are not the home's. Raises: StorageError."""
-        path = Outcomes(self.home).path(key, name)
-        mine = _digests(path.read_bytes()) if path.exists() else None
+        mine = self._mine(key, name)
         return mine is not None and (self._weights_there(key, name) or mine) != mine
 
     def take_other(self, key: str, name: str) -> bool:
@@ -194,15 +204,13 @@ class Copies:
         """Sends the files of answers, by key and name, that are not there yet: of reused ones, and of probes."""
         there = set(self.outcomes.names())
         for key, name in answers:
-            files = {file.name for file in (self.home.outcomes / key).glob(f"{name}*") if _is_of(file.name, name)}
-            missing = sorted(file for file in files if f"{key}/{file}" not in there)
-            if missing and self.has_other(key, name):
-                continue
-            if any(file.endswith((*ENDS, ".json")) for file in missing):
+            sent = {file: at for file, at in self._weights(key, name).items() if file.exists()}
+            if not there.issuperset({f"{key}/{name}.json", *sent.values()}):
                 self._send(key, name)
-            for file in missing:
-                if file.endswith(".npz"):
-                    self.outcomes.put(self.home.outcomes / key / file, f"{key}/{file}")
+            probes = {f"{key}/{file.name}": file for file in (self.home.outcomes / key).glob(f"{name}.*.npz")}
+            if probes.keys() - there and not self.has_other(key, name):
+                for at in sorted(probes.keys() - there):
+                    self.outcomes.put(probes[at], at)
 
     def clear_work(self, answered: Iterable[tuple[str, str]]) -> None:
         """Removes what workers have sent of runs, by key and code, after these were answered. Raises: StorageError."""
@@ -216,16 +224,15 @@ class Copies:
 
         Raises: StorageError; LocusError for those of another training than the home's.
         """
-        local = Outcomes(self.home).weights(key, name)
-        at = f"{key}/{local.name}"
-        if self.has_other(key, name):
+        mine, there = self._mine(key, name), self._weights_there(key, name)
+        if there and there != mine:
             raise LocusError(
-                f"{self.outcomes.uri}/{at} must be the weights of {local.with_suffix('.json')}, got those of another "
-                "training; run the study again, and the answer at the storage counts"
+                f"{self.outcomes.uri}/{key}/{name}.json must be {Outcomes(self.home).path(key, name)}, got the answer "
+                "of another training; run the study again, and the answer at the storage counts"
             )
-        if not self.outcomes.has(at) and local.exists():
+        if not there:
             self._send(key, name)
-        return f"{self.outcomes.uri}/{at}"
+        return f"{self.outcomes.uri}/{key}/{_sent_as(name, ENDS[0], (mine or {}).get(ENDS[0], ''))}"
 
     def fetch(self) -> int:
         """Brings home what is only at the storage: the study, its journal, its answers. Returns how many files.
@@ -274,7 +281,7 @@ class Copies:
 
         def is_named(name: str) -> bool:
             key, _, file = name.partition("/")
-            return any((key, code) in named for code in _codes(file))
+            return (key, _code(file)) in named
 
         return self._bring(filter(is_named, self.outcomes.names()))
 
@@ -284,19 +291,29 @@ class Copies:
         Nothing comes beside an answer of another training. An answer that comes replaces weights and probes that the
         home has without one.
         """
-        there, lacking = {*filter(PLACE.fullmatch, names)}, dict[tuple[str, str], list[str]]()
-        for name in sorted(there):
+        there: dict[tuple[str, str], set[str]] = {}
+        for name in filter(PLACE.fullmatch, names):
             key, _, file = name.partition("/")
-            answer = key, _codes(file)[-1]
-            comes = "{}/{}.json".format(*answer) in there and not Outcomes(self.home).path(*answer).exists()
-            if comes or not (self.home.outcomes / name).exists():
-                lacking.setdefault(answer, []).append(name)
-        missing = [name for answer, files in lacking.items() if not self.has_other(*answer) for name in files]
-        with ThreadPoolExecutor(TOGETHER) as threads:  # weights first, so that no answer is without them
-            for answers in (False, True):
-                some = [name for name in missing if name.endswith(".json") == answers]
-                list(threads.map(lambda name: self.outcomes.get(name, self.home.outcomes / name), some))
-        return len(missing)
+            there.setdefault((key, _code(file)), set()).add(file)
+        with ThreadPoolExecutor(TOGETHER) as threads:
+            return sum(threads.map(self._bring_answer, there, there.values()))
+
+    def _bring_answer(self, of: tuple[str, str], there: set[str]) -> int:
+        (key, name), folder, answer = of, self.home.outcomes / of[0], f"{of[1]}.json"
+        comes = answer in there and not (folder / answer).exists()
+        said = self.outcomes.read(f"{key}/{answer}") if comes else None
+        known = self._mine(key, name) if said is None else _digests(said)
+        if known is None:  # damaged, or gone since
+            return 0
+        wanted = {f"{name}{end}": [_sent_as(name, end, known[end]), f"{name}{end}"] for end in known}  # or as once sent
+        wanted |= {file: [file] for file in there if file.endswith(".npz")}
+        lacking = [file for file in wanted if comes or not (folder / file).exists()]
+        if not comes and (not lacking or self.has_other(key, name)):
+            return 0
+        count = sum(any(self.outcomes.get(f"{key}/{at}", folder / file) for at in wanted[file]) for file in lacking)
+        if said is not None:  # last, so that no answer is without its weights
+            write_whole(folder / answer, said)
+        return count + comes
 
 
 class SentOutcomes(Outcomes):
@@ -357,20 +374,19 @@ def _is_asked(id: str, name: str) -> bool:
     return id.partition("@")[0] == name or without_start(id) == without_start(name)
 
 
-def _is_of(file: str, name: str) -> bool:
-    return name in _codes(file) and ".damaged" not in file
-
-
 def _digests(answer: bytes | None) -> dict[str, str] | None:
     """Returns the digests of weights that the file of an answer holds; None if there is no file, or it is damaged."""
     content = None if answer is None else unsealed(answer)
     return None if content is None else dict(plain_json(content).get("weights", {}))
 
 
-def _codes(file: str) -> tuple[str, ...]:
-    """Returns the possible names of the answer to which a file belongs: `abc_ema.pt` belongs to `abc`."""
-    stem = file.partition(".")[0]
-    return (stem, stem.removesuffix("_ema"))
+def _code(file: str) -> str:
+    """Returns the name of the answer to which a file belongs."""
+    return file.partition(".")[0].removesuffix("_ema")
+
+
+def _sent_as(name: str, end: str, digest: str) -> str:
+    return f"{name}.{digest[:DIGITS]}{end}"
 
 
 SEND_S = 5.0

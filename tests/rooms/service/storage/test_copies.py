@@ -123,12 +123,13 @@ def test_weights_that_the_storage_has_lost_are_sent_again(tmp_path):
     lost, damaged = weights[:2]
     lost.unlink()
     damaged.unlink()
-    here = home.outcomes / damaged.relative_to(tmp_path / "there" / "outcomes")
+    name = damaged.name.partition(".")[0]
+    here = home.outcomes / damaged.parent.name / f"{name}.pt"
     here.write_bytes(whole[damaged][:-1])
     assert not mirrored(home, edition, uri, 0).order
     assert lost.read_bytes() == whole[lost]
     assert not damaged.exists(), "what is damaged here is not sent"
-    assert damaged.with_suffix(".json").exists()
+    assert damaged.with_name(f"{name}.json").exists()
 
 
 def test_the_study_that_ran_last_is_the_latest_where_it_was_fetched_too(tmp_path):
@@ -149,3 +150,13 @@ def test_other_studies_are_left_where_they_are(tmp_path):
     assert found.ids() == [arms(name="other").id]
     assert fetch(uri, found, "unknown") == ""
     assert RemoteFolder(uri).inside("studies").folders() == sorted(home.ids())
+
+
+def test_weights_that_an_earlier_locus_sent_by_the_name_of_their_answer_come_home(tmp_path):
+    uri, edition, home = f"file://{tmp_path}/there", arms(), Home(tmp_path / "home")
+    mirrored(home, edition, uri, 0)
+    for file in (tmp_path / "there" / "outcomes").glob("*/*.pt"):
+        file.rename(file.with_name(f"{file.name.partition('.')[0]}.pt"))
+    found = Home(tmp_path / "found")
+    fetch(uri, found, edition.id)
+    assert all(Outcomes(found).has_sound_weights(run, answer.name) for run, answer in answers(found, edition).items())

@@ -16,6 +16,7 @@ from tests.rooms.service.execution.studies import BASE, arms, facts
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.recipe import FromTrial, Run
 from trainables.recipe.outcome import Measurement
+from trainables.remote_files import RemoteFolder
 from trainables.spec import LocusError
 
 PARENT = {"encoding.gamma": 1.0}
@@ -108,9 +109,7 @@ def test_a_study_that_has_the_parent_already_takes_that_of_the_storage(home: Hom
 def test_weights_of_another_training_are_refused(home: Home, uri: str) -> None:
     conduct(home, ALONE)
     name = Outcomes(home).of(KEY)[-1].name
-    with pytest.raises(
-        LocusError, match=rf"{KEY}/{name}.pt must be the weights of .*{name}.json, got those of another"
-    ):
+    with pytest.raises(LocusError, match=rf"{KEY}/{name}.json must be .*{name}.json, got the answer of another"):
         Copies(uri, home, ALONE.id).weights(KEY, name)
 
 
@@ -127,3 +126,29 @@ def test_nothing_is_fetched_or_sent_beside_an_answer_of_another_training(home: H
     outcomes.path(KEY, name).unlink()
     copies.fetch_answers_of(KEY)
     assert outcomes.has_sound_weights(KEY, name)
+
+
+@pytest.mark.parametrize("moment", ["weights", "answer"])
+def test_two_homes_that_send_one_answer_at_the_same_moment_leave_one_with_its_own_weights(
+    home: Home, uri: str, tmp_path: Path, monkeypatch, moment: str
+) -> None:
+    cluster = Home(tmp_path / "cluster")
+    conduct(home, ALONE)
+    name = Outcomes(home).of(KEY)[-1].name
+    place = Copies(f"{uri}-anew", home, ALONE.id)
+    put, others = RemoteFolder.put, [Copies(place.uri, cluster, WITH_CHILD.id)]
+
+    def while_another_home_sends(folder, local, at):
+        if others and at.endswith(".json") == (moment == "answer"):
+            others.pop().keep(Outcomes(cluster).get(KEY, name))
+        put(folder, local, at)
+
+    monkeypatch.setattr(RemoteFolder, "put", while_another_home_sends)
+    place.keep(Outcomes(home).get(KEY, name))
+    assert not others
+    third = Home(tmp_path / "third")
+    Copies(place.uri, third, ALONE.id).fetch_answers_of(KEY)
+    assert Outcomes(third).has_sound_weights(KEY, name)
+    weights = Copies(place.uri, third, ALONE.id).weights(KEY, name)
+    known = Outcomes(third).get(KEY, name).weights[".pt"]
+    assert hashlib.sha256(Path(weights.removeprefix("file://")).read_bytes()).hexdigest() == known
