@@ -198,7 +198,7 @@ class StudyRun:
             for remark in try_own(edition, home.data):
                 progress.note(remark)
         self.edition, self.home = edition, home
-        self.stop = Stop(deadline=time.time() + options.hours * 3600 if options.hours else None)
+        self.stop = Stop.after(options.hours)
         self.ended: MlflowStatus = "FAILED"
         self.stored: dict[str, str] | None = None
         self.took = 0.0

@@ -29,8 +29,9 @@ TURN_S = 60.0
 class Presence:
     """What a driver tells the others.
 
-    Times are in seconds since 1970. `running`: its runs in flight. `fits`: how many runs of its size fit
-    the machine. `waits`: since when it has trained nothing, because there was no room; `asked`: when it asked last.
+    Times are those of `time.monotonic`, which all processes of a machine share, and which nobody sets. `running`: its
+    runs in flight. `fits`: how many runs of its size fit the machine. `waits`: since when it has trained nothing,
+    because there was no room; `asked`: when it asked last.
     """
 
     host: str
@@ -63,7 +64,7 @@ class Neighbours:
         to wait: a study whose run needs the whole machine would wait for ever else. But the last place of a driver is
         its own for `TURN_S`.
         """
-        now = time.time()
+        now = time.monotonic()
         waits = self._told.waits or now
         begins = self._turn_began is None or self._told.waits is not None
         keeps = running == 0 and not begins and now - (self._turn_began or 0.0) < TURN_S
@@ -130,7 +131,7 @@ class Neighbours:
 
 
 def _waits_before(other: Presence, waits: float, now: float) -> bool:
-    return other.waits is not None and other.waits < waits and now - other.asked < ASKS_S
+    return other.waits is not None and other.waits < waits and abs(now - other.asked) < ASKS_S
 
 
 def _presence(path: Path) -> Presence | None:

@@ -102,13 +102,21 @@ ENDS_S = 30.0
 
 @dataclass
 class Stop:
-    """One flag for Ctrl-C, `stop` and `--hours`: no run is started, each run ends at its next report."""
+    """One flag for Ctrl-C, `stop` and `--hours`: no run is started, each run ends at its next report.
+
+    `deadline`: by the clock that nobody sets (`time.monotonic`).
+    """
 
     deadline: float | None = None
     asked: bool = False
 
+    @classmethod
+    def after(cls, hours: float | None) -> Stop:
+        """Returns a flag that is raised after so many hours; without them it waits to be asked."""
+        return cls(deadline=time.monotonic() + hours * 3600 if hours else None)
+
     def __bool__(self) -> bool:
-        return self.asked or (self.deadline is not None and time.time() >= self.deadline)
+        return self.asked or (self.deadline is not None and time.monotonic() >= self.deadline)
 
 
 class StopSignals:

@@ -1,6 +1,7 @@
 """Drivers of a home on one machine: together they never need more than there is, and none waits for ever."""
 
 import json
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.execution import other_drivers
-from service.execution.other_drivers import Neighbours, Presence
+from service.execution.other_drivers import ASKS_S, Neighbours, Presence
 from service.planning.placement import Placement
 from service.storage.home import Home
 from service.storage.journal import Journal
@@ -143,6 +144,20 @@ def test_a_driver_that_was_suspended_holds_nobody_up(tmp_path, monkeypatch) -> N
         monkeypatch.setattr("service.execution.other_drivers.ASKS_S", 0.0)
         small.fill()
         assert small.running == 4, "its share, as soon as the other one asks no more"
+
+
+def test_a_clock_that_is_set_back_lets_nobody_wait_for_a_driver_that_asks_no_more(tmp_path, monkeypatch) -> None:
+    home, later = Home(tmp_path), time.monotonic() + ASKS_S + 1
+    with ExitStack() as stack:
+        first, suspended, next_one = (begun(home, stack, f"{name}@base", 1, 1) for name in ("a", "b", "c"))
+        for driver in (first, suspended, next_one):
+            driver.fill()
+        first.neighbours.close()
+        hour_before = time.time() - 3600
+        monkeypatch.setattr(time, "time", lambda: hour_before)
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        next_one.fill()
+        assert next_one.running == 1
 
 
 def test_who_asks_for_few_leaves_the_rest(tmp_path) -> None:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -14,6 +15,18 @@ from tests.waiting import LIMIT_S
 
 def nothing() -> None:
     """Watches nothing."""
+
+
+def test_the_hours_are_those_that_pass_though_the_clock_is_set(monkeypatch):
+    now = time.monotonic()
+    for hours, shift, over in ((1.0, -1e6, False), (1.0, 1e6, False), (None, 1e6, False), (1.0, -1e6, True)):
+        monkeypatch.undo()
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        stop = Stop.after(hours)
+        wall = time.time() + shift
+        monkeypatch.setattr(time, "time", lambda wall=wall: wall)
+        monkeypatch.setattr(time, "monotonic", lambda over=over: now + 3601 * over)
+        assert bool(stop) == over
 
 
 def test_what_the_work_raises_comes_to_who_waits():
