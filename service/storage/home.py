@@ -40,7 +40,7 @@ from filelock import FileLock, Timeout
 from service.storage import plain_json
 from service.storage.leases import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
 from trainables.spec import LocusError, SpecError
-from trainables.whole_files import write_whole
+from trainables.whole_files import rename_durably, write_whole
 
 
 def remove_member(within: Path, *names: str) -> None:
@@ -259,9 +259,16 @@ class Home:
         if self.id is None:
             draft = self.root / f".id.{os.getpid()}.{threading.get_ident()}"
             draft.write_text(self._record(None))
-            with suppress(FileExistsError):
+            try:
                 os.link(draft, self.root / "id")
-            draft.unlink()
+            except FileExistsError:
+                pass
+            except OSError:  # a disk without hard links, such as exFAT
+                with FileLock(self.root / "id.lock"):
+                    if self.id is None:
+                        rename_durably(draft, self.root / "id")
+            finally:
+                draft.unlink(missing_ok=True)
         assert self.id is not None
         return self.id
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -116,6 +118,19 @@ def test_a_home_keeps_its_name_and_two_that_ask_at_once_get_the_same(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     assert Home(other).named() != home.id
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
+def test_a_disk_without_hard_links_such_as_exfat_holds_a_home_too(tmp_path, monkeypatch, number):
+    def link(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    home = Home(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        names = {*pool.map(lambda _: home.named(), range(8))}
+    assert names == {home.id}
+    assert {path.name for path in tmp_path.iterdir()} <= {"id", "id.lock"}
 
 
 def test_a_run_that_a_person_deleted_is_made_again_and_holds_nothing_up(home):
