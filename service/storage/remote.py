@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -398,14 +398,15 @@ CLOSE_S = 60.0
 class StorageSync:
     """Sends the copies of one study while it runs: `open`, then `close`. Without copies it does nothing.
 
-    It takes the lease before the journal is opened, so that a refused command writes nothing.
+    It takes the lease before the journal is opened, so that a refused command writes nothing. From then on one thread
+    gives signs of life, also while files go to and fro for minutes.
     """
 
     def __init__(self, copies: Copies | None) -> None:
         self._copies = copies
-        self._end = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._beats: list[threading.Thread] = []
+        self._end, self._busy = threading.Event(), threading.Lock()
+        self._journal: Journal | None = None
+        self._copy: JournalCopy | None = None
 
     def __enter__(self) -> StorageSync:
         """Takes the lease, and fetches what another driver has sent until then.
@@ -415,21 +416,25 @@ class StorageSync:
         if self._copies is not None:
             self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
             self._lease.begin()
+            self._thread = threading.Thread(target=self._live, name="storage", daemon=True)
+            self._thread.start()
             try:
-                with self._beating():
-                    self._copies.fetch()
+                self._copies.fetch()
             except BaseException:
-                if self._has_ended():
-                    self._lease.end()
+                self.__exit__()
                 raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._copies is not None and self._has_ended():
-            self._lease.end()
+        """Ends the lease; not where the thread stands still: the next driver sees no sign of life then."""
+        if self._copies is not None:
+            self._end.set()
+            self._thread.join(CLOSE_S)
+            if not self._thread.is_alive():
+                self._lease.end()
 
     def open(self, journal: Journal) -> None:
-        """Sends the study and its whole journal, and starts the thread. Raises: StorageError.
+        """Sends the study and its whole journal, and from then on what is new. Raises: StorageError.
 
         `journal`: it is told where another driver has taken the study over.
         """
@@ -437,64 +442,36 @@ class StorageSync:
             return
         self._copies.home.study(self._copies.id).storage.write_text(self._copies.uri)
         self._copies.study.put(self._copies.home.study(self._copies.id).study, "study.json")
-        self._copy = JournalCopy(journal.path, self._copies.journal, self._lease.number)
-        self._copy.send(CLOSE_S)
-        self._copy.remove_older()
-        self._thread = threading.Thread(target=self._send, args=(journal,), name="storage", daemon=True)
-        self._thread.start()
+        copy = JournalCopy(journal.path, self._copies.journal, self._lease.number)
+        copy.send(CLOSE_S)
+        copy.remove_older()
+        self._journal, self._copy = journal, copy
 
     def close(self, history: History) -> str | None:
         """Sends what is left and clears what is not needed. Returns a warning where the storage lacks something."""
-        if self._copies is None or self._thread is None:
+        if self._copies is None or self._copy is None:
             return None
-        if not self._has_ended():
+        if not self._busy.acquire(timeout=CLOSE_S):  # for a thread that stands still nobody waits longer
             return f"the storage lacks a part ({self._copies.uri} stands still); run the study again to send the rest"
+        copy, self._copy = self._copy, None
+        self._busy.release()
         answers = {(run, code) for (run, code), state in history.states.items() if state.answered}
         copies = replace(self._copies, patience=CLOSE_S)
         try:
-            self._copy.send(CLOSE_S)  # first: whoever takes the study over goes on from it
-            with self._beating():
-                copies.keep_missing(sorted(answers))
-                copies.clear_work(answers)
+            copy.send(CLOSE_S)  # first: whoever takes the study over goes on from it
+            copies.keep_missing(sorted(answers))
+            copies.clear_work(answers)
         except StorageError as error:
             return f"the storage lacks a part ({error}); run the study again to send the rest"
         return None
 
-    def _has_ended(self) -> bool:
-        """Ends the thread; False if it stands still in a call to the storage, for which nobody waits longer.
-
-        Its lease is not ended then: the next driver sees no sign of life.
-        """
-        self._end.set()
-        threads = [*self._beats, *([self._thread] if self._thread else [])]
-        for thread in threads:
-            thread.join(CLOSE_S)
-        return not any(thread.is_alive() for thread in threads)
-
-    @contextmanager
-    def _beating(self) -> Iterator[None]:
-        """Gives signs of life while the block lasts, in which files go to and fro for minutes."""
-        over = threading.Event()
-
-        def beat() -> None:
-            while not over.wait(SEND_S):
-                with suppress(StorageError):
-                    if self._lease.beat():
-                        return
-
-        self._beats.append(threading.Thread(target=beat, name="storage", daemon=True))
-        self._beats[-1].start()
-        try:
-            yield
-        finally:
-            over.set()
-
-    def _send(self, journal: Journal) -> None:
+    def _live(self) -> None:
         while not self._end.wait(SEND_S):
-            try:
-                if why := self._lease.beat():
-                    journal.session.lose(why)
+            # of a storage that is away, or a disk: what is new is sent the next time
+            with self._busy, suppress(OSError, ValueError):
+                why = self._lease.beat()
+                if why and self._journal:
+                    self._journal.session.lose(why)
                     return
-                self._copy.send(0.0)
-            except (OSError, ValueError):  # of a storage that is away, or a disk: what is new is sent the next time
-                continue
+                if not why and self._copy:
+                    self._copy.send(0.0)

@@ -11,7 +11,7 @@ from filelock import FileLock
 from service.storage import remote
 from service.storage.home import Home
 from service.storage.leases import HeldError, Lease
-from service.storage.remote import Copies, StorageSync, sent_journal
+from service.storage.remote import Copies, JournalCopy, StorageSync, sent_journal
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import Toy, driving
 from tests.waiting import until
@@ -43,12 +43,12 @@ def test_a_journal_at_the_storage_outlives_a_command_that_looks_at_the_study_at_
 LONG_AGO = 1_000_000_000
 
 
-@pytest.mark.parametrize("moment", ["fetch", "keep_missing"])
-def test_a_driver_gives_signs_of_life_while_it_fetches_and_while_it_sends_what_is_left(tmp_path, monkeypatch, moment):
+@pytest.mark.parametrize(("of", "moment"), [(Copies, "fetch"), (JournalCopy, "remove_older"), (Copies, "keep_missing")])
+def test_a_driver_gives_signs_of_life_while_it_fetches_and_while_it_sends(tmp_path, monkeypatch, of, moment):
     monkeypatch.setattr(remote, "SEND_S", 0.02)
     uri, edition = f"file://{tmp_path}/there", arms()
     rival = Lease(edition.id, RemoteFolder(uri).inside(f"studies/{edition.id}/drivers"))
-    plain, seen = getattr(Copies, moment), []
+    plain, seen = getattr(of, moment), []
 
     def slow(self, *given):
         (mine,) = (tmp_path / "there" / "studies" / edition.id / "drivers").glob("*.json")
@@ -61,7 +61,7 @@ def test_a_driver_gives_signs_of_life_while_it_fetches_and_while_it_sends_what_i
             seen.append("held")
         return plain(self, *given)
 
-    monkeypatch.setattr(Copies, moment, slow)
+    monkeypatch.setattr(of, moment, slow)
     try:
         command(Home(tmp_path / "a"), edition, uri)
     except Exception as error:
