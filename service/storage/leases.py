@@ -278,8 +278,11 @@ class Lease:
         self._me = {"host": Host.here().name, "pid": os.getpid(), "space": _space(), "mark": uuid.uuid4().hex}
         self.number = 0
 
-    def begin(self) -> None:
-        """Takes the next number. Raises: HeldError if another driver lives, or begins at the same moment."""
+    def begin(self, above: int = 0) -> None:
+        """Takes a number that is greater than `above` and than that of every driver before.
+
+        Raises: HeldError if another driver lives, or begins at the same moment.
+        """
         last = max(self._numbers(), default=0)
         other = self._read(last) if last else None
         if other is not None and self._lives(other, last):
@@ -288,7 +291,7 @@ class Lease:
                 f"{self._id} is being run by another driver with this storage, {who}; if that machine is dead, try "
                 f"again in {self._stale_s:g} s"
             )
-        self.number = last + 1
+        self.number = max(above, last) + 1
         created = self._drivers.create(_name(self.number), self._content())
         numbers = self._numbers()
         late = max(numbers, default=0) > self.number  # other drivers have begun since this one looked
@@ -304,11 +307,11 @@ class Lease:
         """Gives a sign of life. Returns why the study is lost, where it is. Raises: StorageError, after one try."""
         drivers = replace(self._drivers, patience=0.0)
         last = max(self._numbers(drivers), default=0)
-        if last > self.number:
-            other = self._read(last) or UNKNOWN
+        other = self._read(max(last, self.number), drivers) or (UNKNOWN if last > self.number else self._me)
+        if other.get("mark") != self._me["mark"]:  # of a greater number, or of this one, if the folder was emptied
             return (
-                f"another driver, on {other['host']}, has taken {self._id} over with this storage, because this one "
-                f"gave no sign of life for {self._stale_s:g} s; what it had sent before is kept"
+                f"another driver, on {other['host']}, has taken {self._id} over with this storage, because it saw no "
+                "sign of life of this one; what this one had sent before is kept"
             )
         drivers.write(_name(self.number), self._content())
         return None
@@ -342,9 +345,9 @@ class Lease:
         names = (name.removesuffix(".json") for name in (drivers or self._drivers).names())
         return [int(name) for name in names if name.isdigit()]
 
-    def _read(self, number: int) -> dict[str, object] | None:
+    def _read(self, number: int, drivers: RemoteFolder | None = None) -> dict[str, object] | None:
         """Returns what the file of a driver tells; None if it is gone. One that is not written yet tells nothing."""
-        content = self._drivers.read(_name(number))
+        content = (drivers or self._drivers).read(_name(number))
         if content is None:
             return None
         try:

@@ -97,10 +97,15 @@ class JournalCopy:
 
     def remove_older(self) -> None:
         """Removes the copies of drivers before this one, once this one has sent all. Raises: StorageError."""
-        older = {name.partition("/")[0] for name in self._remote.names()}
-        for number in older:
-            if number.isdecimal() and int(number) < self._number:  # a NAS or a Mac adds folders of its own
-                self._remote.remove(number)
+        for number in _numbers(self._remote):
+            if number < self._number:
+                self._remote.remove(f"{number:06}")
+
+
+def _numbers(remote: RemoteFolder) -> set[int]:
+    """Returns the drivers that have sent copies of a journal. A NAS or a Mac adds folders of its own."""
+    folders = {name.partition("/")[0] for name in remote.names()}
+    return {int(number) for number in folders if number.isdecimal()}
 
 
 def _segment(number: int) -> str:
@@ -415,7 +420,7 @@ class StorageSync:
         """
         if self._copies is not None:
             self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
-            self._lease.begin()
+            self._lease.begin(above=max(_numbers(self._copies.journal), default=0))
             self._thread = threading.Thread(target=self._live, name="storage", daemon=True)
             self._thread.start()
             try:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import pytest
 from service.storage import remote
 from service.storage.home import Home
 from service.storage.leases import HeldError, Lease, TakenOverError
-from service.storage.remote import Copies, StorageSync
+from service.storage.remote import Copies, StorageSync, sent_journal
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import driving
 from trainables.remote_files import RemoteFolder
@@ -74,6 +75,30 @@ def test_a_driver_that_looked_too_early_takes_no_number_below_another_one(driver
     with pytest.raises(HeldError, match="which begins now"):
         late.begin()
     assert drivers.names() == ["3.json"]
+
+
+def test_of_two_that_have_one_number_since_the_folder_was_emptied_the_later_one_goes_on(drivers):
+    first, second = Lease("a@b", drivers), Lease("a@b", drivers)
+    first.begin()
+    drivers.remove("1.json")
+    second.begin()
+    assert second.beat() is None
+    assert re.match(r"another driver, on .*, has taken a@b over with this storage", first.beat())
+    assert second.beat() is None, "the first one has written nothing"
+
+
+def test_the_next_driver_is_the_newest_one_though_the_folder_of_drivers_was_lost(tmp_path):
+    edition, uri = arms(), f"file://{tmp_path}/there"
+    for name in ("first", "second", "third"):
+        copies = Copies(uri, Home(tmp_path / name), edition.id)
+        with StorageSync(copies) as mirror, driving(copies.home, edition, copies=copies) as driver:
+            mirror.open(driver.journal)
+            driver.begin()
+            mirror.close(driver.history)
+        if name == "second":
+            copies.study.inside("drivers").remove("2.json")
+    assert sent_journal(copies.journal) == driver.journal.path.read_bytes()
+    assert copies.study.inside("drivers").names() == ["3.json"]
 
 
 def test_one_of_many_that_begin_together_wins(drivers):
