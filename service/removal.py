@@ -137,11 +137,20 @@ def _free(home: Home, keys: tuple[str, ...]) -> Iterator[set[str]]:
 def _used(home: Home, id: str) -> set[str]:
     """Returns what may be keys in the journals of all other studies: any line counts, one that cannot be read too.
 
-    Journals that were set aside count, for their studies take these answers again. Raises: LocusError for a study that
-    cannot be looked into, such as a link to a disk that is away.
+    Journals that were set aside count, for their studies take these answers again; and so do those of other homes whose
+    `outcomes` is a link to this one's. Raises: LocusError for a home or a study that cannot be looked into, such as a
+    link to a disk that is away.
     """
     used, journal = set[bytes](), home.study(id).journal.name
-    for folder in sorted(path for path in (home.root / "studies").iterdir() if path.name != id):
+    folders = [path for path in (home.root / "studies").iterdir() if path.name != id]
+    for other in home.others_linked:
+        if not other.is_dir():
+            raise LocusError(
+                f"{other} must be there, so that its studies keep their answers in {home.outcomes}, got no such home; "
+                f"remove its line from {home.linked} if it is not needed; nothing was removed"
+            )
+        folders += (other / "studies").glob("*")
+    for folder in sorted(folders):
         try:
             files = [file for file in folder.iterdir() if file.name.startswith(journal)]
             used.update(key for file in files for key in re.findall(KEY.encode(), file.read_bytes()))

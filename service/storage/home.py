@@ -5,6 +5,7 @@ disk, for example) is unlinked; what it leads to stays. A copy of the home has t
 `studies` or `artifacts` is one, what lies there may be another home's, and is never removed.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
+<home>/outcomes/.homes                          other homes whose `outcomes` is a link to this one, if there are any
 <home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log storage experiment lock drivers/
                     report/
 <home>/studies/<id>/work/<key>/<code>/<attempt>/  what a worker leaves of a run that is not finished
@@ -285,6 +286,22 @@ class Home:
     def outcomes(self) -> Path:
         """The folder of all answers."""
         return self.root / "outcomes"
+
+    @property
+    def linked(self) -> Path:
+        """The file in which other homes say that their `outcomes` is a link to this one: a path a line."""
+        return self.outcomes / ".homes"
+
+    @property
+    def others_linked(self) -> list[Path]:
+        """The other homes whose `outcomes` is a link to this one's."""
+        return [Path(line) for line in self.linked.read_text().splitlines()] if self.linked.exists() else []
+
+    def say_link(self) -> None:
+        """Notes in a folder of answers that lies elsewhere that this home uses it, too, for its own home to see."""
+        if self.leads_out(self.outcomes) and self.outcomes.is_dir() and self.root not in self.others_linked:
+            with suppress(PermissionError), self.linked.open("a") as lines:
+                lines.write(f"{self.root}\n")
 
     @property
     def fetched(self) -> Path:

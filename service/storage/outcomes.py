@@ -280,7 +280,7 @@ class Outcomes:
 
     def find(self, start: str) -> list[Answered]:
         """Returns the answers of the run whose key begins so. Raises: LocusError for none or several."""
-        known = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
+        known = sorted(path.name for path in self.folder.glob("[!.]*")) if self.folder.is_dir() else []
         keys = [key for key in known if key.startswith(start)]
         if len(keys) != 1:
             listed = f"{', '.join(keys[:SHOWN])}{', ...' if len(keys) > SHOWN else ''}"

@@ -236,6 +236,25 @@ def test_a_study_that_other_homes_reach_by_a_link_is_not_forgotten(home):
     assert (disk / ONE.id / "journal.jsonl").exists()
 
 
+def test_answers_stay_that_a_home_needs_whose_outcomes_is_a_link_to_this_one(home, tmp_path):
+    other = Home(tmp_path / "elsewhere" / "home")
+    other.root.mkdir(parents=True)
+    other.outcomes.symlink_to(home.outcomes)
+    conduct(other, ONE)
+    found = forgettable(home, ONE.id)
+    away = other.root.rename(tmp_path / "away")
+    for act in (found.remove, lambda: forgettable(home, ONE.id)):
+        with pytest.raises(LocusError, match=rf"{other.root} must be there, .* remove its line from .*; nothing was"):
+            act()
+    away.rename(other.root)
+    assert forgettable(home, ONE.id).answers == ()
+    assert found.remove() == 0
+    assert [*repairs(other, ONE)] == []
+    found = forgettable(home, OTHER.id)
+    found.remove()
+    assert {path.name for path in home.outcomes.glob("[!.]*")} == keys(ONE)
+
+
 def test_a_link_that_stays_in_the_home_takes_nothing_from_others(home):
     inside = home.root / "disk"
     home.outcomes.rename(inside)
