@@ -70,7 +70,7 @@ def logs(
     if address:
         from service.commands.remote import attached
 
-        submission = attached(name, address)
+        submission = attached(name, address, home)
         for line in submission.events(run, follow=follow) if run else submission.logs(follow=follow):
             say(line)
         return
@@ -94,7 +94,7 @@ def stop(
     if address:
         from service.commands.remote import attached
 
-        submission = attached(name, address)
+        submission = attached(name, address, home)
         if now:
             submission.stop_now()
         else:

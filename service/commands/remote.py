@@ -103,17 +103,17 @@ def cluster_status(name: str | None, address: str, home: str | None, *, adopt: b
         if name is None:
             _all_of_cluster(address, adopt=adopt, as_json=as_json)
         else:
-            _one_of_cluster(name, address, adopt=adopt, as_json=as_json)
+            _one_of_cluster(name, address, home, adopt=adopt, as_json=as_json)
     except GoneError as error:
         if home is None:
             raise GoneError(f"{error}; --home shows what a home that this machine sees has") from None
         _of_lost_cluster(name, address, Home.usable(home), str(error), adopt=adopt, as_json=as_json)
 
 
-def _one_of_cluster(name: str, address: str, *, adopt: bool, as_json: bool) -> None:
+def _one_of_cluster(name: str, address: str, home: str | None, *, adopt: bool, as_json: bool) -> None:
     from service.execution.submission import AnswerError
 
-    submission = attached(name, address)
+    submission = attached(name, address, home)
     try:
         status, edition = submission.study_status(adopt=adopt)
     except AnswerError as error:  # its job has not begun, or was refused
@@ -224,12 +224,12 @@ def _known_by_job(id: str, why: str) -> StudyStatus:
     return StudyStatus(id, "", "unknown", 0, 0, 0, 0, 0, best="", last=None, rows=[], trouble=why)
 
 
-def attached(name: str, address: str) -> SubmittedStudy:
-    """Returns the newest submission of a study's name.
+def attached(name: str, address: str, home: str | None = None) -> SubmittedStudy:
+    """Returns the newest submission of a study's name, in a home if one is given.
 
     Raises: JobError if there is none, or the cluster does not answer.
     """
     from service.execution import jobs
     from service.results import SubmittedStudy
 
-    return SubmittedStudy(**vars(jobs.attach(name, address)))
+    return SubmittedStudy(**vars(jobs.attach(name, address, home)))

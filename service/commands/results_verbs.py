@@ -50,7 +50,8 @@ def report(
             raise SpecError(f"--watch must stand without --address, got {address}")
         result = _watched(name, EVERY_S if every is None else every, show, home=home, adopt=adopt)
     else:
-        result = attached(name, address).result(adopt=adopt) if address else api.result(name, home=home, adopt=adopt)
+        there = attached(name, address, home) if address else None
+        result = there.result(adopt=adopt) if there else api.result(name, home=home, adopt=adopt)
         api.check_report(result)
         show(result, result.report())
     for verdict in result.claims:

@@ -163,11 +163,17 @@ def _running(
     return Submission(client, address, job, edition.id, there)
 
 
-def attach(name: str, address: str) -> Submission:
-    """Returns the newest job of a study on a cluster, by its id or bare name. Raises: JobError if there is none."""
+def attach(name: str, address: str, home: str | None = None) -> Submission:
+    """Returns the newest job of a study on a cluster, by its id or bare name; with `home`, of those in that home.
+
+    Raises: JobError if there is none.
+    """
     with _told(address):
         client = connect(address)
-        job = _find(client, name)
+        job = _find(client, name, home=home)
+        if job is None and (other := _find(client, name)):
+            there = client.get_job_info(other).metadata[HOME]
+            raise JobError(f"--home must be that of a job of {name!r}, such as {there} of {other}, got {home}")
         if job is None:
             raise GoneError(f"no study {name!r} was submitted to {address}")
         metadata = client.get_job_info(job).metadata
@@ -220,9 +226,14 @@ def _jobs(client: JobSubmissionClient) -> list[Any]:
     return sorted(jobs, key=lambda job: job.start_time or 0)
 
 
-def _find(client: JobSubmissionClient, name: str, *, running: bool = False) -> str | None:
-    """Returns the newest job of a study's id, or of any edition of a bare name."""
+def _find(client: JobSubmissionClient, name: str, *, running: bool = False, home: str | None = None) -> str | None:
+    """Returns the newest job of a study's id, or of any edition of a bare name.
+
+    `home`: of those in that home, or in the cluster's own, whose path they do not tell.
+    """
     mine = [job for job in _jobs(client) if name in (job.metadata[STUDY], job.metadata[STUDY].partition("@")[0])]
+    if home is not None:
+        mine = [job for job in mine if PurePosixPath(job.metadata.get(HOME) or home) == PurePosixPath(home)]
     mine = [job for job in mine if not (running and job.status.value in ENDED)]
     return mine[-1].submission_id if mine else None
 

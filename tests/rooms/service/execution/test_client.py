@@ -153,6 +153,25 @@ def test_a_jobs_environment_holds_no_secret(monkeypatch):
     assert "secret" not in str(said)
 
 
+def test_of_two_jobs_of_a_study_that_of_the_home_is_meant(monkeypatch):
+    """Whoever stops a study, or reads its numbers, means no other person's."""
+    homes = {"locus-reach-cpu-1": "/shared/anna", "locus-reach-cpu-2": "/shared/bob"}
+    known = {
+        job: SimpleNamespace(submission_id=job, start_time=job, metadata={jobs.STUDY: "reach@cpu", jobs.HOME: home})
+        for job, home in homes.items()
+    }
+    client = SimpleNamespace(list_jobs=known.values, get_job_info=known.get)
+    monkeypatch.setattr(jobs, "connect", lambda address: client)
+    for home, job in ((None, "-2"), ("/shared/anna", "-1"), ("/shared/anna/", "-1"), ("/shared/bob", "-2")):
+        assert jobs.attach("reach", CLOSED, home).job.endswith(job)
+    said = r"--home must be that of a job of 'reach', such as /shared/bob of locus-reach-cpu-2, got /shared/eve"
+    with pytest.raises(JobError, match=said) as refused:
+        jobs.attach("reach", CLOSED, "/shared/eve")
+    assert not isinstance(refused.value, jobs.GoneError), "which would show what another home has"
+    known["locus-reach-cpu-2"].metadata[jobs.HOME] = ""
+    assert jobs.attach("reach", CLOSED, "/shared/eve").job == "locus-reach-cpu-2"
+
+
 class Unready:
     """A client of a cluster that has not unpacked a job's files in time, for the first `times` jobs."""
 
