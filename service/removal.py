@@ -137,11 +137,11 @@ def _free(home: Home, keys: tuple[str, ...]) -> Iterator[set[str]]:
 def _used(home: Home, id: str) -> set[str]:
     """Returns what may be keys in the journals of all other studies: any line counts, one that cannot be read too.
 
-    Journals that were set aside count, for their studies take these answers again; and so do those of other homes whose
-    `outcomes` is a link to this one's. Raises: LocusError for a home or a study that cannot be looked into, such as a
-    link to a disk that is away.
+    Journals that were set aside count, for their studies take these answers again; and so do those that a cloud's
+    client has put beside (`journal (1).jsonl`), and those of other homes whose `outcomes` is a link to this one's.
+    Raises: LocusError for a home or a study that cannot be looked into, such as a link to a disk that is away.
     """
-    used, journal = set[bytes](), home.study(id).journal.name
+    used, journal = set[bytes](), home.study(id).journal.stem
     folders = [path for path in (home.root / "studies").iterdir() if path.name != id]
     for other in home.others_linked:
         if not other.is_dir():

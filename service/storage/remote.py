@@ -46,12 +46,14 @@ TRIES = 5
 
 BEGUN = re.compile(r"\d+/0+\.jsonl")
 """The first segment of a driver's copy."""
+SENT = re.compile(r"\d+/\d+\.jsonl")
+"""A segment. What a Mac, a NAS or a cloud's client adds beside, such as `000000 (1).jsonl`, is none."""
 
 
 def sent_journal(remote: RemoteFolder) -> bytes | None:
     """Returns the whole lines of the journal that was sent last; None if none was. Raises: StorageError."""
     for _ in range(TRIES):
-        names = remote.names()
+        names = [name for name in remote.names() if SENT.fullmatch(name)]
         begun = [name for name in names if BEGUN.fullmatch(name)]
         if not begun:
             return None

@@ -287,6 +287,14 @@ def test_a_study_whose_journal_was_repaired_keeps_its_answers(home):
     assert conduct(home, OTHER).order == [], "nothing is trained again"
 
 
+@pytest.mark.parametrize("name", ["journal (1).jsonl", "journal.sync-conflict-20261127-X.jsonl"])
+def test_a_study_whose_journal_a_clouds_client_has_put_beside_keeps_its_answers(home, name):
+    journal = home.study(OTHER.id).journal
+    journal.rename(journal.with_name(name))
+    forgettable(home, ONE.id).remove()
+    assert {path.name for path in home.outcomes.iterdir()} == keys(OTHER)
+
+
 def test_nothing_goes_where_something_cannot(home, monkeypatch):
     """Rows in MLflow go first, so all folders are looked at before. (For root every folder can be written.)"""
     found = forgettable(home, ONE.id)

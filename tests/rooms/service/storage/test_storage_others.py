@@ -10,6 +10,7 @@ from filelock import FileLock
 
 from service.storage import remote
 from service.storage.home import Home
+from service.storage.journal import read
 from service.storage.leases import HeldError, Lease
 from service.storage.remote import Copies, JournalCopy, StorageSync, sent_journal
 from tests.rooms.service.execution.studies import arms
@@ -84,7 +85,10 @@ def test_files_that_a_disk_server_adds_end_no_study(tmp_path):
     command(Home(tmp_path / "a"), edition, uri)
     RemoteFolder(uri).write(f"studies/{edition.id}/journal/@eaDir/000001@SynoEAStream", b"")
     RemoteFolder(uri).write(f"studies/{edition.id}/journal/.DS_Store", b"")
+    for name in (".DS_Store", "000000 (1).jsonl", "000000.conflict.jsonl", "Thumbs.db"):
+        RemoteFolder(uri).write(f"studies/{edition.id}/journal/000001/{name}", b"of another\n")
     command(Home(tmp_path / "b"), edition, uri)
+    assert read(Home(tmp_path / "b").study(edition.id).journal)[0]
 
 
 def test_a_file_that_a_full_disk_did_not_take_leaves_nothing_there(tmp_path):
