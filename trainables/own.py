@@ -60,6 +60,11 @@ class OwnSpec(Spec):
         return own
 
     @classmethod
+    def nested(cls, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the defaults of the nodes of the class that the node's `kind` names; none until `source` is there."""
+        return cls._own_class(node["kind"], node["source"]).nested(node) if "source" in node else {}
+
+    @classmethod
     def carried(cls, value: Any) -> Any:
         """Turns an instance of a user's class into an own spec, with the text of the file that defines the class."""
         if isinstance(value, Spec):

@@ -107,7 +107,7 @@ class Spec(BaseModel, metaclass=_SpecMeta):
             value, (node, _, last) = values[path], path.rpartition(".")
             require_plain(path, value)
             _set(tree, path, value.plain() if isinstance(value, Spec) else deepcopy(value))  # nodes get their defaults
-            if last == "kind":
+            if last in ("kind", "source"):  # the text of a user's own file says what lies in its nodes
                 _begin(type(self), tree, path.split(".")[:-1])
             elif last == "path":
                 _unread(type(self), tree, path.split(".")[:-1], values.get(f"{node}.digest" if node else "digest"))
@@ -121,6 +121,12 @@ class Spec(BaseModel, metaclass=_SpecMeta):
     def unread(cls, node: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the plain values of a node without what was read from its path."""
         return {name: value for name, value in node.items() if name not in cls.READ}
+
+    @classmethod
+    def nested(cls, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the plain defaults of the nodes that lie in a plain node, by name."""
+        defaults = {name: field.default for name, field in cls.model_fields.items()}
+        return {name: default.plain() for name, default in defaults.items() if isinstance(default, Spec)}
 
     def get(self, path: str) -> Any:
         """Returns the value at a path such as `encoding.parts.1.beta`."""
@@ -237,9 +243,8 @@ def _in_turn(path: str) -> tuple[int, bool, bool]:
 def _begin(cls: Any, tree: Any, path: list[str]) -> None:
     """Adds to a node the nested nodes that it lacks, from the defaults of its kind, so that paths lead into them."""
     node, member = _node(cls, tree, path)
-    for name, field in member.model_fields.items() if member else ():
-        if isinstance(field.default, Spec):
-            node.setdefault(name, field.default.plain())
+    for name, value in member.nested(node).items() if member else ():
+        node.setdefault(name, value)
 
 
 def _unread(cls: Any, tree: Any, path: list[str], digest: Any) -> None:
@@ -261,7 +266,8 @@ def _node(cls: Any, tree: Any, path: list[str]) -> tuple[Any, Any]:
             node, member = node[part], member.model_fields[part].annotation if _has(member, part) else None
         if isinstance(node, dict):
             tag = node.get("kind")
-            member = next((model for model in models(member) if tag_of(model) in (tag, None)), None)
+            tags = (OWN if ".py:" in str(tag) else tag, None)
+            member = next((model for model in models(member) if tag_of(model) in tags), None)
     return node, member
 
 

@@ -20,7 +20,7 @@ from trainables.backbones.timm_names import canonical_model
 from trainables.data import Data, DatasetSpec, Folder, ImagesSpec, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
-from trainables.own import carry
+from trainables.own import carry, is_own
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.learning import check_learning
 from trainables.recipe.looked_up import looked_up
@@ -77,7 +77,7 @@ class Recipe(Spec):
         return node
 
     def put(self, values: Mapping[str, Any]) -> Recipe:
-        """Puts values as every spec does. An object of a class of the user's own brings the text of its file along."""
+        """Puts values as every spec does. A kind or an object of the user's own brings the text of its file along."""
         return super().put(_carried(values))
 
     def variant(self, values: Mapping[str, Any]) -> Recipe:
@@ -309,8 +309,10 @@ class Recipe(Spec):
 
 
 def _carried(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns values to be put on a recipe, with the text of its file beside each object of a user's own class."""
-    return {**values, **carry({path: value for path, value in values.items() if isinstance(value, Spec)})}
+    """Returns values to be put on a recipe, with the text of its file beside each kind and object of the user's own."""
+    own = {path for path, value in values.items() if isinstance(value, Spec) or is_own(value)}
+    beside = {path.removesuffix("kind") + "source" for path in own} & values.keys()
+    return {**values, **carry({path: values[path] for path in own | beside})}
 
 
 def _classes(data: Data) -> str:

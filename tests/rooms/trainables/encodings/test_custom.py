@@ -28,6 +28,23 @@ def test_paths_lead_into_its_injection():
         beside.put({"encoding.injection.split": 0.3})
 
 
+def test_a_kind_and_what_lies_in_it_are_put_together(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toys.py").write_text(TOYS)
+    kind = {"encoding.kind": "toys.py:Tide", "encoding.height": 2.0}
+    beside = PLAIN.put({"encoding.injection.kind": "concat", "encoding.injection.split": 0.25})
+    for injection in ({"kind": "concat", "split": 0.25}, Concat(split=0.25)):
+        assert Recipe().put({**kind, "encoding.injection": injection}) == beside
+    assert Recipe().put({**kind, "encoding.injection.kind": "concat", "encoding.injection.split": 0.25}) == beside
+    for values, said in (
+        ({"encoding.injection.nope": 1}, r"no field 'injection\.nope'; known: kind"),
+        ({"encoding.kind": "toys.py:Tied"}, r"encoding\.kind must name an EncodingSpec in toys\.py, got 'Tied'"),
+        ({"encoding.kind": "toy.py:Tide"}, r"encoding\.kind must name a file of the working folder, got 'toy\.py:Tide'"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            Recipe().put({**kind, **values})
+
+
 def test_its_injection_is_part_of_the_key():
     beside = PLAIN.put({"encoding.injection": Concat()})
     assert TIDE.identity() == {"kind": "toys.py:Tide", "height": 2.0}
