@@ -7,6 +7,7 @@ records the code that computed it (`trainables.recipe.code_digest`).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
@@ -19,7 +20,16 @@ from trainables.backbones import Model, Size, ViT
 from trainables.backbones.timm_names import canonical_model
 from trainables.data import Data, DatasetSpec, Folder, ImagesSpec, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
-from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
+from trainables.encodings import (
+    Encoding,
+    Learnable,
+    NoEncoding,
+    OwnEncoding,
+    ReservedChannels,
+    Shape,
+    canonical,
+    parts_of,
+)
 from trainables.own import carry, is_own
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.learning import check_learning
@@ -166,7 +176,24 @@ class Recipe(Spec):
             require(whole, "init.kind", must, self.init.kind)
         if isinstance(self.init, FromTrial):
             self.parent  # noqa: B018 (raises where it is not legal)
+        self._check_grids()
         return self
+
+    def _check_grids(self) -> None:
+        """A table has its rows of patches one after the other: their number alone does not tell 4 x 16 from 8 x 8."""
+        if isinstance(self.init, Fresh) or self.init.part == "backbone":
+            return
+        ours = [(shape.rows, shape.columns) for shape in self.shapes]
+        theirs = [(shape.rows, shape.columns) for shape in self.parent.shapes] if self.parent else []
+        if isinstance(self.init, FromFile) and any(isinstance(part, Learnable) for part in parts_of(self.encoding)):
+            theirs = [(math.isqrt(rows * columns),) * 2 for rows, columns in ours]
+        for (rows, columns), (others, beside) in zip(ours, theirs, strict=False):
+            alike = rows * columns == others * beside and rows != others
+            must = (
+                f"'backbone' where {rows} x {columns} patches are as many as {others} x {beside}, whose table fits, too"
+            )
+            fits = self.encoding.is_noop or self.encoding.any_grid or not alike
+            require(fits, "init.part", must, self.init.part)
 
     @model_validator(mode="after")
     def _check_test_sizes(self) -> Recipe:

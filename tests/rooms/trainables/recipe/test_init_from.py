@@ -5,7 +5,9 @@ import hashlib
 import pytest
 
 from trainables.backbones import ViT
-from trainables.recipe import FromFile, Recipe, TaughtByTrial
+from trainables.data.custom import OwnData
+from trainables.encodings import PEG, Concat, Fourier, Learnable, NoEncoding, RelativeBias
+from trainables.recipe import FromFile, FromTimm, FromTrial, Recipe, TaughtByTrial
 from trainables.spec import SpecError
 
 
@@ -41,3 +43,52 @@ def test_a_home_folder_is_expanded(tmp_path, monkeypatch, node):
     at_home, whole = (base.put(known | {f"{node}.path": path}) for path in ("~/w.pt", str(tmp_path / "w.pt")))
     assert at_home.files == (str(tmp_path / "w.pt"),)
     assert at_home == whole
+
+
+WIDE = """
+from typing import ClassVar
+
+from trainables.data import DatasetSpec
+
+
+class Wide(DatasetSpec):
+    kind: str = "wide.py:Wide"
+    rows: int = 16
+    columns: int = 64
+    image_counts: ClassVar = (20, 20, 20)
+    outputs: ClassVar = 2
+    metric: ClassVar = "accuracy"
+
+    @property
+    def size(self):
+        return 3, self.rows, self.columns
+
+    def arrays(self):
+        raise NotImplementedError
+"""
+
+
+def wide(rows, columns, start, encoding=None):
+    """A recipe of images with patches of 4 x 4 pixels that starts from something."""
+    data = OwnData(kind="wide.py:Wide", source=WIDE, rows=4 * rows, columns=4 * columns)
+    return Recipe(data=data, encoding=encoding or Learnable(), init=start)
+
+
+def test_a_table_of_another_grid_with_as_many_patches_is_not_taken_for_ours():
+    file, timms = FromFile("w.pt", "0" * 64), FromTimm("vit_tiny_patch16_224")
+    square, turned = ({"data.rows": 4 * rows, "data.columns": 4 * columns} for rows, columns in ((8, 8), (16, 4)))
+    for start, others in ((file, "8 x 8"), (FromTrial(square), "8 x 8"), (FromTrial(turned), "16 x 4")):
+        for encoding in (Learnable(), Learnable(injection=Concat())):
+            with pytest.raises(SpecError) as caught:
+                wide(4, 16, start, encoding)
+            must = f"init.part must be 'backbone' where 4 x 16 patches are as many as {others}, whose table fits, too"
+            assert str(caught.value) == f"{must}, got 'all'"
+        wide(4, 16, start.put({"part": "backbone"}))
+    with pytest.raises(SpecError, match=r"^init\.part must be 'backbone'"):
+        wide(4, 16, FromTrial(turned), RelativeBias())
+    for start, encoding in ((file, Fourier()), (FromTrial(square), NoEncoding()), (FromTrial(square), PEG())):
+        wide(4, 16, start, encoding)
+    for start in (file, timms, FromTrial({"optimizer.epochs": 3})):
+        wide(3, 16, start)
+        wide(8, 8, start)
+    wide(4, 16, FromTrial({"optimizer.epochs": 3}))
