@@ -9,11 +9,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import linecache
+import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache
 from importlib.util import decode_source, find_spec
 from pathlib import Path
 from typing import Any
@@ -57,9 +59,50 @@ def load(file: str, source: str, *, again: bool = False) -> types.ModuleType:
         raise SourceError(f"{file}, {_where(error, file)}{error}") from error
     except BaseException as error:
         del sys.modules[name]
-        raise SourceError(f"{file} does not run: {_where(error, file)}{type(error).__name__}: {error}") from error
+        why = f"{_where(error, file)}{type(error).__name__}: {error}"
+        if isinstance(error, ImportError) and Path(f"{error.name}.py").is_file():
+            why += f"; it must use installed packages only: put the code of {error.name}.py into {file}"
+        raise SourceError(f"{file} does not run: {why}") from error
     del module.__dict__["__loading__"]
     return module
+
+
+@contextmanager
+def noted_reads(files: Collection[str]) -> Iterator[dict[str, str]]:
+    """Gives the paths that the code of users' files reads from now on, each with the file whose code reads it.
+
+    Modules and what lies in installed packages are left out, as is what is read without Python's own `open`.
+    """
+    _hear_opens()
+    _LISTENING.append((files, noted := dict[str, str]()))
+    try:
+        yield noted
+    finally:
+        _LISTENING.remove((files, noted))
+
+
+_LISTENING: list[tuple[Collection[str], dict[str, str]]] = []
+
+
+@cache
+def _hear_opens() -> None:
+    """Hears of each file that this process opens. Python lets nobody stop to hear, so it is done once."""
+    elsewhere = (f"{sys.prefix}/", f"{sys.base_prefix}/", "/proc/", "/sys/", "/dev/")
+
+    def hear(event: str, args: tuple[Any, ...]) -> None:
+        if event != "open" or not _LISTENING or not isinstance(args[0], str | bytes | os.PathLike):
+            return
+        path, mode = os.fsdecode(args[0]), str(args[1] or "r")
+        if "r" not in mode or path.endswith((".py", ".pyc")) or os.path.abspath(path).startswith(elsewhere):
+            return
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None and "importlib" not in (running := frame.f_code.co_filename):
+            for files, noted in _LISTENING:
+                if running in files:
+                    noted.setdefault(path, running)
+            frame = frame.f_back
+
+    sys.addaudithook(hear)
 
 
 def text_of(path: Path) -> str:

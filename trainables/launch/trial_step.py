@@ -12,11 +12,14 @@ import torch
 from torch import Tensor
 
 from trainables.data.splits_torch import Reading, load
+from trainables.encodings import parts_of
 from trainables.launch.errors import sentence
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.rng_torch import torch_stream
+from trainables.source import load as run_text
+from trainables.source import noted_reads
 from trainables.spec import LocusError
 from trainables.training.init import init_weights
 from trainables.training.loss import Objective
@@ -49,6 +52,23 @@ def try_step(recipe: Recipe, data: Path | None = None) -> list[str]:
 
 
 def _try_step(recipe: Recipe, data: Path | None) -> list[str]:
+    parts = [part for part in (recipe.data, *parts_of(recipe.encoding)) if isinstance(part, OwnSpec)]
+    own = {part.kind.partition(":")[0]: part.source for part in parts}
+    if isinstance(recipe.data, OwnSpec) and recipe.data.fingerprint:  # it says what counts of the files that are read
+        del own[recipe.data.kind.partition(":")[0]]
+    with noted_reads(own) as read:
+        for file, source in own.items():
+            run_text(file, source, again=True)
+        remarks = _stepped(recipe, data)
+    return [*remarks, *(_uncounted(file, path) for path, file in read.items())]
+
+
+def _uncounted(file: str, path: str) -> str:
+    how = f"write its numbers into {file}; a data set declares a fingerprint of it"
+    return f"{file} reads {path}, which counts for no answer: if it changes, nothing is trained again. So {how}"
+
+
+def _stepped(recipe: Recipe, data: Path | None) -> list[str]:
     if isinstance(recipe.data, OwnSpec):
         load(recipe.data, Reading(data))
     model = build_model(recipe)

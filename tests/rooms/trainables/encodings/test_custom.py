@@ -1,5 +1,6 @@
 """An own code declares how it is injected, and is read, changed and identified as the listed codes are."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from trainables.encodings import Add, Composed, Concat, Fourier, OwnEncoding, Re
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.source import load
-from trainables.spec import SpecError
+from trainables.spec import LocusError, SpecError
 
 TOYS = (Path(__file__).parents[3] / "laws" / "toys.py").read_text()
 TIDE = OwnEncoding(kind="toys.py:Tide", source=TOYS, height=2.0)
@@ -84,3 +85,10 @@ def test_its_file_may_not_use_a_module_that_lies_beside_it(tmp_path, monkeypatch
         Recipe(encoding=OwnEncoding(kind="toys.py:Tide", source=text))
     with pytest.raises(SpecError, match="got heights"):
         Recipe().put({"encoding": load("toys.py", text).Tide()})
+    monkeypatch.undo()
+    monkeypatch.delitem(sys.modules, "heights")
+    monkeypatch.chdir(tmp_path)  # from which the command imports nothing
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    must = r"No module named 'heights'; it must use installed packages only: put the code of heights\.py into toys\.py$"
+    with pytest.raises(LocusError, match=must):
+        load("toys.py", f"import heights\n# from the working folder\n{TOYS}")

@@ -1,11 +1,14 @@
 """A recipe is tried before anything is spent: every kind passes, and each mistake of an own encoding is found."""
 
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from search_spaces import library
 from search_spaces.study import Ablation
+from tests.rooms.trainables.data.own_data import SHAPES
 from trainables.launch.trial_step import TrialStepError, try_step
 from trainables.recipe import Recipe, kinds
 
@@ -126,3 +129,31 @@ def test_an_encoding_that_remembers_is_found():
     wrong = wrong.replace("class Ramp", "seen = []\n\n\nclass Ramp")
     with pytest.raises(TrialStepError, match=r"outputs that are the same (when it is computed again|for )"):
         try_step(own(wrong))
+
+
+READS = RAMP.replace("class Ramp", "import numpy as np\nTABLE = np.load('table.npy')\n\n\nclass Ramp").replace(
+    "at.y[:, None]", "float(open('scale.txt').read()) * at.y[:, None]"
+)
+UNCOUNTED = "which counts for no answer: if it changes, nothing is trained again. So write its numbers into mine.py"
+
+
+def test_a_file_that_an_own_encoding_reads_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("table.npy", np.ones(3))
+    Path("scale.txt").write_text("2")
+    recipe = own(READS)
+    for _ in range(2):  # also if the module was run before
+        assert [said.partition(";")[0] for said in try_step(recipe)] == [
+            f"mine.py reads {name}, {UNCOUNTED}" for name in ("table.npy", "scale.txt")
+        ]
+    assert try_step(own(RAMP.replace("class Ramp", "from sklearn.datasets import load_digits\n\n\nclass Ramp"))) == []
+
+
+def test_a_file_that_own_images_are_read_from_is_said_where_no_fingerprint_is_declared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("seed.txt").write_text("7")
+    text = SHAPES.replace("rng = np.random.default_rng(0)", "rng = np.random.default_rng(int(open('seed.txt').read()))")
+    with_one = text.replace("    radius: int", "    fingerprint: ClassVar = 'seed 7'\n    radius: int")
+    said, none = (try_step(Recipe().put({"data": {"kind": "mine.py:Shapes", "source": t}})) for t in (text, with_one))
+    assert said == [f"mine.py reads seed.txt, {UNCOUNTED}; a data set declares a fingerprint of it"]
+    assert none == []
