@@ -146,8 +146,10 @@ class Space(Spec):
     @model_validator(mode="before")
     @classmethod
     def _written(cls, value: Any) -> Any:
-        """Refuses a list in the place of a domain, with the words to type."""
+        """Refuses a list in the place of a domain, and domains without their space, with the words to type."""
         domains = value.get("domains") if isinstance(value, dict) else None
+        paths = [path for path in value if "." in str(path)] if isinstance(value, dict) and domains is None else []
+        require(not paths, "", f"Space({{...}}) around its domains, such as that of {[*paths, ''][0]}", value)
         for path, domain in domains.items() if isinstance(domains, dict) else ():
             if isinstance(domain, list | tuple | range):
                 require(False, path, _domain_words([*domain]), domain)

@@ -213,9 +213,11 @@ class Study(Spec):
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides, an
         unknown arm, a search over epochs with early stopping.
         """
-        if not re.fullmatch(r"[\w-]{0,60}", name):
+        if isinstance(arms, str) or not isinstance(arms, Iterable):
+            raise SpecError(f"arms must be a list of names, such as [{str(arms)!r}], got {arms!r}")
+        if not isinstance(name, str) or not re.fullmatch(r"[\w-]{0,60}", name):
             must = "an edition's name must be at most 60 letters, digits, '-' and '_'"
-            raise SpecError(f"{must}, got {shortened(name)!r}")
+            raise SpecError(f"{must}, got {shortened(str(name))!r}")
         chosen = budget or ("cpu" if "cpu" in self.budgets else "base")
         if chosen != "base" and chosen not in self.budgets:
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from search_spaces.fit import data_values
 from service.storage.home import Home
 from trainables.data.arrays import checked, digest_of, read
+from trainables.data.dataset import DatasetSpec
 from trainables.spec import SpecError, absolute
 from trainables.whole_files import rename_durably
 
@@ -40,6 +41,8 @@ def image_values(data: Images, home: str | None, beside: Mapping[str, Any], call
     """
     if isinstance(data, str) and not data:
         return {}
+    if isinstance(data, DatasetSpec):
+        raise SpecError(f"data must be {MUST}, got a {type(data).__name__}; for these, data={_named(data)!r}")
     if isinstance(data, Path):
         name = absolute(str(data))  # never the name of a known set
     else:
@@ -48,6 +51,11 @@ def image_values(data: Images, home: str | None, beside: Mapping[str, Any], call
     if both := [path for path in ("data", *named) if path in beside]:
         raise SpecError(f"{called} must leave out {', '.join(both)}, as data says it")
     return named
+
+
+def _named(spec: Any) -> str:
+    """Returns the path of a spec, or the name of its known set."""
+    return str(getattr(spec, "path", "") or spec.kind)
 
 
 def check_sendable(data: Images) -> None:

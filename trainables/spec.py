@@ -64,6 +64,10 @@ class _SpecMeta(ModelMetaclass):
         names = [name for name, field in cls.model_fields.items() if _by_position(name, field)]  # type: ignore[attr-defined]
         if len(args) > len(names):
             raise SpecError(f"{cls.__name__} takes at most {len(names)} values ({', '.join(names)}), got {len(args)}")
+        if args and isinstance(args[0], str | os.PathLike) and "path" in names[1:]:
+            path = os.fspath(args[0])
+            raise SpecError(f"{cls.__name__} must be given its path by name: {cls.__name__}(path={path!r})")
+        values = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
         with sentences(cls):  # type: ignore[arg-type]
             return super().__call__(**dict(zip(names, args, strict=False)), **values)
 
@@ -102,6 +106,8 @@ class Spec(BaseModel, metaclass=_SpecMeta):
         defaults of its kind; the other fields of the node follow it. Setting a `path` without the digest that the node
         has drops what was read from the old path.
         """
+        if not isinstance(values, Mapping):
+            raise SpecError(f"put must be given {{path: value}}, got {short(values)}")
         tree = self.plain()
         for path in sorted(values, key=_in_turn):
             value, (node, _, last) = values[path], path.rpartition(".")

@@ -230,9 +230,11 @@ def leave_one_out(parts: Mapping[str, Mapping[str, Any]], everything: str = "all
     `everything`: the name of the arm with all parts, which is the baseline.
     """
     arms: dict[str, dict[str, Any]] = {everything: {}}
+    if not isinstance(parts, Mapping):
+        raise SpecError(f"parts must be {{part: {{path: value}}}}, what switches each off, got {parts!r}")
     for name, off in parts.items():
-        if not off:
-            raise SpecError(f"parts.{name} must be the values that switch it off, got none")
+        if not off or not isinstance(off, Mapping):
+            raise SpecError(f"parts.{name} must be the values that switch it off, got {repr(off) if off else 'none'}")
         arms[f"without {name}"] = dict(off)
     return arms
 

@@ -88,7 +88,7 @@ class Recipe(Spec):
 
     def put(self, values: Mapping[str, Any]) -> Recipe:
         """Puts values as every spec does. A kind or an object of the user's own brings the text of its file along."""
-        return super().put(_carried(values))
+        return super().put(_carried(values) if isinstance(values, Mapping) else values)
 
     def variant(self, values: Mapping[str, Any]) -> Recipe:
         """Returns what `put` does; the same object for the same values, as studies often ask for the same recipes.

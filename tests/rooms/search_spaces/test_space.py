@@ -140,6 +140,10 @@ def test_spaces_that_are_none_are_refused(subtests) -> None:
             lambda: Space({"a": [1, 8]}),
             r"^a must be Real\(1, 8\) or Integer\(1, 8\) or Choice\(\[1, 8\]\), got \[1, 8\]$",
         ),
+        (
+            lambda: Search({"optimizer.lr": REAL}),
+            r"^space must be Space\(\{\.\.\.\}\) around its domains, such as that of optimizer\.lr, got ",
+        ),
         (lambda: Space({"a": ("x", "y")}), r"^a must be Choice\(\['x', 'y'\]\), got \('x', 'y'\)$"),
         (lambda: Space({"a": 0.1}), r"^domains\.a must be one of Real, Integer, Choice, Subset, Above, got 0\.1$"),
         (lambda: Space(domains={"a": REAL}, given={"a": {}}), r"given\.a must be a path with a Choice"),

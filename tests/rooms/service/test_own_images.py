@@ -11,6 +11,7 @@ from torch.utils.data import TensorDataset
 import service
 from service import api
 from service.own_images import image_values
+from trainables.data import Digits, Folder
 from trainables.data.splits_torch import load
 from trainables.spec import SpecError
 
@@ -81,3 +82,15 @@ def test_arrays_and_datasets_become_one_file_by_their_content(tmp_path, monkeypa
     assert not (tmp_path / "other").exists()
     with pytest.raises(SpecError, match="data must be left out beside arms@base"):
         api.resolve(service.Study("arms", "?", service.Recipe(), service.Ablation({"a": {}}, "a")).at(), data=tensors)
+
+
+def test_a_spec_of_images_is_told_the_word_for_them(tmp_path):
+    for label in ("a", "b"):
+        (tmp_path / label).mkdir()
+        for number in range(20):
+            Image.fromarray(IMAGES[number]).save(tmp_path / label / f"{number}.png")
+    for spec, word in ((Folder(path=tmp_path), str(tmp_path)), (Digits(), "digits")):
+        with pytest.raises(
+            SpecError, match=rf"^data must be .*, got a {type(spec).__name__}; for these, data='{word}'$"
+        ):
+            image_values(spec, str(tmp_path), {}, "set")

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, model_validator
 
+from trainables.data import Folder
+from trainables.recipe import FromFile, Recipe
 from trainables.spec import WHERE, LocusError, Spec, SpecError, digest, require
 
 
@@ -35,6 +37,17 @@ def test_positional_values_follow_the_fields_and_skip_kind() -> None:
     assert Leaf(2.5) == Leaf(size=2.5)
     with pytest.raises(SpecError, match=r"Leaf takes at most 2 values \(size, folder\), got 3"):
         Leaf(1.0, "/a", "b")
+
+
+def test_a_path_is_given_by_its_name_and_values_as_a_mapping(tmp_path) -> None:
+    for path in (tmp_path, str(tmp_path)):
+        with pytest.raises(SpecError, match=rf"^Folder must be given its path by name: Folder\(path='{tmp_path}'\)$"):
+            Folder(path)
+    file = tmp_path / "w.pt"
+    assert FromFile(path=file, sha256="0" * 64) == FromFile(str(file), "0" * 64)
+    for put in (Tree().put, Recipe().put):
+        with pytest.raises(SpecError, match=r"^put must be given \{path: value\}, got 'name=ash'$"):
+            put("name=ash")
 
 
 def test_errors_name_the_path_the_value_and_what_is_legal(subtests) -> None:

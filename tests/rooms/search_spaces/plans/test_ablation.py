@@ -183,3 +183,16 @@ def test_leaving_one_out() -> None:
     assert list(leave_one_out({"a": {"optimizer.lr": 1}}, everything="whole")) == ["whole", "without a"]
     with pytest.raises(SpecError, match=r"^parts.PEG must be the values that switch it off, got none$"):
         leave_one_out({"PEG": {}})
+    with pytest.raises(SpecError, match=r"^parts.PEG must be the values that switch it off, got none$"):
+        leave_one_out({"PEG": None})
+    with pytest.raises(SpecError, match=r"^parts.PEG must be the values that switch it off, got 'none'$"):
+        leave_one_out({"PEG": "none"})
+    with pytest.raises(
+        SpecError, match=r"^parts must be \{part: \{path: value\}\}, what switches each off, got \['PEG'\]$"
+    ):
+        leave_one_out(["PEG"])
+    for name, words in (("all", r"\['all'\], got 'all'"), (3, r"\['3'\], got 3")):
+        with pytest.raises(SpecError, match=rf"^arms must be a list of names, such as {words}$"):
+            made.at(arms=name)
+    with pytest.raises(SpecError, match=r"^an edition's name must be at most 60 letters"):
+        made.at(name=3)
