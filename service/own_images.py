@@ -72,7 +72,7 @@ def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
     if isinstance(data, tuple) and len(data) == 2:
         images, labels = data
-        return checked(_stacked(images) if isinstance(images, list | tuple) and len(images) else images, labels)
+        return _checked(_stacked(images) if isinstance(images, list | tuple) and len(images) else images, labels)
     if isinstance(data, tuple | Mapping | np.ndarray) or not (
         hasattr(data, "__getitem__") and hasattr(data, "__len__")
     ):
@@ -85,7 +85,36 @@ def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         labels = np.array([np.asarray(label) for _, label in pairs])
     except ValueError:  # of several shapes
         raise SpecError(f"labels must be integers, one for each image, got {pairs[0][1]!r} first") from None
-    return checked(images, labels)
+    return _checked(images, labels)
+
+
+def _checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Returns images and labels as they are kept. Raises: SpecError with the words that mend them, if there are any."""
+    import numpy as np
+
+    if any(isinstance(array, np.ma.MaskedArray) and array.mask.any() for array in (images, labels)):
+        raise SpecError("data must be whole arrays, got masked ones, whose masks would be left out")
+    if np.ndim(images) == 1 and np.ndim(labels) >= 3:
+        raise SpecError("data must be (images, labels), got labels first")
+    try:
+        return checked(images, labels)
+    except SpecError as error:
+        how = _mended(np.asarray(labels), len(images)) if str(error).startswith("labels") else ""
+        raise SpecError(f"{error}{how and f'; {how} makes them so'}") from None
+
+
+def _mended(labels: NDArray[Any], count: int) -> str:
+    """Returns the words that make numbers of classes from labels of another form; empty if nothing says how."""
+    import numpy as np
+
+    if labels.shape[:1] != (count,) or labels.ndim > 2 or (labels.dtype.kind == "f" and np.isnan(labels).any()):
+        return ""
+    if labels.ndim == 2:
+        one_hot = labels.dtype.kind in "biuf" and (np.sort(labels, axis=1) == np.eye(labels.shape[1])[-1]).all()
+        return "labels[:, 0]" if labels.shape[1] == 1 else "labels.argmax(axis=1)" if one_hot else ""
+    if labels.dtype.kind in "USb" or (labels.dtype.kind in "iu" and labels.min() >= 0 and len(np.unique(labels)) > 1):
+        return "np.unique(labels, return_inverse=True)[1]"
+    return "labels.astype(int)" if labels.dtype.kind == "f" and (labels == labels.round()).all() else ""
 
 
 def _stacked(images: Sequence[Any]) -> NDArray[Any]:

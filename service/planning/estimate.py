@@ -38,6 +38,7 @@ from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
 from service.storage.states import tuning_of
 from trainables.data import Arrays, Folder, ImagesSpec
+from trainables.data.array_copies import copies
 from trainables.data.augment import Mixing
 from trainables.data.dataset import SplitName
 from trainables.kept import keep, kept, seen
@@ -450,7 +451,7 @@ def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
     fewest = min(alike, key=lambda data: data.image_counts.validation)
     yield from _few(fewest)
     yield from _unscored(fewest)
-    yield from source.remarks
+    yield from (*source.remarks, *copies(first))
 
 
 SCORED: tuple[tuple[SplitName, str], ...] = (("val", "validation"), ("test", "test"))

@@ -94,3 +94,40 @@ def test_a_spec_of_images_is_told_the_word_for_them(tmp_path):
             SpecError, match=rf"^data must be .*, got a {type(spec).__name__}; for these, data='{word}'$"
         ):
             image_values(spec, str(tmp_path), {}, "set")
+
+
+def test_labels_of_another_form_are_told_what_makes_them_numbers_of_classes(tmp_path):
+    numbers, first = "np.unique(labels, return_inverse=True)[1]", np.eye(3)[LABELS]
+    for labels, how in (
+        (np.array(["cat", "dog", "emu"])[LABELS], numbers),
+        (LABELS + 1, numbers),
+        (LABELS > 0, numbers),
+        (LABELS.astype(float), "labels.astype(int)"),
+        (first, "labels.argmax(axis=1)"),
+        (first.astype(int), "labels.argmax(axis=1)"),
+        (LABELS[:, None], "labels[:, 0]"),
+        (LABELS - 1, ""),  # -1 may say that nobody knows the class
+        (LABELS * 0, ""),
+        (LABELS / 2, ""),
+        (np.where(LABELS == 0, np.nan, LABELS), ""),
+        (2 * first, ""),
+        (LABELS[:-1], ""),
+    ):
+        with pytest.raises(SpecError) as caught:
+            image_values((IMAGES, labels), str(tmp_path), {}, "set")
+        assert str(caught.value).startswith("labels must be ")
+        assert str(caught.value).partition("; ")[2] == (how and f"{how} makes them so"), labels
+        if how:
+            made = eval(how, {"np": np, "labels": labels})
+            assert image_values((IMAGES, made), str(tmp_path), {}, "set")
+
+
+def test_masks_and_swapped_arrays_are_refused(tmp_path):
+    for data, said in (
+        ((IMAGES, np.ma.array(LABELS, mask=LABELS == 1)), "data must be whole arrays, got masked ones"),
+        ((np.ma.array(IMAGES, mask=IMAGES > 250), LABELS), "data must be whole arrays, got masked ones"),
+        ((LABELS, IMAGES), r"data must be \(images, labels\), got labels first"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            image_values(data, str(tmp_path), {}, "set")
+    assert image_values((IMAGES, np.ma.array(LABELS)), str(tmp_path), {}, "set")

@@ -1,8 +1,10 @@
 """Room: how much a run trains on, in words."""
 
+import numpy as np
+
 from service.planning.estimate import image_sources, run_size
 from tests.rooms.trainables.data.pictures import image_folder
-from trainables.data import Cifar10, Folder
+from trainables.data import Arrays, Cifar10, Folder
 from trainables.recipe import Recipe
 
 
@@ -69,3 +71,22 @@ def test_a_class_without_an_image_to_score_is_said(tmp_path) -> None:
     ]
     enough = image_sources([Recipe(data=Folder(path=root, val_size=40, test_size=40))])
     assert not [line for line in enough if line.startswith("some classes")]
+
+
+def test_copies_among_arrays_are_counted(tmp_path):
+    """One of two copies may be trained, and the other scored: a model knows the former by heart."""
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), np.uint8)
+    labels = np.arange(40) % 2
+    alike, mixed = images.copy(), images.copy()
+    alike[[20, 22, 31]] = alike[[0, 0, 1]]
+    mixed[[20, 31]] = mixed[[0, 2]]
+
+    def said(images):
+        np.savez(tmp_path / "pets.npz", images=images, labels=labels)
+        data = Arrays(path=str(tmp_path / "pets.npz"))
+        return [line for line in image_sources([Recipe(data=data)]) if " found " in line]
+
+    more = "more than once (one may be trained, and another scored)"
+    assert said(images) == []
+    assert said(alike) == [f"2 images found {more}, such as 0 and 20"]
+    assert said(mixed) == ["1 image found in more than one class, such as 2 and 31"]
