@@ -384,6 +384,7 @@ def export_model(
     *,
     arm: str | None = None,
     seed: int | None = None,
+    ema: bool = False,
     force: bool = False,
     home: str | None = None,
     tracking: str | None = None,
@@ -394,17 +395,16 @@ def export_model(
 
     The ending of the name decides: `.pt` (torch), `.safetensors`, or `.onnx`. The file says what the model is
     (`trainables.training.trained.Facts`). `arm`: a trial by its name or row, by default the best one; `seed`: by
-    default that with the highest validation score. `force`: a file that is there is replaced. `look` is called with
-    what the model is, before it is written.
+    default that with the highest validation score. `ema`: with the moving average of the weights. `force`: a file that
+    is there is replaced. `look` is called with what the model is, before it is written.
     Raises: LocusError if there is no such model, another code trained it, or the file cannot be written.
     """
     from trainables.training.model_file import check_path, write_model
 
     file = Path(path)
     check_path(file, force=force)
-    study_result = result(name, home=home, tracking=tracking, adopt=adopt)
-    row = study_result.trial(arm)
-    model = row.trained(seed)
+    row = result(name, home=home, tracking=tracking, adopt=adopt).trial(arm)
+    model = row.trained(seed, ema=ema)
     with suppress(LocusError):  # the model is what it is also where MLflow is away
         run_id = row.find_run_id(row.trial.label, model.facts.seed)
         model.facts = model.facts.model_copy(update={"mlflow_run_id": run_id})
@@ -416,8 +416,7 @@ def export_model(
 def load_model(path: str | Path, *, trust: bool = False) -> TrainedModel:
     """Returns the model of a file that `export_model` wrote, ready to predict; on the CPU.
 
-    `trust`: code of somebody's own that the file carries (an encoding, a data set) is run, also if nobody has run
-    it here before.
+    `trust`: code of somebody's own in the file (an encoding, a data set) is run, also if nobody ran it here before.
     Raises: LocusError for another file, and where today's code computes other outputs from these weights.
     """
     from trainables.training.model_file import read_model
@@ -431,6 +430,7 @@ def register_model(
     *,
     arm: str | None = None,
     seed: int | None = None,
+    ema: bool = False,
     home: str | None = None,
     tracking: str | None = None,
     adopt: bool = False,
@@ -438,13 +438,13 @@ def register_model(
 ) -> str:
     """Logs a trained model of a study to its MLflow run, and registers it under a name; its URI, `models:/NAME/1`.
 
-    `arm`, `seed`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes bytes of shape
-    (N, channels, height, width), normalizes them, and gives the outputs.
+    `arm`, `seed`, `ema`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes bytes of
+    shape (N, channels, height, width), normalizes them, and gives the outputs.
     Raises: LocusError if there is no such model, another code trained it, MLflow lacks its run, or torch fails.
     """
     study_result = result(name, home=home, tracking=tracking, adopt=adopt)
     row = study_result.trial(arm)
-    model = row.trained(seed)
+    model = row.trained(seed, ema=ema)
     look(model.facts)
     return study_result.register(registered, model, row.trial.label)
 

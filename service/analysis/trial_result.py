@@ -374,9 +374,9 @@ class TrialResult:
         if not kept or (seed is not None and seed not in kept):
             wanted = "one kept" if seed is None else f"seed {seed}"
             which = "averaged weights" if ema else "weights"
-            raise LocusError(
-                f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{self.without_weights}"
-            )
+            none = ema and self.recipe.optimizer.ema_decay is None
+            why = ": optimizer.ema_decay lets a run keep them" if none else self.without_weights
+            raise LocusError(f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{why}")
         chosen = max(kept, key=lambda known: self.validation.values.get(known, -math.inf)) if seed is None else seed
         require_sound(files[chosen])
         return chosen, files[chosen]

@@ -147,6 +147,9 @@ def export(
             parser=whole("seed"),
         ),
     ] = None,
+    ema: Annotated[
+        bool, typer.Option("--ema", help="the model with the moving average of its weights", metavar=FLAG)
+    ] = False,
     to: Annotated[
         Path | None, typer.Option(help="a file for --csv or --latex; default: print to the terminal", metavar="FILE")
     ] = None,
@@ -167,18 +170,19 @@ def export(
     if columns is not None and not latex:
         raise SpecError(f"--columns must stand beside --latex, got {columns!r} without it")
     if csv or latex:
-        if arm or seed is not None or force:
-            raise SpecError("--arm, --seed and --force must stand beside --model or --register, got none of them")
+        if arm or seed is not None or ema or force:
+            raise SpecError("--arm, --seed, --ema and --force must stand beside --model or --register, got neither")
         result = api.result(name, home=home, adopt=adopt)
         _export_numbers(result, as_csv(result) if csv else result.latex(_names(columns)), to)
         return
     if to is not None:
         raise SpecError(f"--to must stand beside --csv or --latex, got neither; --model {to} writes a model")
     where: dict[str, Any] = {"home": home, "tracking": tracking, "adopt": adopt}
+    which: dict[str, Any] = {"arm": arm, "seed": seed, "ema": ema, "look": exported}
     if model is not None:
-        say(str(api.export_model(name, model, arm=arm, seed=seed, force=force, look=exported, **where)))
+        say(str(api.export_model(name, model, force=force, **which, **where)))
     elif register is not None:
-        uri = api.register_model(name, register, arm=arm, seed=seed, look=exported, **where)
+        uri = api.register_model(name, register, **which, **where)
         store = tracking_uri(tracking) or Home.find(home).tracking
         sentence(console(stderr=True), f"MLflow loads it with MLFLOW_TRACKING_URI={without_secrets(store)}")
         say(uri)

@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import service
-from service.analysis.trial_result import TrialResult
+from service.analysis.trial_result import RunResult, TrialResult
 from service.cli import app
 from service.reporting.page import command, snippet
 from service.results import Result
@@ -24,6 +24,7 @@ from trainables import trusted
 from trainables.data.splits_torch import load
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError
+from trainables.training.checkpoint import read, write
 from trainables.training.loop import build_model_with_weights
 from trainables.training.model_file import ONNX_NEEDS, write_model
 from trainables.training.pictures import pixels
@@ -227,7 +228,9 @@ def test_the_command_writes_the_model_that_it_names(home, result, tmp_path, monk
         ("--model", "x.gguf"): "the file of a model must end in .pt or .safetensors or .onnx, got 'x.gguf'",
         ("--model", str(tmp_path / "no/x.pt")): "the model must go to a file that can be written, got",
         ("--model", str(path), "--csv"): "export must be told one of --csv, --latex, --model and --register",
-        ("--csv", "--arm", "near"): "--arm, --seed and --force must stand beside --model or --register",
+        ("--csv", "--arm", "near"): "--arm, --seed, --ema and --force must stand beside --model or --register",
+        ("--csv", "--ema"): "--arm, --seed, --ema and --force must stand beside --model or --register",
+        ("--model", "x.pt", "--ema"): "got seeds none: optimizer.ema_decay lets a run keep them",
         ("--model", "x.pt", "--to", "x"): "--to must stand beside --csv or --latex, got neither",
         ("--model", "x.pt", "--arm", "peg"): "the arm must be one of far, near, or the row of a trial of pets@base",
         ("--model", "x.pt", "--seed", "9"): "must hold seed 9, got seeds [0, 1]",
@@ -247,6 +250,26 @@ def test_the_command_writes_the_model_that_it_names(home, result, tmp_path, monk
         assert done.exit_code == 0, done.output
         facts = service.load_model(path).facts
         assert (facts.trial, facts.seed, facts.recipe.encoding.gamma) == ("near", 1, 0.5)
+
+
+def test_the_command_takes_the_moving_average_where_it_is_asked_for(home, tmp_path, monkeypatch):
+    half, path, registered = tmp_path / "half.pt", tmp_path / "best.pt", []
+    best = service.result("pets", home=str(home.root)).best
+    weights = read(best.weights[0])
+    write(half, {name: value * 0.5 if value.is_floating_point() else value for name, value in weights.items()})
+    curve = {8: {"test/accuracy": 0.5, "test/accuracy_ema": 0.75}}
+    monkeypatch.setattr(TrialResult, "_kept", lambda self, seed, ema: (0, half if ema else best.weights[0]))
+    monkeypatch.setattr(RunResult, "curve", property(lambda self: curve))
+    monkeypatch.setattr(Result, "register", lambda self, name, model, label: registered.append(model.facts) or name)
+    for asked, name, factor in (((), "accuracy", 1), (("--ema",), "accuracy_ema", 0.5)):
+        for to in (("--model", str(path), "--force"), ("--register", "pets")):
+            done = RUN.invoke(app, ["export", "pets", *to, *asked, "--home", str(home.root)])
+            assert done.exit_code == 0, done.output
+            assert f"seed 0: test/{name} {curve[8][f'test/{name}']:.4f}" in done.stderr
+        model = service.load_model(path)
+        assert all(torch.equal(value, weights[name] * factor) for name, value in model.model.named_parameters())
+        assert [facts.averaged for facts in (model.facts, registered[-1])] == [bool(asked)] * 2
+        assert [*model.facts.scores] == [f"test/{name}"]
 
 
 def test_the_scores_of_a_model_are_those_of_its_weights(home, monkeypatch, capsys):
