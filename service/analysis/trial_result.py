@@ -295,12 +295,13 @@ class TrialResult:
         """
         from trainables.recipe.model_torch import build_model
         from trainables.training.checkpoint import read
+        from trainables.training.trained import leave_out_initial_values
         from trainables.weights.transfer import at_size
 
         _, path = self._of_today(seed, ema)
         model: Host = build_model(self.recipe)
         model.load_state_dict(read(path))
-        model.eval()
+        leave_out_initial_values(model.eval())
         return model if image_size is None else at_size(model, self.recipe, image_size)
 
     def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:

@@ -1,6 +1,7 @@
 """An encoding in a ViT of timm computes what the same encoding computes in ours."""
 
 import copy
+import pickle
 from functools import partial
 
 import pytest
@@ -237,6 +238,16 @@ def test_only_a_plain_patch_embedding_becomes_narrower():
         assert [*model.state_dict()] == before, "a model that is refused stays as it is"
         patches = model.patch_embed
         assert attach(model, Learnable(injection=Concat(places=("query", "key")))).patch_embed is patches
+
+
+def test_a_whole_model_can_be_pickled(examples, images):
+    """Loaders that start processes, and `torch.save(model)`, pickle it."""
+    for spec in every(examples):
+        model = attach(timms("token"), spec).eval()
+        model.draw(0, 0)  # most encodings need nothing
+        other = pickle.loads(pickle.dumps(model))
+        with torch.inference_mode():
+            assert torch.equal(other(images), model(images)), spec
 
 
 def test_a_seed_draws_the_encoding_alone():

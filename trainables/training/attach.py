@@ -20,6 +20,7 @@ from trainables.training.init import init_weights
 from trainables.training.optional.checkpointing import checkpointed
 from trainables.training.parameters import no_decay
 from trainables.training.runtime import HALVES
+from trainables.training.trained import leave_out_initial_values
 
 FLOAT32 = "have weights of float32 (torch.autocast computes with them in halves)"
 """What must be so of weights, because blocks add up in float32."""
@@ -103,9 +104,12 @@ class AttachedViT(PositionedViT):
         return self
 
     def draw(self, seed: int, step: int) -> None:
-        """Draws what the encoding needs for the next forward pass in training, such as a jitter of coordinates."""
-        encodings = that_draw(self)
-        assign_numbers(encodings, draw_numbers(encodings, seed, step))
+        """Draws what the encoding needs for the next forward pass in training, such as a jitter of coordinates.
+
+        Most encodings need nothing.
+        """
+        if encodings := that_draw(self):
+            assign_numbers(encodings, draw_numbers(encodings, seed, step))
 
 
 def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> AttachedViT:
@@ -161,6 +165,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
         attached.patch_embed = patches
     drawn = _put_back(attached, before)
     init_weights(attached, seed, drawn)
+    leave_out_initial_values(parts)
     like = next(iter(before.values()))
     parts.to(like.device, like.dtype)
     for value in map(attached.get_parameter, drawn):

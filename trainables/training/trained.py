@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables.data import MeanStd
+from trainables.encodings.declared_torch import Declared
 from trainables.recipe import BinaryCrossEntropy, Recipe
 from trainables.recipe.evaluation import eval_batch
 from trainables.recipe.model_torch import build_model
@@ -134,6 +135,7 @@ class TrainedModel(nn.Module):
         self.facts, self.precision = facts, facts.recipe.optimizer.precision
         self.model = build_model(facts.recipe).to(torch.float64 if self.precision == "float64" else torch.float32)
         self.model.load_state_dict(weights)
+        leave_out_initial_values(self.model)
         self.normalize = self._normalizer()
         self.eval().requires_grad_(False)
 
@@ -184,6 +186,18 @@ class TrainedModel(nn.Module):
     def _normalizer(self) -> nn.Module:
         weight = next(self.model.parameters())
         return normalizer(self.facts.recipe, weight.device, weight.dtype)
+
+
+def leave_out_initial_values(model: nn.Module) -> None:
+    """Drops how parameters of encodings begin, which is over: those are functions, and pickle takes none."""
+    for part in model.modules():
+        if isinstance(part, Declared):
+            part.params = {name: replace(param, init=_begun) for name, param in part.params.items()}
+
+
+def _begun(value: Any, generator: Any) -> None:
+    """Stands for the initial values of a parameter that has them, or others, already."""
+    raise LocusError("a trained or attached encoding must keep its values, got a call for initial ones")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A trained model: it predicts what its run was tested for; a file of it says what it is, and is read back."""
 
 import json
+import pickle
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,6 +92,7 @@ def test_an_image_is_the_same_however_it_is_given(result, tested):
     assert whole.shape == (24, 20, 3)
     for one in (tested[0], str(tested[0]), whole, torch.from_numpy(whole.copy()).permute(2, 0, 1)):
         np.testing.assert_allclose(model.predict(one).outputs, found.outputs[:1], rtol=1e-4, atol=1e-4)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(opened).outputs, found.outputs)
     text = repr(found).splitlines()
     assert (len(text), text[-1]) == (12, "... and 35 more")
     assert text[1].split() == [str(tested[0]), found.labels[0], f"{found.probabilities[0].max():.4f}"]
