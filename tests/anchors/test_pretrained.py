@@ -219,9 +219,9 @@ def test_register_tokens_without_a_place_are_named_before_the_table_is_measured(
 
 
 @pytest.mark.parametrize("pool", ["token", "distilled", "gap"])
-@pytest.mark.parametrize(("size", "ours"), [((16, 16), (12, 28)), ((24, 24), (12, 48)), ((12, 28), (12, 28))])
+@pytest.mark.parametrize(("size", "ours"), [((16, 16), (12, 28)), ((24, 24), (12, 40)), ((12, 28), (12, 28))])
 def test_a_table_of_another_grid_is_resampled(tmp_path, monkeypatch, size, ours, pool):
-    """4 x 4 to 3 x 7; 6 x 6 to 3 x 12, as many; 3 x 7 to the same."""
+    """4 x 4 to 3 x 7; 6 x 6 to 3 x 10; 3 x 7 to the same."""
     monkeypatch.setattr(RedGreen, "size", property(lambda self: (3, *ours)))
     model = theirs(size, make=VisionTransformerDistilled) if pool == "distilled" else theirs(size)
     child = build_model_with_weights(recipe(Learnable(), saved(model, tmp_path), pool), 0)
@@ -232,6 +232,19 @@ def test_a_table_of_another_grid_is_resampled(tmp_path, monkeypatch, size, ours,
     moved = image if new == (rows, columns) else interpolate(image, new, mode="bicubic", align_corners=False)
     kept = model.pos_embed[0, : {"token": 1, "distilled": 2, "gap": 0}[pool]]
     assert torch.allclose(child.encoding.learnable.table, torch.cat([kept, moved[0].flatten(1).T]), atol=1e-6)
+
+
+@pytest.mark.parametrize("theirs_is", [(24, 24), (12, 48)])
+def test_a_table_that_is_as_well_a_square_is_not_taken_for_ours(tmp_path, monkeypatch, theirs_is):
+    """36 rows may be 6 x 6 or 3 x 12."""
+    monkeypatch.setattr(RedGreen, "size", property(lambda self: (3, 12, 48)))
+    start = saved(theirs(theirs_is), tmp_path)
+    must = r"^init\.part must be 'backbone' where a table may be one of 6 x 6 patches and of 3 x 12, got 37 rows$"
+    with pytest.raises(SpecError, match=must):
+        build_model_with_weights(recipe(Learnable(), start), 0)
+    drawn = build_model_with_weights(recipe(Learnable(), Fresh()), 0)
+    child = build_model_with_weights(recipe(Learnable(), start.put({"part": "backbone"})), 0)
+    assert torch.equal(child.encoding.learnable.table, drawn.encoding.learnable.table)
 
 
 def test_a_head_of_other_classes_stays_as_drawn(tmp_path):

@@ -7,7 +7,6 @@ records the code that computed it (`trainables.recipe.code_digest`).
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
@@ -22,7 +21,6 @@ from trainables.data import Data, DatasetSpec, Folder, ImagesSpec, MeanStd, RedG
 from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import (
     Encoding,
-    Learnable,
     NoEncoding,
     OwnEncoding,
     ReservedChannels,
@@ -181,19 +179,13 @@ class Recipe(Spec):
 
     def _check_grids(self) -> None:
         """A table has its rows of patches one after the other: their number alone does not tell 4 x 16 from 8 x 8."""
-        if isinstance(self.init, Fresh) or self.init.part == "backbone":
+        if not isinstance(self.init, FromTrial) or self.parent is None or self.init.part == "backbone":
             return
-        ours = [(shape.rows, shape.columns) for shape in self.shapes]
-        theirs = [(shape.rows, shape.columns) for shape in self.parent.shapes] if self.parent else []
-        if isinstance(self.init, FromFile) and any(isinstance(part, Learnable) for part in parts_of(self.encoding)):
-            theirs = [(math.isqrt(rows * columns),) * 2 for rows, columns in ours]
-        for (rows, columns), (others, beside) in zip(ours, theirs, strict=False):
-            alike = rows * columns == others * beside and rows != others
-            must = (
-                f"'backbone' where {rows} x {columns} patches are as many as {others} x {beside}, whose table fits, too"
-            )
+        for ours, theirs in zip(self.shapes, self.parent.shapes, strict=False):
+            alike = ours.rows * ours.columns == theirs.rows * theirs.columns and ours.rows != theirs.rows
+            grids = f"{ours.rows} x {ours.columns} patches are as many as {theirs.rows} x {theirs.columns}"
             fits = self.encoding.is_noop or self.encoding.any_grid or not alike
-            require(fits, "init.part", must, self.init.part)
+            require(fits, "init.part", f"'backbone' where {grids}, whose table fits, too", self.init.part)
 
     @model_validator(mode="after")
     def _check_test_sizes(self) -> Recipe:

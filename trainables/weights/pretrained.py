@@ -71,7 +71,7 @@ def load_pretrained(
     left_out = [] if init.part == "encoding" else _left_out(weights, model, recipe.model.kind, context)
     if read is not None and (left_out := sorted({*read.left_out, *left_out})):
         sources["init_left_out"] = left_out
-    return load_weights(model, to_our_names(weights, model, recipe), init.part, context)
+    return load_weights(model, to_our_names(weights, model, recipe, init.part), init.part, context)
 
 
 def fetch_timm(name: str) -> dict[str, Tensor]:
@@ -115,16 +115,17 @@ def _check(weights: Mapping[str, Tensor], init: FromTimm, sources: dict[str, Any
         raise LocusError(f"timm's weights of {init.name} must have the SHA-256 {init.sha256}, got {got}")
 
 
-def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe) -> dict[str, Tensor]:
+def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe, part: str) -> dict[str, Tensor]:
     """Renames weights as in our model: timm's table becomes that of a learnable encoding, or is left out.
 
-    Meta's register tokens get timm's name. So a model without a table keeps the backbone that was trained with one.
+    So a model without a table keeps the backbone that was trained with one, as all do of which `part` is the backbone.
+    Meta's register tokens get timm's name.
     Source: Gabor paper 4 (DeiT's table removed). Differs: nothing.
     """
     weights = dict(weights)
     table = weights.pop(TABLES.get(recipe.model.kind, TABLE), None)
     mine = _own_table(model, recipe)
-    if table is not None and mine is not None:
+    if table is not None and mine is not None and part != "backbone":
         tokens, registers = sum(name in weights for name in PREFIX), weights.get(REGISTERS)
         prefix = (tokens, 0 if registers is None else registers.shape[1])
         weights[mine] = _on_our_grid(table, prefix, recipe)
@@ -169,15 +170,21 @@ def _on_our_grid(table: Tensor, prefix: tuple[int, int], recipe: Recipe) -> Tens
 
 
 def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
-    """Returns the grid of a table's rows and how many of them are prefix tokens': a square, else ours.
+    """Returns the grid of a table's rows and how many of them are prefix tokens': a square, or ours.
 
-    Some of timm's tables have no rows for the prefix tokens that their model has.
+    Some of timm's tables have no rows for the prefix tokens that their model has. Raises: SpecError if neither fits, or
+    both: the number of rows does not tell 4 x 16 from 8 x 8.
     """
     for rows in (prefix, 0):
         side = math.isqrt(max(count - rows, 0))
-        for grid in (Grid(side, side, rows), Grid(ours.rows, ours.columns, rows)):
-            if grid.patches == count - rows:
-                return grid
+        own = ours.patches == count - rows
+        if side * side == count - rows:
+            if own and side != ours.rows:
+                both = f"{side} x {side} patches and of {ours.rows} x {ours.columns}"
+                raise SpecError(f"init.part must be 'backbone' where a table may be one of {both}, got {count} rows")
+            return Grid(side, side, rows)
+        if own:
+            return Grid(ours.rows, ours.columns, rows)
     must = f"of a square grid, or of one of {ours.rows} x {ours.columns}"
     raise SpecError(f"init must give a table {must}, got {count} rows")
 

@@ -30,12 +30,20 @@ def test_a_search_proposes_then_trains_then_proposes() -> None:
     assert now.next() == Propose(1)
 
 
+def end_five(now: Situation) -> None:
+    """Five points get all seeds, each better than the one before: nothing is stopped at a rung before."""
+    for number in range(5):
+        for run in now.plan(3.0 + number).runs(2):
+            now.end(run, 0.9 + 0.01 * number)
+
+
 def test_a_stopped_or_diverged_first_seed_spares_the_others() -> None:
-    now = Situation(search())
-    now.stop(now.plan(2.5).runs(2)[0])
-    assert now.next() == Propose(1)
-    now.end(now.plan(0.2).runs(2)[0], outcome="diverged")
-    assert now.next() == Propose(2)
+    now = Situation(search(trials=9))
+    end_five(now)
+    now.stop(now.plan(0.2).runs(2)[0])
+    assert now.next() == Propose(6)
+    now.end(now.plan(0.3).runs(2)[0], outcome="diverged")
+    assert now.next() == Propose(7)
 
 
 def test_a_failed_run_is_tried_again_once() -> None:
@@ -96,11 +104,11 @@ def test_an_extension_that_changes_the_choice_confirms_the_new_ones() -> None:
 
 
 def test_the_papers_point_is_confirmed_even_where_it_was_stopped() -> None:
-    now = Situation(search(trials=2))
-    now.stop(now.plan(2.5).runs(1)[0])
-    for run in now.plan(5.0).runs(2):
-        now.end(run)
-    assert now.next() == Confirm((1, 0))
+    now = Situation(search(trials=6))
+    first = now.plan(2.5)
+    end_five(now)
+    now.stop(first.run(0))
+    assert now.next() == Confirm((5, 4, 3, 2, 1, 0))
 
 
 def test_a_search_in_which_all_diverged_ends() -> None:
