@@ -226,8 +226,14 @@ ODD = (
 )  # fmt: skip
 
 
+def has_latex() -> bool:
+    """Whether there is a pdflatex, and the package that our tables need: a small LaTeX is without it."""
+    asked = ["kpsewhich", "booktabs.sty"]
+    return which("pdflatex") is not None and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(which("pdflatex") is None, reason="needs pdflatex: apt install texlive-latex-recommended")
+@pytest.mark.skipif(not has_latex(), reason="needs pdflatex and booktabs: apt install texlive-latex-recommended")
 def test_pdflatex_prints_any_names_within_the_text(tmp_path, ablation, search):
     arms = {name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(ODD)}
     texts = [ablation.latex(), search.latex(), latex(WILD, "wild"), ablation.latex(["name", "score", "validation"])]
