@@ -48,7 +48,7 @@ NARROW, BROAD = " .,:;()'|-iljtfI", "mwMWQO@%&<>=+±×−"
 """Letters that are narrower, and wider, than a figure."""
 GAP_PT = 8.0
 """Between two columns."""
-NARROWEST_PT = 64.0
+NARROWEST_PT = 56.0
 """A column of words that is broken into lines is at least so wide."""
 
 
