@@ -231,7 +231,8 @@ def left(ray) -> list[str]:
     from ray.util.state import list_actors
 
     groups = [group["state"] for group in ray.util.placement_group_table().values()]
-    actors = [actor.class_name for actor in list_actors(filters=[("state", "=", "ALIVE")])]
+    here = ray.get_runtime_context().gcs_address  # another Ray may run on this machine
+    actors = [actor.class_name for actor in list_actors(here, filters=[("state", "=", "ALIVE")])]
     return [one for one in groups + actors if one not in ("REMOVED", "_AutoscalingCoordinatorActor")]
 
 
