@@ -100,7 +100,7 @@ def _checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.in
         return checked(images, labels)
     except SpecError as error:
         how = _mended(np.asarray(labels), len(images)) if str(error).startswith("labels") else ""
-        raise SpecError(f"{error}{how and f'; {how} makes them so'}") from None
+        raise SpecError(f"{error}; {how} makes them so" if how else str(error)) from None
 
 
 def _mended(labels: NDArray[Any], count: int) -> str:

@@ -1,8 +1,8 @@
 """What lies where at the URI of `--storage`, how it gets there and back, and how a journal goes while a study runs.
 
 <uri>/outcomes/<key>/<code>.json, .<probe>.npz          answers, shared by all studies, as in a home
-<uri>/outcomes/<key>/<code>.<digest>.pt                 weights, by their bytes: two homes may send those of two
-                                                        trainings at once, and each file of an answer has its own
+<uri>/outcomes/<key>/<code>.<digest>.pt                 weights, with their digest: if two homes train a run and
+                                                        send it at the same time, there are two files
 <uri>/studies/<id>/study.json
 <uri>/studies/<id>/drivers/<number>.json                who runs it (`leases.py`)
 <uri>/studies/<id>/journal/<number>/<segment>.jsonl     the facts of one driver, in pieces

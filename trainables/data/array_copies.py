@@ -40,6 +40,7 @@ def _found(data: Arrays) -> Iterator[str]:
     groups = [group for group in alike.values() if len(group) > 1]
     of_classes = [group for group in groups if len({*labels[group].tolist()}) > 1]
     if chosen := of_classes or groups:
+        images_found = "1 image found" if len(chosen) == 1 else f"{len(chosen):,} images found"
         once = "more than once (one may be trained, and another scored)"
-        words, (first, second, *_) = "in more than one class" if of_classes else once, chosen[0]
-        yield f"{len(chosen):,} {'image' if len(chosen) == 1 else 'images'} found {words}, such as {first} and {second}"
+        first, second = chosen[0][:2]
+        yield f"{images_found} {'in more than one class' if of_classes else once}, such as {first} and {second}"

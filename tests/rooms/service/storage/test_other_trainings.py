@@ -135,7 +135,7 @@ def test_two_homes_that_send_one_answer_at_the_same_moment_leave_one_with_its_ow
     cluster = Home(tmp_path / "cluster")
     conduct(home, ALONE)
     name = Outcomes(home).of(KEY)[-1].name
-    place = Copies(f"{uri}-anew", home, ALONE.id)
+    place = Copies(f"{uri}-second", home, ALONE.id)
     put, others = RemoteFolder.put, [Copies(place.uri, cluster, WITH_CHILD.id)]
 
     def while_another_home_sends(folder, local, at):
