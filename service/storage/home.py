@@ -6,10 +6,10 @@ disk, for example) is unlinked; what it leads to stays. A copy of the home has t
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
 <home>/outcomes/.homes                          other homes whose `outcomes` is a link to this one, if there are any
+<home>/outcomes/.claims/<key>.<code>            a run that some driver trains now: a file that is locked
 <home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log storage experiment lock drivers/
                     report/
 <home>/studies/<id>/work/<key>/<code>/<attempt>/  what a worker leaves of a run that is not finished
-<home>/claims/<key>.<code>                        a run that some driver trains now: a file that is locked
 <home>/id                                        the name that this home has on a shared MLflow, and where it lay then
 <home>/matrices/<id>.html                        pages of tables that several studies fill
 <home>/mlflow.db, artifacts/                     the default tracking store
@@ -310,8 +310,8 @@ class Home:
 
     @property
     def claims(self) -> Path:
-        """The folder of the files that drivers lock while they train."""
-        return self.root / "claims"
+        """The folder of the files that drivers lock while they train, of all homes that keep their answers here."""
+        return self.outcomes / ".claims"
 
     def claim(self, key: str, code: str) -> Path:
         """Returns the file that a driver locks while it trains a run by a code."""

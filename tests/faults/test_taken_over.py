@@ -45,7 +45,7 @@ def test_who_wakes_ends_and_leaves_all_to_the_other(terminal, who):
     with taken_over(folder) as second:
         second.write(Counts(seeds=3))
         before = [fact for fact in read(folder.journal)[0] if fact.by == 1]
-        answers = {path for path in Home(terminal.home).outcomes.rglob("*") if path.is_file()}
+        answers = {path for path in Home(terminal.home).outcomes.glob("[!.]*/*") if path.is_file()}
         suspended(running, signal.SIGCONT)[who]()
         done = running.end()
         said = done.err.strip().splitlines()
@@ -56,7 +56,7 @@ def test_who_wakes_ends_and_leaves_all_to_the_other(terminal, who):
         assert "Traceback" not in done.out + done.err
         assert "report" not in done.out.split("epoch 7/40")[1]
         running.wait_until_gone()
-        assert {path for path in Home(terminal.home).outcomes.rglob("*") if path.is_file()} == answers
+        assert {path for path in Home(terminal.home).outcomes.glob("[!.]*/*") if path.is_file()} == answers
         assert not folder.report.exists()
         assert look_up(Home(terminal.home), editions.stored(Home(terminal.home), ID)).shown[
             "study", "", None

@@ -69,7 +69,7 @@ def test_what_goes_is_said_and_what_others_use_stays(home):
     assert found.lines()[-1] == "kept: the copies at s3://bucket/locus"
     found.remove()
     assert home.ids() == [OTHER.id]
-    assert {path.name for path in home.outcomes.iterdir()} == keys(OTHER)
+    assert {path.name for path in home.outcomes.glob("[!.]*")} == keys(OTHER)
     assert all(Outcomes(home).of(key) for key in keys(OTHER))
     assert look_up(home, ONE) is None
     assert len(look_up(home, OTHER).shown) == len(stores[1].shown)
@@ -79,7 +79,7 @@ def test_what_goes_is_said_and_what_others_use_stays(home):
 def test_the_last_study_takes_all_answers(home):
     service.forget(ONE.id, home=str(home.root))
     service.forget(OTHER.id, home=str(home.root))
-    assert list(home.outcomes.iterdir()) == []
+    assert list(home.outcomes.glob("[!.]*")) == []
     assert service.status(home=str(home.root)) == []
 
 
@@ -260,7 +260,7 @@ def test_a_link_that_stays_in_the_home_takes_nothing_from_others(home):
     home.outcomes.rename(inside)
     home.outcomes.symlink_to("disk")
     forgettable(home, ONE.id).remove()
-    assert {path.name for path in inside.iterdir()} == keys(OTHER)
+    assert {path.name for path in inside.glob("[!.]*")} == keys(OTHER)
 
 
 def test_a_study_that_cannot_be_looked_into_keeps_its_answers(home, tmp_path):
@@ -274,7 +274,7 @@ def test_a_study_that_cannot_be_looked_into_keeps_its_answers(home, tmp_path):
     disk.with_name("away").rename(disk)
     (home.root / "studies" / "note.txt").write_text("of a person")
     forgettable(home, ONE.id).remove()
-    assert {path.name for path in home.outcomes.iterdir()} == keys(OTHER)
+    assert {path.name for path in home.outcomes.glob("[!.]*")} == keys(OTHER)
 
 
 def test_a_study_whose_journal_was_repaired_keeps_its_answers(home):
@@ -292,7 +292,7 @@ def test_a_study_whose_journal_a_clouds_client_has_put_beside_keeps_its_answers(
     journal = home.study(OTHER.id).journal
     journal.rename(journal.with_name(name))
     forgettable(home, ONE.id).remove()
-    assert {path.name for path in home.outcomes.iterdir()} == keys(OTHER)
+    assert {path.name for path in home.outcomes.glob("[!.]*")} == keys(OTHER)
 
 
 def test_nothing_goes_where_something_cannot(home, monkeypatch):

@@ -42,7 +42,7 @@ def test_what_was_given_back_can_be_claimed(tmp_path) -> None:
     other.close()
     assert one.claim("run", "code")
     one.close()
-    assert not list((tmp_path / "claims").iterdir()), "no file stays for a run that nobody trains"
+    assert not list((tmp_path / "outcomes" / ".claims").iterdir()), "no file stays for a run that nobody trains"
 
 
 def test_a_run_that_one_thread_has_claimed_is_given_back_by_another(tmp_path) -> None:

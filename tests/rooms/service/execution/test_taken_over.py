@@ -35,7 +35,7 @@ def far(home: Home, stale_s: float = 0.0) -> Journal:
 
 
 def answers(home: Home) -> list[Path]:
-    return sorted(path for path in home.outcomes.rglob("*") if path.is_file())
+    return sorted(path for path in home.outcomes.glob("[!.]*/*") if path.is_file())
 
 
 def stopped_before_its_last_epoch(driver) -> Job:
