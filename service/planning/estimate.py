@@ -204,7 +204,7 @@ class WorkEstimate:
         """Returns the estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
 
         Torch counts the operations, where they and not the steps may decide; what it counted is kept. The hours stay
-        unknown without torch, and for a model of the user's own that needs numbers to be built.
+        unknown without torch, and for a model of the user's own whose forward pass reads numbers.
         """
         if self.seconds is not None or self.stated_time or not self.recipes:
             return self

@@ -1,10 +1,11 @@
-"""The arithmetic of a run, counted by torch on tensors that have shapes and no numbers, so no memory is needed."""
+"""The arithmetic of a run, counted by torch on tensors that have shapes and no numbers, so it takes no memory."""
 
 from __future__ import annotations
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from trainables.backbones.backbone_torch import Host
 from trainables.recipe.cost import auxiliary_flops, training_operations
 from trainables.recipe.losses import DRLoc
 from trainables.recipe.model_torch import build_model
@@ -44,6 +45,18 @@ def forward_flops(recipe: Recipe, side: int | None = None) -> int:
     return _counted(recipe, recipe.data.size if side is None else recipe.size_at(side), False)
 
 
+def _without_numbers(recipe: Recipe, size: tuple[int, int, int]) -> Host:
+    """Returns the model with shapes alone. A model whose tables follow from numbers has all its numbers at first.
+
+    Shapes: size (channels, rows, columns).
+    """
+    try:
+        with torch.device("meta"):
+            return build_model(recipe, size)
+    except (RuntimeError, TypeError):  # such a table cannot be computed from shapes, as ranks of distances
+        return build_model(recipe, size).to("meta")
+
+
 def _counted(recipe: Recipe, size: tuple[int, int, int], whole: bool) -> int:
     """Counts the floating-point operations of the model for one image. `whole`: it computes the tokens of all patches.
 
@@ -51,8 +64,8 @@ def _counted(recipe: Recipe, size: tuple[int, int, int], whole: bool) -> int:
     """
     key = digest([recipe.model.plain(), recipe.encoding.plain(), size, recipe.data.outputs, whole])
     if key not in _COUNTED:
+        model = _without_numbers(recipe, size).eval().requires_grad_(False)
         with torch.device("meta"):
-            model = build_model(recipe, size).eval().requires_grad_(False)
             image = torch.empty(1, *size)
             with FlopCounterMode(display=False) as counter:
                 model.output(model.features(image) if whole else model.head_tokens(image))

@@ -72,6 +72,14 @@ def test_all_encodings_of_the_catalogue_are_counted(subtests) -> None:
             assert forward_flops(RECIPE.put({"encoding.kind": kind})) >= forward_flops(RECIPE)
 
 
+def test_an_encoding_whose_tables_follow_from_numbers_is_counted() -> None:
+    """The quantization looks for the distinct distances of the grid, which shapes alone do not tell."""
+    same_size = RECIPE.put({"encoding.kind": "irpe", "encoding.mapping.kind": "euclidean"})
+    for of in ("squared", "rank"):
+        quantized = same_size.put({"encoding.mapping": {"kind": "quantization", "of": of}})
+        assert forward_flops(quantized) == forward_flops(same_size) > forward_flops(RECIPE)
+
+
 def test_all_backbones_are_counted(subtests) -> None:
     for backbone in [TNT, VOLO, CaiT, ConViT, PVTv2, Swin, Twins]:
         with subtests.test(str(backbone)):
