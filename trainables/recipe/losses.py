@@ -35,14 +35,20 @@ class BinaryCrossEntropy(Spec):
     smoothing: float = Field(default=0.0, ge=0, lt=1, description="a share of the label in [0, 1)")
 
     def check(self, augment: Augment, classes: int) -> None:
-        """Checks with `require` that each image keeps its label, and loses the others, with this augmentation.
+        """Checks with `require` that each image keeps its label, loses the others, and that no smoothing is undone.
 
-        A smoothed label gives all classes a probability; a threshold below it would make every class a right one.
+        A smoothed label gives all classes a probability; a threshold below it would make every class a right one, and
+        one above it makes 0 and 1 again of labels that are not mixed.
         """
         must = f"0 where augment.kind is {augment.kind}, which smooths labels itself (augment.smoothing)"
         require(self.smoothing == 0 or not augment.soft, "loss.smoothing", must, self.smoothing)
-        share = augment.smoothing if isinstance(augment, Mixing) else self.smoothing
-        if self.target_threshold is not None and share > 0:
+        if self.target_threshold is None:
+            return
+        must = "0 where loss.target_threshold is given and images are not mixed, because it makes labels 0 and 1 again"
+        require(self.smoothing == 0, "loss.smoothing", must, self.smoothing)
+        if isinstance(augment, Mixing) and augment.smoothing > 0:
+            share = augment.smoothing
+            require(augment.mixes, "augment.smoothing", must, share)
             others, label = share / classes, 1 - share + share / classes
             must = f"more than {others:g} and less than {label:g}, what smoothing gives other classes and the label"
             require(others < self.target_threshold < label, "loss.target_threshold", must, self.target_threshold)

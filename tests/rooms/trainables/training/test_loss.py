@@ -98,7 +98,10 @@ def test_a_run_with_a_binary_loss_learns_and_is_another_run(tmp_path):
 
 
 def test_a_binary_loss_keeps_one_right_class(subtests):
-    """A threshold below what smoothing gives to every class would make all of them right, without a word."""
+    """A threshold below what smoothing gives to every class would make all of them right; one above undoes it.
+
+    Neither would say a word.
+    """
     bce, deit = {"data.kind": "cifar10", "loss.kind": "bce"}, {"augment.kind": "deit"}
     for values, said in [
         ({"loss.kind": "bce", "data.task": "distance"}, "loss.kind must be task where the data have no classes"),
@@ -107,7 +110,14 @@ def test_a_binary_loss_keeps_one_right_class(subtests):
             {**bce, **deit, "loss.target_threshold": 0.01},
             "loss.target_threshold must be more than 0.01 and less than 0.91, what smoothing gives other classes",
         ),
-        ({**bce, "loss.smoothing": 0.5, "loss.target_threshold": 0.55}, "more than 0.05 and less than 0.55, what"),
+        (
+            {**bce, "loss.smoothing": 0.5, "loss.target_threshold": 0.52},
+            "loss.smoothing must be 0 where loss.target_threshold is given and images are not mixed",
+        ),
+        (
+            {**bce, **deit, "augment.mixup": 0, "augment.cutmix": 0, "loss.target_threshold": 0.5},
+            "augment.smoothing must be 0 where loss.target_threshold is given and images are not mixed",
+        ),
         (
             {**bce, **deit, "loss.smoothing": 0.1},
             "loss.smoothing must be 0 where augment.kind is deit, which smooths labels itself (augment.smoothing)",
