@@ -76,7 +76,8 @@ def of_files(labels: Iterable[int], paths: Sequence[Path], seen: Sequence[tuple[
 def centered(image: Image.Image, spec: ImagesSpec) -> Image.Image:
     """Returns an image as a spec asks for it: resized by its shorter side, bicubic, and cropped at its center.
 
-    Source: timm's transforms_imagenet_eval. Differs: lengths are rounded to the nearest pixel.
+    Source: timm's transforms_imagenet_eval. Differs: lengths are rounded to the nearest pixel, and of an odd margin the
+    smaller part is always on the left or above (timm's crop may lie one pixel further).
     """
     side = spec.image_size
     shorter = math.floor(side / spec.crop_pct)
