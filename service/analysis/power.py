@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from search_spaces.study import Ablation, Plan
@@ -14,6 +14,7 @@ from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, 
 from service.planning.t_distribution import quantile
 from service.storage.history import History
 from trainables.data import Data
+from trainables.recipe import Recipe
 
 POWER = 0.8
 """The probability with which the smallest difference is found."""
@@ -176,6 +177,11 @@ def power_sentence(pairs: int, spread: float | None, scale: Scale, images: int =
     return f"{words} (power {POWER:.0%}, level {level:.3g}, standard deviation of differences {fixed(std)}, {source})."
 
 
+def fewest_tested(recipes: Iterable[Recipe]) -> Data:
+    """Returns the data with the fewest test images: what can be told apart there can be told apart on the others."""
+    return min((recipe.data for recipe in recipes), key=lambda data: data.image_counts.test)
+
+
 def counted_images(data: Data) -> int:
     """Returns how many test images an accuracy counts; 0 for other scores, such as those that weigh classes."""
     return data.image_counts.test if data.metric == "accuracy" else 0
@@ -186,14 +192,15 @@ def seeds_sentence(history: History, looks: int) -> str:
 
     `looks`: how many times verdicts could be seen, at the end.
     """
+    edition, plan = history.edition, history.edition.study.plan
     trials = {trial.name: validation_scores(history, trial) for trial in history.of("trial")}
-    data = history.edition.study.base.data
-    spread = paired_spread(trials, history.edition.study.plan)
+    arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
+    data, spread = fewest_tested(arms), paired_spread(trials, plan)
     first, second = level_of(looks), level_of(looks + 1)
     power = power_sentence(history.seeds, spread, score_scale(data, "test"), counted_images(data), first)
-    if not history.edition.study.claims:
+    if not edition.study.claims:
         return power
-    seen = " (or chose these arms by answers that are there already)" if history.edition.some_arms else ""
+    seen = " (or chose these arms by answers that are there already)" if edition.some_arms else ""
     return (
         f"{power} Ask for all seeds in one command: verdicts are tested at {first:.3g} now. If you add seeds after you "
         f"saw them{seen}, they are tested at {second:.3g}."

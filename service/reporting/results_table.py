@@ -10,8 +10,8 @@ from search_spaces.words import listed, plural
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.multiple_testing import opposed_words
-from service.analysis.power import counted_images, paired_spread, power_sentence
-from service.analysis.scores import counts, most_that_fail
+from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence
+from service.analysis.scores import counts, most_that_fail, score_scale
 from service.analysis.statistics import FEWEST, Scores
 from service.analysis.study_result import ArmTuning, StudyResult, tunings
 from service.analysis.verdicts import NOT_COVERED, images_words
@@ -237,8 +237,8 @@ def _why(result: StudyResult) -> str:
 def _power(rows: Sequence[TrialResult], plan: Plan, level: float) -> list[str]:
     """Returns which differences the study's seeds can detect at a level."""
     count = max(row.test.asked for row in rows)
-    std, first = paired_spread({row.name: row.test for row in rows}, plan), rows[0]
-    sentence = power_sentence(count, std, first.test.scale, counted_images(first.recipe.data), level)
+    std, data = paired_spread({row.name: row.test for row in rows}, plan), fewest_tested(row.recipe for row in rows)
+    sentence = power_sentence(count, std, score_scale(data, "test"), counted_images(data), level)
     return [sentence] if len(rows) > 1 else []
 
 

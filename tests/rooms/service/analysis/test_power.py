@@ -5,16 +5,19 @@ import pytest
 from scipy import stats
 
 from search_spaces.space import Real, Space
-from search_spaces.study import Ablation, Search
+from search_spaces.study import Ablation, Search, Study
 from service.analysis.power import (
     GUESS,
     guessed_spread,
     paired_spread,
     power_sentence,
     seeds_needed,
+    seeds_sentence,
     smallest_difference,
 )
 from service.analysis.statistics import Estimate, Scale, Scores, difference
+from service.storage.history import History
+from trainables.recipe import Recipe
 
 
 def test_the_smallest_difference_is_found_four_times_in_five():
@@ -157,3 +160,11 @@ def test_the_seeds_needed_for_an_equivalence_pass_both_its_tests_four_times_in_f
 
     assert power(needed) > 0.78
     assert power(needed - 2) < 0.8
+
+
+def test_of_tasks_with_many_and_few_test_images_the_few_are_promised():
+    """Two arms of 60 test images cannot be told apart as well as two of 2,000."""
+    arms = {"many": {}, "few": {"data.test_size": 60}, "few and none": {"data.test_size": 60, "encoding.kind": "none"}}
+    base = Recipe().put({"data.test_size": 2000, "encoding.kind": "learnable"})
+    edition = Study(name="mixed", question="?", base=base, plan=Ablation(arms, baseline="few"), seeds=5).at()
+    assert "about 8 of 60 test images" in seeds_sentence(History(edition, lambda recipe: "code"), 1)
