@@ -315,7 +315,6 @@ def estimate_work(
     )
     changed: set[str] = set()
     answered, uncounted = {key for key, _ in history.states}, history.stale
-    absent: set[str] = set()
     work: dict[str, RunWork] = {}
     left: list[Recipe] = []
     for run in known_runs(history):
@@ -330,7 +329,6 @@ def estimate_work(
             continue
         work[run.key] = "missing"
         left.append(run.recipe)
-        absent.update(_absent(run.recipe, outcomes.data))
         if older:
             changed.update(codes(run.recipe).changed(older[-1].code))
             uncounted += run.key not in answered
@@ -339,6 +337,7 @@ def estimate_work(
             changed.update(file for last in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(last.code))
     ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
     left += ahead.recipes
+    absent = {words for recipe in {id(one): one for one in left}.values() for words in _absent(recipe, outcomes.data)}
     times, peaks = measured_times_and_peaks(history, outcomes, placement)
     reused = {key for key, kind in work.items() if kind == "reused"}
     elsewhere = looks_elsewhere(outcomes.home, history.edition.id, codes) if reused else {}
@@ -488,9 +487,9 @@ def _more(data: ImagesSpec) -> str:
     counts, there = data.image_counts, data.available
     validate, test = counts.validation < FEW and not there.validation, counts.test < FEW and not there.test
     ways = [
-        "--set data.val_size= holds out more to validate" * validate,
-        "--set data.test_size= holds out more to test" * test,
-        "--set data.folds=5 validates on all in turn" * validate,
+        "--set data.val_size=N holds out more to validate" * validate,
+        "--set data.test_size=N holds out more to test" * test,
+        f"--set data.folds=5{' --set data.test_size=N' * (not there.test)} validates on the others in turn" * validate,
     ]
     return "".join(f"; {way}" for way in ways if way and not data.folds)
 

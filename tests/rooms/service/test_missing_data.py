@@ -15,10 +15,12 @@ def test_the_plan_says_what_is_missing(tmp_path, monkeypatch):
     assert any(line.startswith(must) for line in estimate.lines("cifar-baselines@smoke"))
 
 
-def test_a_run_is_refused_and_nothing_is_written(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("study", "data"), [("cifar-baselines", ""), ("fourier-gamma", "cifar10")])
+def test_a_run_is_refused_and_nothing_is_written(tmp_path, monkeypatch, study: str, data: str):
+    """Of a search, too, no point of which is proposed yet."""
     monkeypatch.delenv("LOCUS_DATA", raising=False)
     with pytest.raises(LocusError, match=r"in .*/data/cifar-10-batches-py: .*--download; nothing was trained"):
-        service.run("cifar-baselines", budget="smoke", home=str(tmp_path))
+        service.run(study, budget="smoke", data=data, home=str(tmp_path))
     assert not (tmp_path / "studies").exists()
 
 

@@ -1,7 +1,10 @@
 """Room: how much a run trains on, in words."""
 
+import re
+
 import numpy as np
 
+from service import api
 from service.planning.estimate import image_sources, run_size
 from tests.rooms.trainables.data.pictures import image_folder
 from trainables.data import Arrays, Cifar10, Folder
@@ -33,7 +36,7 @@ def test_images_say_where_they_come_from(tmp_path) -> None:
         f"images of {root}, 3 classes, 224 x 224 pixels: training: 27 images of train/; "
         "validation: 6 images of valid/; test: 3 images held out of train/",
         "few images: one image is 0.17 of a score on 6 validation images and 0.33 of a score on 3 test images; "
-        "--set data.test_size= holds out more to test",
+        "--set data.test_size=N holds out more to test",
         "there is no test/: data.val_from=train makes valid/ the test set, as in ImageNet; then data.folds=5 validates "
         "on train/ in turn",
         f"1 file is not read: 1 of .avif, such as {root}/train/class_0/x.avif",
@@ -49,7 +52,7 @@ def test_few_images_say_what_one_is_of_a_score_and_how_more_may_be(tmp_path) -> 
     def said(**own):
         return [line for line in image_sources([Recipe(data=Folder(path=str(root), **own))]) if "few images" in line]
 
-    held = "--set data.val_size= holds out more to validate; --set data.folds=5 validates on all in turn"
+    held = "--set data.val_size=N holds out more to validate; --set data.folds=5 validates on the others in turn"
     one = "few images: one image is 0.042 of a score on 24 validation images and 0.017 of a score on 60 test images"
     assert said() == [f"{one}; {held}"]
     assert said(skill=True)[0].startswith("few images: one image is 0.056 of a score on 24")
@@ -60,6 +63,19 @@ def test_few_images_say_what_one_is_of_a_score_and_how_more_may_be(tmp_path) -> 
         "5 for each seed; test: 60 images of test/"
     )
     assert image_sources([Recipe(data=Cifar10(image_size=32))])[1:] == []
+
+
+def test_what_is_advised_of_few_images_can_be_typed(tmp_path) -> None:
+    """Of a study that tunes and races, which takes no folds without images that test."""
+    root = str(image_folder(tmp_path / "set", {"": 60}, classes=2))
+    base = api.resolve("encodings", data=root).study.base
+    (line,) = (line for line in image_sources([base]) if line.startswith("few images"))
+    ways = [dict(re.findall(r"--set (\S+)=(\S+)", way)) for way in line.split("; ")[1:]]
+    assert len(ways) == 3
+    for own in ways:
+        own = {path: 20 if value == "N" else int(value) for path, value in own.items()}
+        counts = api.resolve("encodings", data=root, set=own, arms=["rotary"]).study.base.data.image_counts
+        assert (counts.validation, counts.test) != (12, 12)
 
 
 def test_a_class_without_an_image_to_score_is_said(tmp_path) -> None:
