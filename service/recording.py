@@ -101,10 +101,13 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
     Raises: LocusError if it has not, or where older answers count.
     """
     history = History.open(home, edition)
+    asked = history.seeds, history.trials_asked
     history.raise_counts(edition)
     left = Forecast(history)(1)
     if history.failed or not isinstance(next_action(history, set()), Done):
-        more = [f"{plural(history.failed, 'run')} failed"] if history.failed else []
+        fewer = asked != (history.seeds, history.trials_asked)
+        more = ["fewer seeds or points were asked for than the budget has"] if fewer else []
+        more += [f"{plural(history.failed, 'run')} failed"] if history.failed else []
         more += [f"{plural(history.stale, 'answer')} of other code do not count"] if history.stale else []
         why = "".join(f"; {words}" for words in more)
         raise LocusError(

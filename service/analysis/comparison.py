@@ -154,7 +154,8 @@ def changes(one: Side, other: Side, pairs: Pairs) -> list[Change]:
     changed = [*_nodes(a.study.base, b.study.base), *_plans(a, b)]
     changed += _unlike("score", a.study.score.metric, b.study.score.metric)
     changed += _unlike("budget", a.budget, b.budget)
-    changed += _unlike("trials", str(one.trials), str(other.trials))
+    if one.trials and other.trials:  # of two searches
+        changed += _unlike("trials", str(one.trials), str(other.trials))
     changed += _unlike("seeds", str(one.seeds), str(other.seeds))
     return [*changed, *_code(pairs), *_surroundings(pairs)]
 

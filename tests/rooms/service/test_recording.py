@@ -283,7 +283,7 @@ def test_what_is_no_finding_of_a_study_is_refused(mine: Path) -> None:
     conduct(home, study.at("smoke", seeds=3), fails=lambda job, epoch: job.run.seed == 1)
     refused("mine.py", r"got \d of 8 runs; \d runs? failed")
     by_hand(home.root, seeds=3)
-    refused("mine.py@cpu", "got 6 of 8 runs")
+    refused("mine.py@cpu", "got 6 of 8 runs; fewer seeds or points were asked for than the budget has")
     refused("mine", "record must be given the file of a study of your own, such as ./mine.py, got 'mine'")
     refused("mien", "no study 'mien'")
 
