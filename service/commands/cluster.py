@@ -9,7 +9,6 @@ from rich.text import Text
 
 from service.commands.app import app, remark, resolve_chosen, say
 from service.commands.options import (
-    FLAG,
     Address,
     HomeOption,
     Json,
@@ -18,6 +17,8 @@ from service.commands.options import (
     Storage,
     StudyOptions,
     Tracking,
+    flag,
+    option,
     takes_study_options,
 )
 from service.terminal.output import columns, console, counted, print_json
@@ -59,10 +60,8 @@ def job(file: Path) -> None:
 @app.command()
 def logs(
     name: Known,
-    run: Annotated[
-        str | None, typer.Option(help="one run alone: its key, or row and seed as 3.0", metavar="RUN")
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="continue until the study ends", metavar=FLAG)] = False,
+    run: Annotated[str | None, option("RUN", "one run alone: its key, or row and seed as 3.0")] = None,
+    follow: Annotated[bool, flag("continue until the study ends", None, "--follow", "-f")] = False,
     home: HomeOption = None,
     address: Address = None,
 ) -> None:
@@ -86,7 +85,7 @@ def logs(
 @app.command()
 def stop(
     name: Known,
-    now: Annotated[bool, typer.Option("--now", help="do not wait for the end of an epoch", metavar=FLAG)] = False,
+    now: Annotated[bool, flag("do not wait for the end of an epoch", None, "--now")] = False,
     home: HomeOption = None,
     address: Address = None,
 ) -> None:
@@ -121,8 +120,7 @@ def doctor(
     tracking: Tracking = None,
     storage: Storage = None,
     data: Annotated[
-        str | None,
-        typer.Option(help="a folder of images: reads each once, and lists those that are damaged", metavar="PATH"),
+        str | None, option("PATH", "a folder of images: reads each once, and lists those that are damaged")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -178,145 +178,90 @@ def complete_whole_words() -> None:
     add_completion_class(Bash, "bash")
 
 
-FLAG = ""
-"""What help shows behind an option that takes no value: typer would show `<bool>`."""
-
 WHAT = "What"
 WHERE = "Where"
 SPEED = "How fast, how long"
 OUTPUT = "Output"
 """The groups in which `--help` shows the options that verbs share. What one verb alone has stands before them."""
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        help="a study's name, an id such as NAME@cpu, or a file that defines `study`",
-        autocompletion=study_names,
-        metavar="NAME",
-    ),
-]
-Known = Annotated[
-    str,
-    typer.Argument(
-        help="a study that was run: NAME (its latest edition), or NAME@cpu", autocompletion=study_names, metavar="NAME"
-    ),
-]
+
+def study_named(help: str) -> Any:
+    """Returns an argument that names a study."""
+    return typer.Argument(help=help, autocompletion=study_names, metavar="NAME")
+
+
+def option(metavar: str, help: str, panel: str | None = None, *names: str, **more: Any) -> Any:
+    """Returns an option. `metavar`: what help shows behind it; `panel`: its group; `more`: as typer has it."""
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, **more)
+
+
+def flag(help: str, panel: str | None, *names: str) -> Any:
+    """Returns an option that takes no value: typer would show `<bool>` behind it."""
+    return option("", help, panel, *names)
+
+
+def count(name: str, help: str, panel: str | None = SPEED, metavar: str = "INTEGER") -> Any:
+    """Returns an option that takes a whole number. `name`: what an error calls it."""
+    return option(metavar, help, panel, parser=whole(name))
+
+
+Name = Annotated[str, study_named("a study's name, an id such as NAME@cpu, or a file that defines `study`")]
+Known = Annotated[str, study_named("a study that was run: NAME (its latest edition), or NAME@cpu")]
 Budget = Annotated[
     str | None,
-    typer.Option(
-        help="the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base",
-        metavar="NAME",
+    option(
+        "NAME",
+        "the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base",
+        WHAT,
         autocompletion=budgets,
-        rich_help_panel=WHAT,
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        help="PATH=VALUE put on the base recipe; may be repeated",
-        metavar="PATH=VALUE",
-        autocompletion=settings,
-        rich_help_panel=WHAT,
-    ),
+    option("PATH=VALUE", "PATH=VALUE put on the base recipe; may be repeated", WHAT, "--set", autocompletion=settings),
 ]
 Data = Annotated[
     str,
-    typer.Option(
-        help="the images: a folder with <class>/ or train/<class>/, an .npz file with arrays images and labels, or a "
-        "known set such as cifar10",
-        metavar="FOLDER",
-        rich_help_panel=WHAT,
+    option(
+        "FOLDER",
+        "the images: a folder with <class>/ or train/<class>/, an .npz file with arrays images and labels, or a known "
+        "set such as cifar10",
+        WHAT,
     ),
 ]
 Arms = Annotated[
     str,
-    typer.Option(
-        help="the arms that run, beside the baseline: NAME,NAME; default: all",
-        metavar="NAMES",
-        autocompletion=arms,
-        rich_help_panel=WHAT,
-    ),
+    option("NAMES", "the arms that run, beside the baseline: NAME,NAME; default: all", WHAT, autocompletion=arms),
 ]
 Preset = Annotated[
     str | None,
-    typer.Option(
-        help="deit, deit3 or gabor: a paper's way of training, as so many --set before yours",
-        metavar="NAME",
+    option(
+        "NAME",
+        "deit, deit3 or gabor: a paper's way of training, as so many --set before yours",
+        WHAT,
         autocompletion=presets,
-        rich_help_panel=WHAT,
     ),
 ]
-Seeds = Annotated[
-    int | None,
-    typer.Option(
-        help="seeds of each trial; default: the budget's; may grow later",
-        metavar="INTEGER",
-        parser=whole("seeds"),
-        rich_help_panel=WHAT,
-    ),
-]
-Trials = Annotated[
-    int | None,
-    typer.Option(
-        help="points of a search (may grow later), or of each arm's tuning",
-        metavar="INTEGER",
-        parser=whole("trials"),
-        rich_help_panel=WHAT,
-    ),
-]
-HomeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--home", help="where studies lie; $LOCUS_HOME, else ~/.locus", metavar="FOLDER", rich_help_panel=WHERE
-    ),
-]
-Tracking = Annotated[
-    str | None,
-    typer.Option(
-        help="MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", metavar="URI", rich_help_panel=WHERE
-    ),
-]
+Seeds = Annotated[int | None, count("seeds", "seeds of each trial; default: the budget's; may grow later", WHAT)]
+Trials = Annotated[int | None, count("trials", "points of a search (may grow later), or of each arm's tuning", WHAT)]
+HomeOption = Annotated[str | None, option("FOLDER", "where studies lie; $LOCUS_HOME, else ~/.locus", WHERE, "--home")]
+Tracking = Annotated[str | None, option("URI", "MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", WHERE)]
 Storage = Annotated[
     str | None,
-    typer.Option(
-        help="a place such as s3://bucket/locus that keeps copies of journal, answers and checkpoints; a study goes on "
+    option(
+        "URI",
+        "a place such as s3://bucket/locus that keeps copies of journal, answers and checkpoints; a study goes on "
         "from there where this machine's disk is lost, and the nodes of a cluster need no shared disk",
-        metavar="URI",
-        rich_help_panel=WHERE,
+        WHERE,
     ),
 ]
-AdoptOption = Annotated[
-    bool, typer.Option("--adopt", help="count answers of older code", metavar=FLAG, rich_help_panel=WHAT)
-]
-Json = Annotated[bool, typer.Option("--json", help="print JSON", metavar=FLAG, rich_help_panel=OUTPUT)]
-Join = Annotated[
-    bool,
-    typer.Option(
-        "--join",
-        help="use the Ray cluster that runs on this machine, as in a Slurm job",
-        metavar=FLAG,
-        rich_help_panel=WHERE,
-    ),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="print the plan and train nothing, as locus plan does", metavar=FLAG, rich_help_panel=OUTPUT
-    ),
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="print the plan and the end alone", metavar=FLAG, rich_help_panel=OUTPUT)
-]
-Verbose = Annotated[
-    bool,
-    typer.Option(
-        "--verbose", "-v", help="print a line for every event, and no live table", metavar=FLAG, rich_help_panel=OUTPUT
-    ),
-]
-Address = Annotated[
-    str | None, typer.Option(help="a Ray cluster's job address, http://head:8265", metavar="URL", rich_help_panel=WHERE)
-]
+AdoptOption = Annotated[bool, flag("count answers of older code", WHAT, "--adopt")]
+Json = Annotated[bool, flag("print JSON", OUTPUT, "--json")]
+Join = Annotated[bool, flag("use the Ray cluster that runs on this machine, as in a Slurm job", WHERE, "--join")]
+DryRun = Annotated[bool, flag("print the plan and train nothing, as locus plan does", OUTPUT, "--dry-run")]
+Quiet = Annotated[bool, flag("print the plan and the end alone", OUTPUT, "--quiet", "-q")]
+Verbose = Annotated[bool, flag("print a line for every event, and no live table", OUTPUT, "--verbose", "-v")]
+Address = Annotated[str | None, option("URL", "a Ray cluster's job address, http://head:8265", WHERE)]
 
 
 @dataclass(frozen=True)
@@ -331,50 +276,42 @@ class StudyOptions:
     preset: Preset = None
     seeds: Seeds = None
     trials: Trials = None
-    edition: Annotated[
-        str, typer.Option("--as", help="names this edition: NAME@BUDGET~WORD", metavar="WORD", rich_help_panel=WHAT)
-    ] = ""
+    edition: Annotated[str, option("WORD", "names this edition: NAME@BUDGET~WORD", WHAT, "--as")] = ""
     data: Data = ""
     arms: Arms = ""
     home: HomeOption = None
     tracking: Tracking = None
     experiment: Annotated[
         str | None,
-        typer.Option(
-            help="MLflow's experiment; $MLFLOW_EXPERIMENT_NAME, else where the study lies already, or locus/<study>",
-            metavar="NAME",
-            rich_help_panel=WHERE,
+        option(
+            "NAME",
+            "MLflow's experiment; $MLFLOW_EXPERIMENT_NAME, else where the study lies already, or locus/<study>",
+            WHERE,
         ),
     ] = None
     storage: Storage = None
     max_concurrent: Annotated[
         int | None,
-        typer.Option(
-            help="how many runs train at the same time; default: as many as cores, memory and GPUs allow",
-            metavar="INTEGER",
-            parser=whole("max-concurrent"),
-            rich_help_panel=SPEED,
+        count(
+            "max-concurrent",
+            "how many runs train at the same time; default: as many as cores, memory and GPUs allow",
         ),
     ] = None
-    threads: Annotated[
-        int, typer.Option(help="threads of each run", metavar="INTEGER", parser=whole("threads"), rich_help_panel=SPEED)
-    ] = 1
+    threads: Annotated[int, count("threads", "threads of each run")] = 1
     workers: Annotated[
         Any,
-        typer.Option(
-            help="workers of each run; 0 trains in one process, n in a Ray Train group; 2-4: as many as have room",
-            metavar="N|N-N",
+        option(
+            "N|N-N",
+            "workers of each run; 0 trains in one process, n in a Ray Train group; 2-4: as many as have room",
+            SPEED,
             parser=worker_counts,
-            rich_help_panel=SPEED,
         ),
     ] = 0
     loader_workers: Annotated[
         int | None,
-        typer.Option(
-            help="processes of a run that decode streamed images; default: on GPUs the free cores, else none",
-            metavar="INTEGER",
-            parser=whole("loader-workers"),
-            rich_help_panel=SPEED,
+        count(
+            "loader-workers",
+            "processes of a run that decode streamed images; default: on GPUs the free cores, else none",
         ),
     ] = None
     device: Annotated[
@@ -383,75 +320,45 @@ class StudyOptions:
     ] = "auto"
     runs_per_gpu: Annotated[
         Any,
-        typer.Option(
-            help="runs that share a GPU: a number, or auto, by memory and cores",
-            metavar="N|auto",
+        option(
+            "N|auto",
+            "runs that share a GPU: a number, or auto, by memory and cores",
+            SPEED,
             parser=lambda given: int(given) if str(given).isdigit() else given,
-            rich_help_panel=SPEED,
         ),
     ] = 1
     fuse: Annotated[
         int,
-        typer.Option(
-            help="small runs of one shape (seeds, numbers of one encoding) that train together, fast on a GPU",
-            parser=whole("fuse"),
-            metavar="INTEGER",
-            rich_help_panel=SPEED,
-        ),
+        count("fuse", "small runs of one shape (seeds, numbers of one encoding) that train together, fast on a GPU"),
     ] = 1
-    compile: Annotated[
-        bool,
-        typer.Option(
-            "--compile",
-            help="compile training steps: faster on GPUs after some minutes",
-            metavar=FLAG,
-            rich_help_panel=SPEED,
-        ),
-    ] = False
+    compile: Annotated[bool, flag("compile training steps: faster on GPUs after some minutes", SPEED, "--compile")] = (
+        False
+    )
     grad_checkpointing: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "keep less memory in training and compute it again: larger models or batches fit, slower",
+            SPEED,
             "--grad-checkpointing",
-            help="keep less memory in training and compute it again: larger models or batches fit, slower",
-            metavar=FLAG,
-            rich_help_panel=SPEED,
         ),
     ] = False
     deterministic: Annotated[
         bool,
-        typer.Option(
-            "--deterministic",
-            help="let a GPU add up in one order, so that a run repeats bit for bit: slower",
-            metavar=FLAG,
-            rich_help_panel=SPEED,
-        ),
+        flag("let a GPU add up in one order, so that a run repeats bit for bit: slower", SPEED, "--deterministic"),
     ] = False
     hours: Annotated[
         float | None,
-        typer.Option(
-            help="stop the study after so many hours (exit code 3); the same command continues",
-            metavar="FLOAT",
-            parser=hours,
-            rich_help_panel=SPEED,
+        option(
+            "FLOAT", "stop the study after so many hours (exit code 3); the same command continues", SPEED, parser=hours
         ),
     ] = None
     run_hours: Annotated[
         float | None,
-        typer.Option(
-            help="stop each run after so many hours; the same command continues it",
-            metavar="FLOAT",
-            parser=hours,
-            rich_help_panel=SPEED,
-        ),
+        option("FLOAT", "stop each run after so many hours; the same command continues it", SPEED, parser=hours),
     ] = None
     adopt: AdoptOption = False
-    download: Annotated[
-        bool,
-        typer.Option("--download", help="fetch a known data set that is not there", metavar=FLAG, rich_help_panel=WHAT),
-    ] = False
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="start the next edition, NAME@BUDGET.2", metavar=FLAG, rich_help_panel=WHAT)
-    ] = False
+    download: Annotated[bool, flag("fetch a known data set that is not there", WHAT, "--download")] = False
+    fresh: Annotated[bool, flag("start the next edition, NAME@BUDGET.2", WHAT, "--fresh")] = False
 
     def run_options(self, **own: Any) -> RunOptions:
         """Returns where and how the study runs. `own`: options that one verb alone has."""

@@ -7,7 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from service.commands.app import INTERRUPTED, app, remark, say
-from service.commands.options import FLAG, Address, AdoptOption, HomeOption, Known, Tracking, study_names, whole
+from service.commands.options import (
+    Address,
+    AdoptOption,
+    HomeOption,
+    Known,
+    Tracking,
+    count,
+    flag,
+    option,
+    study_named,
+)
 from trainables.errors import LocusError, SpecError
 
 EVERY_S = 30
@@ -17,17 +27,12 @@ EVERY_S = 30
 @app.command()
 def report(
     name: Known,
-    check: Annotated[bool, typer.Option("--check", help="exit 1 where a claim is refuted", metavar=FLAG)] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="write it again while the study runs, and at its end", metavar=FLAG)
-    ] = False,
+    check: Annotated[bool, flag("exit 1 where a claim is refuted", None, "--check")] = False,
+    watch: Annotated[bool, flag("write it again while the study runs, and at its end", None, "--watch")] = False,
     every: Annotated[
-        int | None,
-        typer.Option(
-            help="seconds between two pages of --watch; default: 30", metavar="SECONDS", parser=whole("every")
-        ),
+        int | None, count("every", "seconds between two pages of --watch; default: 30", None, "SECONDS")
     ] = None,
-    open: Annotated[bool, typer.Option("--open", help="open the page in a browser", metavar=FLAG)] = False,
+    open: Annotated[bool, flag("open the page in a browser", None, "--open")] = False,
     adopt: AdoptOption = False,
     home: HomeOption = None,
     address: Address = None,
@@ -92,12 +97,7 @@ def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: 
 @app.command()
 def record(
     name: Annotated[
-        str,
-        typer.Argument(
-            help="a finished study: NAME (its latest edition), NAME@cpu, or the file of your own study",
-            autocompletion=study_names,
-            metavar="NAME",
-        ),
+        str, study_named("a finished study: NAME (its latest edition), NAME@cpu, or the file of your own study")
     ],
     home: HomeOption = None,
 ) -> None:
@@ -116,44 +116,28 @@ def record(
 @app.command()
 def export(
     name: Known,
-    csv: Annotated[bool, typer.Option("--csv", help="a row a run, comma-separated", metavar=FLAG)] = False,
-    latex: Annotated[
-        bool, typer.Option("--latex", help="a row a trial, as a LaTeX table (booktabs, array)", metavar=FLAG)
-    ] = False,
+    csv: Annotated[bool, flag("a row a run, comma-separated", None, "--csv")] = False,
+    latex: Annotated[bool, flag("a row a trial, as a LaTeX table (booktabs, array)", None, "--latex")] = False,
     columns: Annotated[
         str | None,
-        typer.Option(
-            help="the columns of --latex, a comma between them: name, score (mean ± SD), interval, "
+        option(
+            "NAMES",
+            "the columns of --latex, a comma between them: name, score (mean ± SD), interval, "
             "published, agreement, difference, difference-interval, p, published-difference, validation, seeds, "
             "learn, time, images/s, device-seconds, parameters, learnt; or all. Default: five, as in a paper",
-            metavar="NAMES",
         ),
     ] = None,
     model: Annotated[
-        Path | None,
-        typer.Option(help="write the best trained model to a file: .pt, .safetensors or .onnx", metavar="FILE"),
+        Path | None, option("FILE", "write the best trained model to a file: .pt, .safetensors or .onnx")
     ] = None,
-    register: Annotated[
-        str | None, typer.Option(help="register the best trained model in MLflow under this name", metavar="NAME")
-    ] = None,
-    arm: Annotated[
-        str | None, typer.Option(help="the model of this arm or row; default: of the best", metavar="NAME")
-    ] = None,
+    register: Annotated[str | None, option("NAME", "register the best trained model in MLflow under this name")] = None,
+    arm: Annotated[str | None, option("NAME", "the model of this arm or row; default: of the best")] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            help="the model of this seed; default: the highest validation score",
-            metavar="INTEGER",
-            parser=whole("seed"),
-        ),
+        int | None, count("seed", "the model of this seed; default: the highest validation score", None)
     ] = None,
-    ema: Annotated[
-        bool, typer.Option("--ema", help="the model with the moving average of its weights", metavar=FLAG)
-    ] = False,
-    to: Annotated[
-        Path | None, typer.Option(help="a file for --csv or --latex; default: print to the terminal", metavar="FILE")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="replace the file of --model", metavar=FLAG)] = False,
+    ema: Annotated[bool, flag("the model with the moving average of its weights", None, "--ema")] = False,
+    to: Annotated[Path | None, option("FILE", "a file for --csv or --latex; default: print to the terminal")] = None,
+    force: Annotated[bool, flag("replace the file of --model", None, "--force")] = False,
     adopt: AdoptOption = False,
     home: HomeOption = None,
     tracking: Tracking = None,
@@ -208,9 +192,7 @@ def _export_numbers(result: Any, text: str, to: Path | None) -> None:
 @app.command()
 def verify(
     name: Known,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="set damaged files aside, for the next run to make again", metavar=FLAG)
-    ] = False,
+    repair: Annotated[bool, flag("set damaged files aside, for the next run to make again", None, "--repair")] = False,
     home: HomeOption = None,
     tracking: Tracking = None,
 ) -> None:
@@ -230,13 +212,8 @@ def verify(
 
 @app.command()
 def forget(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="an id, such as NAME@cpu, or a NAME that has one edition", autocompletion=study_names, metavar="NAME"
-        ),
-    ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask", metavar=FLAG)] = False,
+    name: Annotated[str, study_named("an id, such as NAME@cpu, or a NAME that has one edition")],
+    yes: Annotated[bool, flag("do not ask", None, "--yes", "-y")] = False,
     home: HomeOption = None,
     tracking: Tracking = None,
 ) -> None:
@@ -259,15 +236,10 @@ def forget(
 
 @app.command()
 def ui(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="a study that was run; default: all studies", autocompletion=study_names, metavar="NAME"),
-    ] = None,
+    name: Annotated[str | None, study_named("a study that was run; default: all studies")] = None,
     home: HomeOption = None,
     tracking: Tracking = None,
-    port: Annotated[
-        int, typer.Option(help="a port of this machine (127.0.0.1)", metavar="INTEGER", parser=whole("port"))
-    ] = 5000,
+    port: Annotated[int, count("port", "a port of this machine (127.0.0.1)", None)] = 5000,
 ) -> None:
     """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
     from service.storage import editions

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve, resolve_chosen, say
 from service.commands.options import (
-    FLAG,
     SPEED,
     Arms,
     Budget,
@@ -27,9 +26,11 @@ from service.commands.options import (
     StudyOptions,
     Trials,
     Verbose,
+    count,
+    flag,
+    option,
     own_values,
     takes_study_options,
-    whole,
 )
 from service.planning import SIMULATED
 from service.terminal.output import console, labelled, print_json
@@ -179,21 +180,10 @@ def simulate(
     seeds: Seeds = None,
     trials: Trials = None,
     max_concurrent: Annotated[
-        int,
-        typer.Option(
-            help="concurrent runs, such as the GPUs of a cluster",
-            metavar="INTEGER",
-            parser=whole("max-concurrent"),
-            rich_help_panel=SPEED,
-        ),
+        int, count("max-concurrent", "concurrent runs, such as the GPUs of a cluster")
     ] = SIMULATED,
     epoch_s: Annotated[
-        float | None,
-        typer.Option(
-            help="seconds that an epoch takes (default: as measured here, or stated)",
-            metavar="SECONDS",
-            rich_help_panel=SPEED,
-        ),
+        float | None, option("SECONDS", "seconds that an epoch takes (default: as measured here, or stated)", SPEED)
     ] = None,
     home: HomeOption = None,
     as_json: Json = False,
@@ -227,7 +217,7 @@ def simulate(
 @app.command()
 def trust(
     name: Known,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask", metavar=FLAG)] = False,
+    yes: Annotated[bool, flag("do not ask", None, "--yes")] = False,
     home: HomeOption = None,
 ) -> None:
     """Show the code that a study in a home carries, and let commands run it when they read the study."""

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from service.commands.app import app, resolve
 from service.commands.options import (
-    FLAG,
     OUTPUT,
     Address,
     AdoptOption,
@@ -18,13 +17,12 @@ from service.commands.options import (
     Known,
     Preset,
     Set,
+    flag,
     matrix_names,
+    study_named,
     study_names,
 )
 from service.terminal.output import print_json
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command()
@@ -45,19 +43,11 @@ def studies(
 
 @app.command()
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="a study, or a node with a kind, such as encoding.peg", autocompletion=study_names, metavar="NAME"
-        ),
-    ],
+    name: Annotated[str, study_named("a study, or a node with a kind, such as encoding.peg")],
     budget: Budget = None,
     set: Set = None,
     preset: Preset = None,
-    defaults: Annotated[
-        bool,
-        typer.Option("--all", help="show the values that are defaults, too", metavar=FLAG, rich_help_panel=OUTPUT),
-    ] = False,
+    defaults: Annotated[bool, flag("show the values that are defaults, too", OUTPUT, "--all")] = False,
     as_json: Json = False,
 ) -> None:
     """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
@@ -79,10 +69,7 @@ def show(
 
 @app.command()
 def status(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="a study that was run; default: all studies", autocompletion=study_names, metavar="NAME"),
-    ] = None,
+    name: Annotated[str | None, study_named("a study that was run; default: all studies")] = None,
     home: HomeOption = None,
     address: Address = None,
     adopt: AdoptOption = False,
