@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from search_spaces.plans.ablation import overrides
 from search_spaces.roles import Role
@@ -22,7 +21,6 @@ from service.reporting.provenance import cost_columns
 from service.reporting.results_table import row_name, score_columns, seeds
 from service.storage.history import ancestors
 from service.storage.outcomes import TIMES
-from trainables.own import is_own
 from trainables.recipe.findings import Findings, Probed, When
 from trainables.spec import SpecError
 
@@ -319,21 +317,6 @@ def shared(result: StudyResult) -> list[Table]:
         *([Table("settings", "What every trial shares, where it differs from the defaults", differs)] if own else []),
         Table("recipe", f"All that the trials share, {count}", every, folded=True),
     ]
-
-
-def own_sources(result: StudyResult) -> list[tuple[str, str]]:
-    """Returns the files of the user's own specs with their text, each once."""
-    return list(dict.fromkeys(_sources(result.edition.study.plain())))
-
-
-def _sources(node: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(node, dict):
-        for path, kind in node.items():
-            text = node.get(path.removesuffix("kind") + "source")
-            if path.rpartition(".")[2] == "kind" and is_own(kind) and isinstance(text, str):
-                yield kind.partition(":")[0], text
-    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _sources(item)
 
 
 ByTrial = list[tuple["TrialResult", dict[int, Probed]]]

@@ -40,7 +40,6 @@ from service.reporting.figures.probes import (
 from service.reporting.figures.rows import dots, forest
 from service.reporting.figures.search import contour, landscape, optimization_history
 from service.reporting.further_tables import (
-    own_sources,
     parents,
     points,
     probe_tables,
@@ -57,6 +56,7 @@ from service.reporting.league import critical_difference, efficiency, league_tab
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
 from service.reporting.results_table import RESULTS, measured
+from service.storage.editions import sources
 from service.storage.report_files import WRITTEN, content_digest
 from service.storage.report_files import written as written_before
 from trainables.backbones import ViT
@@ -156,7 +156,7 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         recipe=[varied(result), *shared(result)],
         gaps=study.gaps,
         published=_published(result),
-        own_sources=own_sources(result),
+        own_sources=[*dict.fromkeys(sources(study.plain()))],
         surroundings=surroundings(result),
         codes=code_rows(result),
         effort=_effort(result),

@@ -27,12 +27,12 @@ def carried(home: Home, id: str) -> dict[tuple[str, str], None]:
     runs = {value["run"] for value in values if isinstance(value, dict) and isinstance(value.get("run"), str)}
     answers = [path for path in home.outcomes.glob("*/*.json") if path.parent.name in runs]
     values += [_value(unsealed(_bytes(path)) or b"") for path in answers]
-    return dict.fromkeys(source for value in values for source in _sources(value))
+    return dict.fromkeys(source for value in values for source in sources(value))
 
 
 def has_own(edition: Edition) -> bool:
     """Returns whether a definition holds a class of somebody's own, whose files may change while the text stays."""
-    return any(True for _ in _sources(edition.plain()))
+    return any(True for _ in sources(edition.plain()))
 
 
 def _bytes(path: Path) -> bytes:
@@ -49,18 +49,18 @@ def _value(content: bytes) -> Any:
         return None
 
 
-def _sources(value: Any) -> Iterator[tuple[str, str]]:
+def sources(value: Any) -> Iterator[tuple[str, str]]:
     """Yields each kind of somebody's own in a plain value, with the text beside it: of a node, or of paths to one."""
     if isinstance(value, list):
         for item in value:
-            yield from _sources(item)
+            yield from sources(item)
     if not isinstance(value, dict):
         return
     for name, item in value.items():
         beside = value.get(f"{name.removesuffix('kind')}source")
         if name.endswith("kind") and is_own(item) and isinstance(beside, str):
             yield item.partition(":")[0], beside
-        yield from _sources(item)
+        yield from sources(item)
 
 
 SHOWN = 3
