@@ -84,14 +84,7 @@ def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
 
 def _points_landscape(axes: Axes, panel: Panel, result: StudyResult) -> None:
     palette = plot.Palette.of(result)
-    alike: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
-    for row in sorted(scored(result), key=palette.named):
-        value = panel.value(row)
-        if value is not None:
-            same = alike.setdefault((row.answer.status, palette[row].color), [])
-            same.append((value, list(row.validation.values.values())))
-    for (status, color), points in alike.items():
-        draw_points(axes, points, status, color)
+    draw_points(axes, result, panel.value)
     for row in result.confirmed:
         value = panel.value(row)
         if value is not None and row.validation.mean is not None:
@@ -399,8 +392,9 @@ def _draw(result: StudyResult) -> Figure:
     axes.set_ylabel(metric_words(result.edition.study.score.metric))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=9))
     plot.label_ends(axes, [*(labels if best_so_far(result, "rival") else []), plot.chance_label(chance)], height - 0.7)
-    key(fig, [*status_handles(scored(result)), *_failed_handle(result), *_line_handle(result)],
-        5)  # fmt: skip
+    handles = [Line2D([], [], **FAILED, label="failed")] if without_score(result) else []
+    handles += [Line2D([], [], color=plot.INK, linewidth=1.4, label="best so far")] if best_so_far(result) else []
+    key(fig, [*status_handles(scored(result)), *handles], 5)
     return fig
 
 
@@ -411,27 +405,13 @@ def _line(axes: Axes, line: dict[int, float], color: str, dash: Any) -> None:
 
 
 def _points_optimization_history(axes: Axes, result: StudyResult) -> None:
-    palette = plot.Palette.of(result)
-    alike: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
-    for row in sorted(scored(result), key=palette.named):
-        same = alike.setdefault((row.answer.status, palette[row].color), [])
-        same.append((row.trial.number, list(row.validation.values.values())))
-    for (status, color), points in alike.items():
-        draw_points(axes, points, status, color)
+    draw_points(axes, result, lambda row: row.trial.number)
     failed = [row.trial.number for row in without_score(result)]
     if failed:
         axes.plot(failed, [0] * len(failed), transform=axes.get_xaxis_transform(), clip_on=False, **FAILED)
     for row in scored(result):
         if row.trial.number in {winner.trial.number for winner in result.winners}:
             name_point(axes, row, (row.trial.number, max(row.validation.values.values())))
-
-
-def _failed_handle(result: StudyResult) -> Sequence[Line2D]:
-    return [Line2D([], [], **FAILED, label="failed")] if without_score(result) else []
-
-
-def _line_handle(result: StudyResult) -> Sequence[Line2D]:
-    return [Line2D([], [], color=plot.INK, linewidth=1.4, label="best so far")] if best_so_far(result) else []
 
 
 def _caption(result: StudyResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import nan
 from statistics import fmean, stdev
@@ -19,7 +19,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from search_spaces.space import CLOSE, Above, Choice, Domain, Integer, Real, Space, Subset
 from search_spaces.study import Search
 from search_spaces.words import listed, value_words
-from service.reporting.figures.plot import FAINT, INK, MUTED, PAPER, POINT
+from service.reporting.figures.plot import FAINT, INK, MUTED, PAPER, POINT, Palette
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe
 from trainables.spec import Spec, SpecError
@@ -216,17 +216,25 @@ def scored(result: StudyResult) -> list[TrialResult]:
     return [row for row in result.of("trial") if row.validation.mean is not None]
 
 
-def draw_points(axes: Axes, points: Sequence[tuple[float, list[float]]], status: str, color: str) -> None:
-    """Draws points of one status and color: for each point its place and the scores of its seeds.
+def draw_points(axes: Axes, result: StudyResult, place_of: Callable[[TrialResult], float | None]) -> None:
+    """Draws each point that has a place: the mean of its seeds, with a line from the lowest to the highest.
 
-    One call draws all points, because a call for each point is slower.
+    One call draws all points of one status and color, because a call for each point is slower.
     """
-    several = [(place, seeds) for place, seeds in points if len(seeds) > 1]
-    if several:
-        x = [at for place, _ in several for at in (place, place, nan)]  # a gap after each line
-        axes.plot(x, [end for _, seeds in several for end in (min(seeds), max(seeds), nan)], color=color,
-                  linewidth=1.2, alpha=0.6, zorder=1.5)  # fmt: skip
-    axes.plot([place for place, _ in points], [fmean(seeds) for _, seeds in points], **point_style(status, color))
+    palette = Palette.of(result)
+    alike: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
+    for row in sorted(scored(result), key=palette.named):
+        place = place_of(row)
+        if place is not None:
+            same = alike.setdefault((row.answer.status, palette[row].color), [])
+            same.append((place, list(row.validation.values.values())))
+    for (status, color), points in alike.items():
+        several = [(place, seeds) for place, seeds in points if len(seeds) > 1]
+        if several:
+            x = [at for place, _ in several for at in (place, place, nan)]  # a gap after each line
+            axes.plot(x, [end for _, seeds in several for end in (min(seeds), max(seeds), nan)], color=color,
+                      linewidth=1.2, alpha=0.6, zorder=1.5)  # fmt: skip
+        axes.plot([place for place, _ in points], [fmean(seeds) for _, seeds in points], **point_style(status, color))
 
 
 def point_style(status: str, color: str) -> dict[str, Any]:
