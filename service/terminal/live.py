@@ -57,8 +57,11 @@ class EventLines:
 
     def __call__(self, fact: Fact) -> str | None:
         """Returns a fact's line."""
-        if isinstance(fact, Measured | StoppedAt | Readmitted | FailedWith | Ended) and self._owner(fact.run) is None:
-            return f"{fact.run} {fact.fact}, a run of other data or values than the study has now"
+        if isinstance(fact, Measured | StoppedAt | Readmitted | FailedWith | Ended):
+            if (owner := self._owner(fact.run)) is None:
+                return f"{fact.run} {fact.fact}, a run of other data or values than the study has now"
+            trial, seed = owner
+            return f"#{trial.label} seed {seed} {_of_run(fact, trial)}"
         match fact:
             case Planned(role="trial" | "rival" as role, number=number, name=name):
                 return f"#{LETTERS[role]}{number} {name} planned"
@@ -75,26 +78,6 @@ class EventLines:
                 return f"confirming {', '.join(labels)} on fresh seeds"
             case Started(label=label, seed=seed, attempt=attempt):
                 return f"#{label} seed {seed} started" + (f", attempt {attempt}" if attempt > 1 else "")
-            case Measured(epoch=epoch, values=values):
-                trial, seed = self._owners[fact.run]
-                metric, epochs = trial.score.metric, trial.recipe.optimizer.epochs
-                value = f" {metric} {values[metric]:.4f}" if metric in values else ""
-                return f"#{trial.label} seed {seed} epoch {epoch}/{epochs}{value}"
-            case StoppedAt(epoch=0, cutoff=cutoff):
-                trial, seed = self._owners[fact.run]
-                return f"#{trial.label} seed {seed} {left_out_words(cutoff)}"
-            case StoppedAt(epoch=epoch, cutoff=cutoff):
-                trial, seed = self._owners[fact.run]
-                return f"#{trial.label} seed {seed} {stopped_words(epoch, cutoff)}"
-            case Readmitted():
-                trial, seed = self._owners[fact.run]
-                return f"#{trial.label} seed {seed} is asked for again: it may be the best after all"
-            case FailedWith(reason=reason):
-                trial, seed = self._owners[fact.run]
-                return f"#{trial.label} seed {seed} failed: {reason}"
-            case Ended(outcome=outcome, reused=reused):
-                trial, seed = self._owners[fact.run]
-                return f"#{trial.label} seed {seed} {outcome}" + (", reused" if reused else "")
             case _:
                 return None
 
@@ -110,6 +93,24 @@ class EventLines:
                 for seed, run in self.history.runs(trial).items():
                     self._owners.setdefault(run.key, (trial, seed))
         return self._owners.get(key)
+
+
+def _of_run(fact: Measured | StoppedAt | Readmitted | FailedWith | Ended, trial: Trial) -> str:
+    """Returns what a fact says of a run."""
+    match fact:
+        case Measured(epoch=epoch, values=values):
+            metric, epochs = trial.score.metric, trial.recipe.optimizer.epochs
+            return f"epoch {epoch}/{epochs}" + (f" {metric} {values[metric]:.4f}" if metric in values else "")
+        case StoppedAt(epoch=0, cutoff=cutoff):
+            return left_out_words(cutoff)
+        case StoppedAt(epoch=epoch, cutoff=cutoff):
+            return stopped_words(epoch, cutoff)
+        case Readmitted():
+            return "is asked for again: it may be the best after all"
+        case FailedWith(reason=reason):
+            return f"failed: {reason}"
+        case Ended(outcome=outcome, reused=reused):
+            return f"{outcome}, reused" if reused else outcome
 
 
 POLL_S = 0.5
