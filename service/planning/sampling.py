@@ -22,7 +22,7 @@ from search_spaces.plans.grid import grid, is_finite
 from search_spaces.plans.search import STARTUP_TRIALS
 from search_spaces.roles import FIRST_SEEDS, LETTERS, POINTS, Role
 from search_spaces.space import Coordinate, Integer, Real, Space
-from search_spaces.study import Ablation, Edition, Search, Trial
+from search_spaces.study import Ablation, Search, Trial
 from service.planning.forecast import ended_answer
 from service.storage.history import History
 from service.storage.states import TrialAnswer, tuning_of
@@ -72,8 +72,8 @@ class Sampler:
         The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial
         would train nothing, so another one is drawn instead.
         """
-        history = self.history
-        plan = _search(history.edition)
+        history, plan = self.history, self.history.edition.study.plan
+        assert isinstance(plan, Search)
         if role == "trial" and number < len(plan.first):
             return dict(plan.first[number])
         known = history.tried(role)
@@ -117,7 +117,9 @@ class Sampler:
         All of a finite space come up in the end. Of an endless one, points are drawn on at random.
         """
         if wanted == "grid":
-            yield from _shuffled(searched)
+            points = list(grid(searched.space, searched.base))
+            random.Random(searched.name).shuffle(points)  # cut short, they still lie all over the space
+            yield from points
             return
         finite = is_finite(searched.space)
         samplers = (wanted, "random") if wanted == "tpe" else ("random",)
@@ -186,13 +188,6 @@ def _new_study(storage: optuna.storages.InMemoryStorage | None = None) -> optuna
     return optuna.create_study(storage=storage, direction="maximize")
 
 
-def _shuffled(searched: _Searched) -> list[dict[str, Any]]:
-    """Returns the points of the grid in an order of the study's own: cut short, they still lie all over the space."""
-    points = list(grid(searched.space, searched.base))
-    random.Random(searched.name).shuffle(points)
-    return points
-
-
 def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> dict[str, Any]:
     """Returns one point of a sampler. Each point has a new sampler, seeded by `seed`.
 
@@ -223,16 +218,8 @@ def _tpe(seed: int) -> optuna.samplers.TPESampler:
         )
 
 
-def _search(edition: Edition) -> Search:
-    assert isinstance(edition.study.plan, Search)
-    return edition.study.plan
-
-
 def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
     """Returns a trial as TPE gets it."""
-    coordinates = space.coordinates(base, trial.values)
-    params = {name: value for name, (_, value) in coordinates.items()}
-    distributions = {name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()}
     chance = base.data.chance("val")
     match answer.status:
         case "open":
@@ -246,7 +233,16 @@ def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer)
             end = {"state": TrialState.PRUNED, "intermediate_values": {0: chance}}
         case _:
             raise AssertionError(f"a trial that is {answer.status} teaches nothing")
-    return create_trial(params=params, distributions=distributions, **end)
+    return create_trial(**_coordinates(space, base, trial), **end)
+
+
+def _coordinates(space: Space, base: Recipe, trial: Trial) -> dict[str, Any]:
+    """Returns the coordinates of a trial as Optuna creates one with them."""
+    known = space.coordinates(base, trial.values)
+    return {
+        "params": {name: value for name, (_, value) in known.items()},
+        "distributions": {name: distribution(coordinate) for name, (coordinate, _) in known.items()},
+    }
 
 
 def distribution(coordinate: Coordinate) -> BaseDistribution:
@@ -293,14 +289,21 @@ def importances(history: History) -> list[Shares]:
     Empty for fewer than `FEWEST_POINTS` points, one coordinate, or equal scores, and where scikit-learn is missing.
     Source: Hutter et al. 2014, An efficient approach for assessing hyperparameter importance (fANOVA).
     """
-    if not isinstance(history.edition.study.plan, Search) or find_spec("sklearn") is None:
+    plan, base = history.edition.study.plan, history.edition.study.base
+    if not isinstance(plan, Search) or find_spec("sklearn") is None:
         return []
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
     draw = random.Random(0)
     points = scored_points(history)
     if len(points) > MOST_POINTS:
         points = draw.sample(points, MOST_POINTS)
-    trials = [_as_trial(history, *point) for point in points]
+    trials = [
+        create_trial(
+            state=TrialState.COMPLETE,
+            value=base.data.chance("val") if answer.status == "diverged" else answer.mean,
+            **_coordinates(plan.space, base, trial),
+        )
+        for trial, answer in points
+    ]
     shared = set.intersection(*({*trial.params} for trial in trials)) if trials else set()
     if len(trials) < FEWEST_POINTS or len(shared) < 2 or len({trial.value for trial in trials}) < 2:
         return []
@@ -313,20 +316,8 @@ def scored_points(history: History) -> list[tuple[Trial, TrialAnswer]]:
     return [(trial, answer) for trial, answer in points if answer.raced or answer.status in ("completed", "diverged")]
 
 
-def _as_trial(history: History, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
-    plan, base = history.edition.study.plan, history.edition.study.base
-    assert isinstance(plan, Search)
-    coordinates = plan.space.coordinates(base, trial.values)
-    return create_trial(
-        state=TrialState.COMPLETE,
-        params={name: value for name, (_, value) in coordinates.items()},
-        distributions={name: distribution(coordinate) for name, (coordinate, _) in coordinates.items()},
-        value=base.data.chance("val") if answer.status == "diverged" else answer.mean,
-    )
-
-
 def _estimate(trials: list[FrozenTrial]) -> Shares:
-    study = optuna.create_study(direction="maximize")
+    study = _new_study()
     study.add_trials(trials)
     evaluator = optuna.importance.FanovaImportanceEvaluator(n_trees=TREES, seed=0)
     shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
