@@ -137,7 +137,7 @@ def answers(tracking: str) -> bool:
 
 
 class MlflowSync:
-    """One study in MLflow, while it runs: `check`, `open`, `add` every fact of its journal, old and new, `close`.
+    """One study in MLflow, while it runs: `open`, `add` every fact of its journal, old and new, `close`.
 
     `experiment`: the one that was chosen; without it $MLFLOW_EXPERIMENT_NAME, else the one that shows the study now.
     """
@@ -161,10 +161,6 @@ class MlflowSync:
         self._store: Store | None = None
         self._trouble: BaseException | None = None
         self._far = (0, 0)
-
-    def check(self) -> None:
-        """Raises: MlflowError if MLflow cannot be used. Writes nothing."""
-        check(self.home, self.tracking)
 
     def open(self) -> None:
         """Starts the thread. Add the journal so far next, then each fact as it is written."""

@@ -14,7 +14,7 @@ from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Halving, Search, Study, Trial
 from service.storage.facts import Ended, Measured, Planned, Started
 from service.storage.home import Home
-from service.tracking.sync import MlflowSync
+from service.tracking.sync import MlflowSync, check
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe, Run
 from trainables.recipe.outcome import at_image_size
@@ -78,7 +78,7 @@ def show(
     experiment: str | None = None,
 ) -> None:
     shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, tracking, experiment)
-    shown.check()
+    check(home, tracking)
     shown.open()
     for fact in facts.facts:
         shown.add(fact)

@@ -14,7 +14,7 @@ from service.storage.home import Home
 from service.storage.journal import read_on
 from service.tracking import sync
 from service.tracking.store import look_up
-from service.tracking.sync import MlflowSync
+from service.tracking.sync import MlflowSync, check
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import conduct
 from trainables.recipe.code_digest import CodeDigests
@@ -28,7 +28,7 @@ def run_again(home: Home, codes: CodeDigests) -> str | None:
     shown = MlflowSync(arms(), home, lambda recipe: codes(recipe).digest)
     waits: list[str] = []
     try:
-        shown.check()
+        check(home, None)
         shown.open()
         for fact in read_on(home.study(arms().id).journal)[0]:
             shown.add(fact)

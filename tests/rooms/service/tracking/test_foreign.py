@@ -10,7 +10,7 @@ from mlflow.tracking import MlflowClient
 
 from service.storage.home import Home, place_in_words
 from service.tracking.store import NOTE, WRITTEN, MlflowError, look_up
-from service.tracking.sync import MlflowSync
+from service.tracking.sync import MlflowSync, check
 from service.tracking.views import forget_in_experiment
 from tests.rooms.service.tracking.facts import Facts, search, show
 
@@ -138,4 +138,4 @@ def test_a_plan_says_which_store_and_which_experiment(home: Home, monkeypatch, s
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
     assert place_in_words(home, id).endswith("experiment theirs")
     with pytest.raises(MlflowError, match="must begin with"):
-        MlflowSync(small.edition, home, lambda recipe: small.code, "nothing:x").check()
+        check(home, "nothing:x")

@@ -16,7 +16,7 @@ from service.storage.facts import Counts, FailedWith
 from service.storage.home import Home
 from service.tracking import store, sync
 from service.tracking.store import MlflowError
-from service.tracking.sync import MlflowSync
+from service.tracking.sync import MlflowSync, check
 from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show
 from tests.waiting import until
 from trainables.recipe import Run
@@ -189,14 +189,14 @@ def test_two_studies_at_once_share_a_store(home):
 def test_a_server_that_does_not_answer_is_refused_before_anything_is_written(tmp_path):
     home = Home(tmp_path / "home")
     with pytest.raises(MlflowError) as refused:
-        MlflowSync(search(), home, lambda recipe: "c0dec0dec0de", "http://127.0.0.1:1").check()
+        check(home, "http://127.0.0.1:1")
     assert str(refused.value) == (
         "MLflow at http://127.0.0.1:1 does not answer (5 s); "
         f"start it, or unset MLFLOW_TRACKING_URI to use {home.root}/mlflow.db"
     )
     assert not home.root.exists()
     with pytest.raises(MlflowError, match="must begin with"):
-        MlflowSync(search(), home, lambda recipe: "c0dec0dec0de", "file:///tmp/x").check()
+        check(home, "file:///tmp/x")
 
 
 def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
