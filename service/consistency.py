@@ -38,6 +38,7 @@ from trainables.recipe.code_digest import PARENT, CodeDigest, CodeDigests
 from trainables.recipe.findings import LOOKS
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
+from trainables.whole_files import put_aside
 
 if TYPE_CHECKING:
     from trainables.training.distributed import DataParallel
@@ -129,7 +130,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
         for wrong in [*wrong_answers(outcomes, history, answers_of(journal.facts, history))]:
             run, code = wrong.fact.run, wrong.fact.code
             if wrong.probe:
-                outcomes.set_probe_aside(run, code, wrong.probe)
+                put_aside(outcomes.probe(run, code, wrong.probe))
                 sentences.append(f"{wrong.sentence}; it is set aside")
             elif wrong.check == "curves":
                 lost[run, code] = f"{wrong.sentence}; locus run {edition.id} takes its numbers"
@@ -233,7 +234,7 @@ def _work(folder: StudyFolder, history: History) -> Check:
     """Checks that work folders belong to unfinished runs only."""
     folders = [path for path in folder.root.glob("work/*/*/*") if path.is_dir()]
     answered = {place for place, state in history.states.items() if state.answered}
-    wrong = [_place(path) for path in folders if (path.parts[-3], path.parts[-2]) in answered]
+    wrong = ["/".join(path.parts[-3:]) for path in folders if (path.parts[-3], path.parts[-2]) in answered]
     return Check.of(
         "work folders", len(folders), "of unfinished runs", [f"{place} is of a run that ended" for place in wrong]
     )
@@ -246,10 +247,6 @@ def _report(folder: StudyFolder, edition: Edition) -> Check:
         f"{name} is not as it was written (locus report {edition.id})" for name, sound in files.items() if not sound
     ]
     return Check.of("report", len(files), "files, as they were written", wrong)
-
-
-def _place(path: Path) -> str:
-    return "/".join(path.parts[-3:])
 
 
 SETTINGS = ("threads", "matmul_fp32_precision", "conv_fp32_precision")

@@ -173,7 +173,10 @@ def _all_of_cluster(address: str, *, adopt: bool, as_json: bool) -> None:
         print_json([status.plain() | job for status, job in rows])
     else:
         tables.status_table(
-            [replace(status, state=_state_words(status.state, job.get("job_state"))) for status, job in rows]
+            [
+                replace(status, state=f"{status.state} (job {job['job_state']})") if job else status
+                for status, job in rows
+            ]
         )
 
 
@@ -213,10 +216,6 @@ def _of_lost_cluster(name: str | None, address: str, home: Home, why: str, *, ad
 
 def _job_fields(submission: SubmittedStudy, state: str) -> dict[str, Any]:
     return {"job": submission.job, "job_state": state}
-
-
-def _state_words(state: str, job: str | None) -> str:
-    return f"{state} (job {job})" if job else state
 
 
 def _known_by_job(id: str, why: str) -> StudyStatus:

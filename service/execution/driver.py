@@ -107,16 +107,13 @@ class Driver:
         if self.adopt:
             for adopted in adoptions(self.history, self.outcomes):
                 self._write(adopted)
-        self._replay()
+        for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
+            self._stop_early(fact.run, fact.code, Measurement(epoch=fact.epoch, values=fact.values))
         for lost in lost_answers(self.history, self.outcomes):
             if self.in_flight.claim(lost.run, lost.code):
                 self.outcomes.set_aside(lost.run, lost.code)
                 self.in_flight.end(lost.run)
             self._write(lost)
-
-    def _replay(self) -> None:
-        for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
-            self._stop_early(fact.run, fact.code, Measurement(epoch=fact.epoch, values=fact.values))
 
     def heed(self) -> Control | None:
         """Does what other commands have asked for since the last call, and returns it, or None if nothing was asked.

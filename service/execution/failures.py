@@ -36,14 +36,14 @@ def disk_errors_in_a_sentence(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not folder.exists() and any(
-            isinstance(cause, FileNotFoundError | TakenOverError) for cause in causes(error)
-        ):
+        every = causes(error)
+        if not folder.exists() and any(isinstance(cause, FileNotFoundError | TakenOverError) for cause in every):
             raise HomeGoneError(
                 f"{folder} must be there while a study runs, got no folder: it was removed, moved or unmounted; where "
                 "it is there again, the same command goes on"
             ) from error
-        if (disk_error := _cause(error)) is None:
+        disk_errors = (cause for cause in every if isinstance(cause, OSError) and cause.errno in ERRORS)
+        if (disk_error := next(disk_errors, None)) is None:
             raise
         where = Path(disk_error.filename or folder)
         where = folder if where.is_relative_to(folder) else where  # whichever file was written first
@@ -62,12 +62,6 @@ def causes(error: BaseException | None) -> list[BaseException]:
         chain.append(error)
         error = error.__cause__ or error.__context__
     return chain[::-1]
-
-
-def _cause(error: BaseException | None) -> OSError | None:
-    """Returns the first error of a disk among an error and those before it."""
-    disk_errors = (cause for cause in causes(error) if isinstance(cause, OSError) and cause.errno in ERRORS)
-    return next(disk_errors, None)
 
 
 OVERDUE = "it took longer than --run-hours"

@@ -19,7 +19,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -145,20 +145,14 @@ def pack(home: Home, id: str) -> bytes:
         files = [folder.study, home.root / "id"]
         known = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
         for key, code in sorted(known):
-            files += _of_answer(home.outcomes / key, code)
+            every = sorted((home.outcomes / key).glob(f"{code}.*"))
+            files += [path for path in every if path.suffix in (".json", ".npz")]  # the answer, and what probes found
         for file in files:
             if file.is_file():
                 archive.add(file, file.relative_to(home.root).as_posix(), recursive=False, filter=_nobodys)
         if folder.journal.exists():
             _add_journal(archive, home, folder.journal, end.offset)
     return content.getvalue()
-
-
-def _of_answer(folder: Path, code: str) -> Iterator[Path]:
-    """Yields the answer of a run by a code, and what probes found in its model."""
-    for path in sorted(folder.glob(f"{code}.*")):
-        if path.suffix in (".json", ".npz"):
-            yield path
 
 
 def _add_journal(archive: tarfile.TarFile, home: Home, journal: Path, end: int) -> None:

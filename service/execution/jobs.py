@@ -110,44 +110,33 @@ def submit(
     if options.home and not PurePosixPath(options.home).is_absolute():
         raise JobError(f"--home must be an absolute path there, for a job has a folder of its own, got {options.home}")
     with _told(address):
-        return _submit(connect(address), edition, options, address, fresh, say)
-
-
-def _submit(
-    client: JobSubmissionClient,
-    edition: Edition,
-    options: RunOptions,
-    address: str,
-    fresh: bool,
-    say: Callable[[str], None],
-) -> Submission:
-    metadata = {STUDY: edition.id, HOME: options.home or ""}
-    sent = study_sent(edition, options, fresh=fresh)
-    failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
-    for _ in range(TRIES):
-        running = _find(client, edition.id, running=True)
-        if running is not None:
-            submission = _running(client, address, running, edition, options, fresh=fresh)
-            say(f"{edition.id} is already running there as {running}")
-            same_home = options.model_copy(update={"home": submission.home})
-            say(ask(submission, More(home=submission.home, edition=edition, options=same_home)))
+        client, metadata = connect(address), {STUDY: edition.id, HOME: options.home or ""}
+        sent = study_sent(edition, options, fresh=fresh)
+        failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
+        for _ in range(TRIES):
+            running = _find(client, edition.id, running=True)
+            if running is not None:
+                submission = _running(client, address, running, edition, options, fresh=fresh)
+                say(f"{edition.id} is already running there as {running}")
+                same_home = options.model_copy(update={"home": submission.home})
+                say(ask(submission, More(home=submission.home, edition=edition, options=same_home)))
+                return submission
+            job = _name(client, edition.id)
+            try:
+                size = send(client, job, sent, options.home, metadata)
+            except TakenError:  # by a command of the same moment, whose job is found now
+                continue
+            say(f"sent {size / 1e6:.1f} MB: the three packages and the study")
+            submission = Submission(client, address, job, edition.id, options.home)
+            try:
+                for line in submission.followed():
+                    say(line)
+            except UnpackedError as error:
+                failed = str(error)
+                say(f"the files of {job} were not there yet; they are sent again")
+                continue
             return submission
-        job = _name(client, edition.id)
-        try:
-            size = send(client, job, sent, options.home, metadata)
-        except TakenError:  # by a command of the same moment, whose job is found now
-            continue
-        say(f"sent {size / 1e6:.1f} MB: the three packages and the study")
-        submission = Submission(client, address, job, edition.id, options.home)
-        try:
-            for line in submission.followed():
-                say(line)
-        except UnpackedError as error:
-            failed = str(error)
-            say(f"the files of {job} were not there yet; they are sent again")
-            continue
-        return submission
-    raise JobError(failed)
+        raise JobError(failed)
 
 
 def _running(

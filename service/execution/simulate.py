@@ -273,7 +273,8 @@ def simulate(
             finally:
                 driver.in_flight.close()
             size = files.journal.stat().st_size
-    points = driver.history.of("trial")
+    points, base = driver.history.of("trial"), edition.study.base
+    checkpoint_bytes = CHECKPOINT_COPIES * number_bytes(base) * estimate_cost(base).learnt
     marks.append(copied(clock))
     windows = tuple(window(before, after, slots) for before, after in pairwise(marks) if after.now > before.now)
     return Simulated(
@@ -290,11 +291,6 @@ def simulate(
         stopping=tuple(compare_stopping(edition, runs, points, slots)),
         journal_bytes=size,
         memory_bytes=MEMORY_BYTES * clock.trials,
-        checkpoint_bytes_s=slots * _checkpoint_bytes(edition) / CHECKPOINT_S,
+        checkpoint_bytes_s=slots * checkpoint_bytes / CHECKPOINT_S,
         took=perf_counter() - begun,
     )
-
-
-def _checkpoint_bytes(edition: Edition) -> int:
-    base = edition.study.base
-    return CHECKPOINT_COPIES * number_bytes(base) * estimate_cost(base).learnt

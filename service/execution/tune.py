@@ -328,7 +328,8 @@ def _tune(
 
 
 def _resources(placement: Placement) -> tune.PlacementGroupFactory:
-    gpus = {"GPU": gpu_share(placement.runs_per_gpu)} if placement.device == "cuda" else {}
+    share = 10_000 // placement.runs_per_gpu / 10_000  # Ray counts in parts of 1/10,000, and so many must fit
+    gpus = {"GPU": share} if placement.device == "cuda" else {}
     memory = {"memory": placement.run_bytes} if placement.run_bytes else {}
     if placement.workers == 0:
         return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus, **memory}])
@@ -341,11 +342,6 @@ def _resources_in_words(placement: Placement) -> str:
     gib = asked.pop("memory", 0) / 2**30
     counts = [f"{count:g} {name}" for name, count in asked.items()]
     return " and ".join([*counts, *([f"{gib:.2g} GiB of memory"] if gib else [])])
-
-
-def gpu_share(runs: int) -> float:
-    """Returns what each of so many runs asks of a GPU. Ray counts in parts of 1/10,000, and so many must fit."""
-    return 10_000 // runs / 10_000
 
 
 @contextlib.contextmanager

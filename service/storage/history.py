@@ -149,7 +149,8 @@ class History:
             case Adopted():
                 self._adopt(fact)
             case _:
-                if isinstance(fact, Started) and fact.label not in self._waiting_labels():
+                waiting = {trial.label for trials in (self._waiting or {}).values() for trial in trials}
+                if isinstance(fact, Started) and fact.label not in waiting:
                     self._unsettle()  # an answer is gone, and is trained again
                 self.begun = self.begun or fact.time
                 state = self.states.setdefault((fact.run, fact.code), RunState())
@@ -368,9 +369,6 @@ class History:
     def waiting(self) -> set[str]:
         """Returns the labels of the points and confirmations that may need training."""
         return {trial.label for role in COMPARED for trial in self.unsettled(role)}
-
-    def _waiting_labels(self) -> set[str]:
-        return {trial.label for trials in (self._waiting or {}).values() for trial in trials}
 
     def _unsettle(self) -> None:
         self._waiting = None

@@ -325,7 +325,8 @@ class Home:
     @property
     def tracking(self) -> str:
         """The URI of the default MLflow store. If the path has `?` or `%`, it holds for this process alone."""
-        return f"sqlite:///{_without_signs(self.root) / self.database.name}"
+        folder = _linked(self.root) if {"?", "%"} & {*str(self.root)} else self.root  # both mean something else there
+        return f"sqlite:///{folder / self.database.name}"
 
     @property
     def artifacts(self) -> Path:
@@ -383,11 +384,6 @@ def _last_time(journal: Path) -> float:
         return float(plain_json(end[: end.rfind(b"\n") + 1].splitlines()[-1])["time"])
     except (OSError, ValueError, LookupError, TypeError):
         return math.inf
-
-
-def _without_signs(folder: Path) -> Path:
-    """Returns a folder by a path without `?` and `%`, which mean something else in the address of a database."""
-    return _linked(folder) if {"?", "%"} & {*str(folder)} else folder
 
 
 @cache

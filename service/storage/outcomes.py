@@ -274,10 +274,6 @@ class Outcomes:
         there = [answer for answer in self.of(key) if not whole or self.is_whole(answer)]
         return next((answer for answer in there if answer.name == code), there[-1] if older and there else None)
 
-    def set_probe_aside(self, key: str, name: str, probe: str) -> None:
-        """Renames the file of a probe, which is computed again then."""
-        put_aside(self.probe(key, name, probe))
-
     def find(self, start: str) -> list[Answered]:
         """Returns the answers of the run whose key begins so. Raises: LocusError for none or several."""
         known = sorted(path.name for path in self.folder.glob("[!.]*")) if self.folder.is_dir() else []

@@ -286,12 +286,7 @@ class Copies:
     def _fetch_answers(self) -> int:
         facts, _ = read(self.home.study(self.id).journal)
         named = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
-
-        def is_named(name: str) -> bool:
-            key, _, file = name.partition("/")
-            return (key, _code(file)) in named
-
-        return self._bring(filter(is_named, self.outcomes.names()))
+        return self._bring(name for name in self.outcomes.names() if _of(name) in named)
 
     def _bring(self, names: Iterable[str]) -> int:
         """Brings home those of some files of answers that are not there; how many.
@@ -301,8 +296,7 @@ class Copies:
         """
         there: dict[tuple[str, str], set[str]] = {}
         for name in filter(PLACE.fullmatch, names):
-            key, _, file = name.partition("/")
-            there.setdefault((key, _code(file)), set()).add(file)
+            there.setdefault(_of(name), set()).add(name.partition("/")[2])
         with ThreadPoolExecutor(TOGETHER) as threads:
             return sum(threads.map(self._bring_answer, there, there.values()))
 
@@ -367,19 +361,14 @@ def fetch(uri: str, home: Home, name: str) -> str:
     """
     place = RemoteFolder(uri)
     place.check()
-    ids = [id for id in place.inside("studies").folders() if _is_asked(id, name)]
     counts: dict[str, int] = {}
-    for id in ids:
-        if not home.study(id).driven:
+    for id in place.inside("studies").folders():
+        asked = id.partition("@")[0] == name or without_start(id) == without_start(name)  # also a start, such as `.2`
+        if asked and not home.study(id).driven:
             with suppress(HeldError):  # by a driver that began a moment ago
                 counts[id] = Copies(uri, home, id).fetch()
     words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]
     return f"fetched {' and '.join(words)} from {uri}" if words else ""
-
-
-def _is_asked(id: str, name: str) -> bool:
-    """Returns whether an id is that of a name, or one of the starts (`.2`) of an id."""
-    return id.partition("@")[0] == name or without_start(id) == without_start(name)
 
 
 def _digests(answer: bytes | None) -> dict[str, str] | None:
@@ -388,9 +377,10 @@ def _digests(answer: bytes | None) -> dict[str, str] | None:
     return None if content is None else dict(plain_json(content).get("weights", {}))
 
 
-def _code(file: str) -> str:
-    """Returns the name of the answer to which a file belongs."""
-    return file.partition(".")[0].removesuffix("_ema")
+def _of(name: str) -> tuple[str, str]:
+    """Returns the key and the name of the answer to which a file belongs."""
+    key, _, file = name.partition("/")
+    return key, file.partition(".")[0].removesuffix("_ema")
 
 
 def _sent_as(name: str, end: str, digest: str) -> str:

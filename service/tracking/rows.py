@@ -18,7 +18,7 @@ from service.analysis.best import Best, find_best
 from service.analysis.format import TRIAL_COLORS, raced_words, stopped_words
 from service.analysis.scores import validation_scores
 from service.planning.forecast import planned_runs
-from service.storage.history import History
+from service.storage.history import SETTLED, History
 from service.storage.states import RunState
 from service.tracking.row_contents import (
     NO_CONCLUSION,
@@ -86,7 +86,7 @@ def study_row(
     values: dict[str, float] = {
         "progress/runs": len(answered),
         "progress/asked": max(planned_runs(history), len(answered)),
-        "progress/trials": _answered_trials(history),
+        "progress/trials": sum(history.answer(trial).status in SETTLED for trial in history.of("trial")),
     }
     best = find_best(history)
     tags = _tags(history, "study") | {
@@ -211,10 +211,6 @@ def rows(history: History, ended: MlflowStatus) -> Iterator[Row]:
             yield from (run_row(history, words, run, ended) for run in here.values())
 
 
-def _answered_trials(history: History) -> int:
-    return sum(history.answer(trial).status in ("completed", "stopped", "diverged") for trial in history.of("trial"))
-
-
 def _halted(ended: MlflowStatus) -> MlflowStatus:
     return "RUNNING" if ended == "RUNNING" else "KILLED"
 
@@ -316,7 +312,8 @@ class TrackedRun:
         wrong, lacks = set[str]() if older else self.surplus(wanted), set[str]()
         for name, curve in wanted.items():
             there, last = curves.get(name, []), self.latest.get(name)
-            begins = len(there) <= len(curve) and all(map(_equal_points, there, curve))
+            points = zip(there, curve, strict=False)
+            begins = len(there) <= len(curve) and all(a[0] == b[0] and equal(a[1], b[1]) for a, b in points)
             if not begins or (there and last is not None and not equal(last, there[-1][1])):
                 wrong.add(name)
             elif len(there) < len(curve):
@@ -348,7 +345,3 @@ def equal(shown: float, other: float) -> bool:
     """Returns whether MLflow's number is the journal's. In a damaged database it may be a text."""
     kept = math.copysign(LARGEST, other) if math.isinf(other) else other
     return shown in (kept, other) or (isinstance(shown, float) and math.isnan(shown) and math.isnan(other))
-
-
-def _equal_points(a: tuple[int, float], b: tuple[int, float]) -> bool:
-    return a[0] == b[0] and equal(a[1], b[1])

@@ -56,7 +56,8 @@ def serve(
         _note_links(home, edition, tracking, tracking, note)
         return
     address = f"http://127.0.0.1:{port}"
-    _require_runs(home, tracking)
+    if not is_there(tracking or home.tracking):
+        raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
     if answers(address):
         if not _shows_same(home, address, tracking):
             raise UiError(f"port {port} must be free, got an MLflow of other runs there; give another --port")
@@ -99,7 +100,10 @@ def server(
             command, env=os.environ | quiet, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
-        _wait(process, f"http://127.0.0.1:{port}", log, asked)
+        address = f"http://127.0.0.1:{port}"
+        poll(lambda: asked or process.poll() is not None or answers(address), PAUSE_S, READY_S)
+        if not asked and not answers(address):
+            raise UiError(f"MLflow did not start at {address}; see {log}")
         yield process
     finally:
         _end(process)
@@ -109,11 +113,6 @@ def _log_file(home: Home) -> Path:
     """Returns the file of what MLflow prints: in the home, or in a temporary folder where the home can only be read."""
     folder = home.root if os.access(home.root, os.W_OK) else Path(tempfile.mkdtemp(prefix="locus-mlflow-"))
     return folder / "mlflow.log"
-
-
-def _require_runs(home: Home, tracking: str | None) -> None:
-    if not is_there(tracking or home.tracking):
-        raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
 
 
 def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
@@ -129,12 +128,6 @@ def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
         if STUDY in mine.shown:
             return theirs is not None and STUDY in theirs.shown and theirs.shown[STUDY].id == mine.shown[STUDY].id
     return False
-
-
-def _wait(process: subprocess.Popen[bytes], address: str, log: Path, asked: Sequence[int]) -> None:
-    poll(lambda: asked or process.poll() is not None or answers(address), PAUSE_S, READY_S)
-    if not asked and not answers(address):
-        raise UiError(f"MLflow did not start at {address}; see {log}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
