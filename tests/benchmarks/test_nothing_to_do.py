@@ -12,7 +12,7 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Search, Study
-from service.storage.facts import Confirms, Counts
+from service.storage.facts import Confirms
 from service.storage.home import Home
 from service.tracking.store import look_up
 from tests.rooms.by_hand import ByHand, base
@@ -38,8 +38,7 @@ def ablation(root) -> Edition:
     """100 arms of nine seeds."""
     arms = {f"gamma {number}": {"encoding.gamma": 1.0 + number} for number in range(100)}
     edition = Study(name="arms", question="Which?", base=base(), plan=Ablation(arms, "gamma 0"), seeds=9).at()
-    hand = ByHand(root, edition)
-    with hand.journal:
+    with ByHand(root, edition) as hand:
         for trial, seed in hand.runs(arms, 9):
             score = round(0.6 + 0.003 * trial.number + 0.001 * seed, 4)
             hand.complete(trial, seed, score, score)
@@ -50,10 +49,8 @@ def search(root) -> Edition:
     """295 points of three seeds over two paths, and five confirmations."""
     space = Space({"encoding.gamma": Real(low=0.1, high=400, log=True), "optimizer.lr": Real(low=1e-4, high=0.1)})
     edition = Study(name="points", question="Which?", base=base(), plan=Search(space=space, trials=295)).at()
-    hand = ByHand(root, edition)
     points = {n: {"encoding.gamma": 0.4 + 0.3 * n, "optimizer.lr": 1e-4 * (1 + n)} for n in range(295)}
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=295))
+    with ByHand(root, edition, seeds=3, trials=295) as hand:
         hand.points("trial", points, lambda number, seed: (0.6 + 0.001 * number + 0.001 * seed, 0.7))
         best = (294, 293, 292, 291, 290)
         hand.journal.write(Confirms(numbers=best))

@@ -10,7 +10,7 @@ import pytest
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search, Study
 from service.results import Result
-from service.storage.facts import Confirms, Counts
+from service.storage.facts import Confirms
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
 
@@ -22,9 +22,7 @@ def ablation(root) -> str:
     """30 arms of 10 seeds."""
     arms = {f"gamma {number}": {"encoding.gamma": 1.0 + number} for number in range(30)}
     edition = Study(name="many-arms", question="Which?", base=base(), plan=Ablation(arms, "gamma 0"), seeds=10).at()
-    hand = ByHand(root, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=10))
+    with ByHand(root, edition, seeds=10) as hand:
         for number, (name, values) in enumerate(arms.items()):
             trial = hand.plan("trial", number, values, name)
             for seed in range(10):
@@ -42,13 +40,11 @@ def search(root) -> str:
     edition = Study(
         name="many-points", question="Which?", base=base(), plan=Search(space=Space(domains), trials=97)
     ).at()
-    hand = ByHand(root, edition)
     points = {
         n: {"encoding.gamma": 0.4 + 0.3 * n, "optimizer.lr": 1e-4 * (1 + n), "optimizer.weight_decay": 0.003 * n}
         for n in range(97)
     }
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=97))
+    with ByHand(root, edition, seeds=3, trials=97) as hand:
         hand.points("trial", points, lambda number, seed: (0.6 + 0.003 * number + 0.001 * seed, 0.7))
         best = (94, 95, 96)
         hand.journal.write(Confirms(numbers=best))

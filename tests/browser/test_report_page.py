@@ -5,7 +5,7 @@ import pytest
 from search_spaces.space import Choice, Integer, Real, Space
 from search_spaces.study import Search, Study
 from service.results import Result
-from service.storage.facts import Confirms, Counts
+from service.storage.facts import Confirms
 from service.storage.home import Home
 from tests.browser.chromium import Chromium
 from tests.rooms.by_hand import ByHand, ablated, base, searched
@@ -64,14 +64,12 @@ def many_paths(root) -> str:
     }
     plan = Search(space=Space(domains), trials=4)
     edition = Study(name="paths", question="Which?", base=base(), plan=plan, seeds=3).at()
-    hand = ByHand(root, edition)
     values = {
         n - 1: {"encoding.gamma": 1.2345 * n, "optimizer.lr": 0.0012345 * n, "optimizer.weight_decay": 0.0123 * n,
                 "optimizer.warmup": 0.0567 * n, "model.depth": 1 + n % 3, "model.pool": "avg"}
         for n in range(1, 5)
     }  # fmt: skip
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=4))
+    with ByHand(root, edition, seeds=3, trials=4) as hand:
         hand.points("trial", values, lambda number, seed: (0.7 + 0.05 * number + 0.01 * seed, 0.7))
         best = (1, 2, 3)
         hand.journal.write(Confirms(numbers=best))

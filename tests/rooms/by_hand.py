@@ -29,14 +29,27 @@ ENVIRONMENT = {"torch": "2.15.0", "python": "3.11.2", "timm": "1.0.31", "device"
 
 
 class ByHand:
-    """Writes a study's facts: `plan` a trial, then `complete`, `stop`, `diverge` or `fail` its runs."""
+    """Writes a study's facts: `plan` a trial, then `complete`, `stop`, `diverge` or `fail` its runs.
 
-    def __init__(self, root: Path, edition: Edition) -> None:
+    `with ByHand(...) as hand` opens the journal; `seeds`, `trials`: the counts that it writes first, if any.
+    """
+
+    def __init__(self, root: Path, edition: Edition, seeds: int | None = None, trials: int | None = None) -> None:
         self.home, self.edition, self.codes = Home(root), edition, CodeDigests()
         self.outcomes = Outcomes(self.home)
         folder = self.home.study(edition.id)
         save_edition(edition, self.home)
         self.journal = Journal(folder.journal, folder.lock)
+        self._counts = None if seeds is None else Counts(seeds=seeds, trials=trials)
+
+    def __enter__(self) -> ByHand:
+        self.journal.__enter__()
+        if self._counts:
+            self.journal.write(self._counts)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.journal.__exit__()
 
     def plan(self, role: str, number: int, values: dict, name: str = "") -> Trial:
         trial = self.edition.trial(number, values, name, role)
@@ -159,12 +172,10 @@ def reach(gamma: float) -> float:
 def searched(root: Path) -> str:
     """A search of ten points, five stopped, one diverged, one with a failed seed; the best three confirmed."""
     edition = search().at()
-    hand = ByHand(root, edition)
     gammas = [2.5, 0.3, 31.2, 1.74, 0.12, 8.4, 4.1, 12.0, 0.8, 2.31]
     noise = random.Random(7)
     jitter = lambda: round(noise.gauss(0, 0.002), 3)  # noqa: E731
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=10))
+    with ByHand(root, edition, seeds=3, trials=10) as hand:
         trials = [hand.plan("trial", number, {"encoding.gamma": gamma}) for number, gamma in enumerate(gammas)]
         for number, trial in enumerate(trials):
             score = reach(gammas[number])
@@ -201,9 +212,7 @@ def with_parent(root: Path, child: dict, parent_name: str) -> str:
     """Writes two arms, of which the second has the values `child` and needs a parent, which is listed as p1."""
     arms = {"fresh": {}, "pretrained": child}
     edition = Study(name="children", question="?", base=base(), plan=Ablation(arms, "fresh"), seeds=2).at()
-    hand = ByHand(root, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=2))
+    with ByHand(root, edition, seeds=2) as hand:
         trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
         (parent,) = trials[1].runs(1)[0].needs()
         hand.journal.write(Planned(role="parent", number=1, name=parent_name, values={"key": parent.key}))
@@ -243,11 +252,9 @@ def ablation() -> Study:
 def ablated(root: Path) -> str:
     """Six arms of five seeds: one diverged in a seed, one failed in a seed, one trained on two threads."""
     edition = ablation().at()
-    hand = ByHand(root, edition)
     means = {"none": 0.502, "learnable": 0.972, "sinusoidal": 0.921, "fourier": 0.994, "peg": 0.992}
     noise = random.Random(3)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=5))
+    with ByHand(root, edition, seeds=5) as hand:
         arms = [hand.plan("trial", n, values, name) for n, (name, values) in enumerate(ARMS.items())]
         for seed in range(5):
             for arm in arms:
@@ -274,9 +281,8 @@ def at_sides(root: Path) -> str:
         name="sides", question="What stays at other sides?", base=base_, plan=Ablation(arms, "none"), claims=claims
     )
     edition = study.at()
-    hand = ByHand(root, edition)
     means = {"none": (0.5, 0.5, 0.5), "learnable": (0.99, 0.8, 0.6), "peg": (0.98, 0.97, 0.95)}
-    with hand.journal:
+    with ByHand(root, edition) as hand:
         for trial, seed in hand.runs(arms, 3):
             own, *others = (round(mean + 0.002 * seed, 3) for mean in means[trial.name])
             sides = {at_image_size("test/accuracy", side): score for side, score in zip((24, 64), others, strict=True)}

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from search_spaces.study import Ablation, Study
-from service.storage.facts import Counts, Ended
+from service.storage.facts import Ended
 from service.storage.home import Home
 from service.storage.outcomes import Answered
 from tests.rooms.by_hand import ENVIRONMENT, ByHand
@@ -71,9 +71,7 @@ def trained(root: Path) -> Home:
     folder = photographs(root / "pets", {"train": 20, "val": 10, "test": 15})
     arms = {"far": {}, "near": {"encoding.gamma": 0.5}}
     study = Study(name="pets", question="?", base=recipe(folder), plan=Ablation(arms, "near"), seeds=2)
-    hand = ByHand(root / "home", study.at())
-    with hand.journal:
-        hand.journal.write(Counts(seeds=2))
+    with ByHand(root / "home", study.at(), seeds=2) as hand:
         for number, (name, values) in enumerate(arms.items()):
             trial = hand.plan("trial", number, values, name)
             for seed in range(2):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from search_spaces.study import Ablation, Study, Trial
-from service.storage.facts import Counts, Planned
+from service.storage.facts import Planned
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, keep_weights
 from trainables.encodings import Learnable
@@ -53,9 +53,7 @@ def weights_of(run: Run, parent: Path | None = None) -> dict[str, torch.Tensor]:
 
 def probed(root: Path, *names: str, depth: int = 1, arms: dict[str, dict[str, Any]] = ARMS) -> Home:
     """Four arms with two seeds and their weights; one arm starts from a parent. `arms`: others, without a parent."""
-    hand = ByHand(root, study(*names, depth=depth, arms=arms).at())
-    with hand.journal:
-        hand.journal.write(Counts(seeds=2))
+    with ByHand(root, study(*names, depth=depth, arms=arms).at(), seeds=2) as hand:
         trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
         if first := Run(recipe=trials[-1].recipe, seed=0).parents.get("init"):
             hand.journal.write(Planned(role="parent", number=1, name="p", values={"key": first.key}))

@@ -197,10 +197,9 @@ def test_a_search_and_tuned_arms_have_the_values_that_were_chosen(mine: Path) ->
 
 def test_methods_over_tasks_have_their_mean_ranks(mine: Path) -> None:
     edition = library.find("mine.py:league").at()
-    hand = ByHand(mine / "home", edition)
     tasks = ["direction", "absolute", "color_shift"]
     scores = {"none": (0.5, 0.5, 0.5), "peg": (0.9, 0.7, 0.8), "gabor": (0.7, 0.8, 0.7)}
-    with hand.journal:
+    with ByHand(mine / "home", edition) as hand:
         for trial, seed in hand.runs(edition.study.plan.arms, 1):
             encoding, task = trial.name.split(", ")
             hand.complete(trial, seed, 0.9, scores[encoding][tasks.index(task)])
@@ -304,8 +303,7 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
     timm = {"data.image_size": 32, "model.kind": "timm", "model.name": "test_vit"}
     more = {"mine": {"data.image_size": 16, "model.patch_size": 4}, "timm": timm}.get(name, {})
     edition = study.at("smoke" if name == "sized" else "cpu", set=images | more, label="pets")
-    hand = ByHand(home.root, edition)
-    with hand.journal:
+    with ByHand(home.root, edition) as hand:
         for trial, seed in hand.runs(edition.study.plan.arms, edition.study.seeds):
             sides = {at_image_size("test/accuracy", side): 0.7 for side in trial.recipe.test_sizes}
             hand.complete(trial, seed, 0.9, 0.8, tests=sides)
@@ -345,8 +343,7 @@ def test_the_newest_start_is_recorded_under_the_name_of_all(mine: Path) -> None:
     home, study = Home(mine / "home"), library.find("mine.py")
     own = study.at("cpu", set={"optimizer.lr": 0.002})
     for edition, test in ((study.at("cpu"), 0.9), (study.at("cpu").fresh(2), 0.6), (own, 0.9), (own.fresh(2), 0.6)):
-        hand = ByHand(home.root, edition)
-        with hand.journal:
+        with ByHand(home.root, edition) as hand:
             for trial, seed in hand.runs(edition.study.plan.arms, 4):
                 hand.complete(trial, seed, 0.9, test, tests={at_image_size("test/accuracy", 48): 0.7})
     path = record(home, "mine.py@cpu")

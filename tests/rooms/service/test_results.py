@@ -15,7 +15,6 @@ from service.analysis.tables import brief_table
 from service.analysis.verdicts import judge
 from service.results import Result
 from service.storage.editions import save_edition
-from service.storage.facts import Counts
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes, averaged
 from tests.rooms.by_hand import ARMS, ByHand, ablated, ablation, at_sides, base, keep_weights, searched
@@ -75,8 +74,9 @@ def test_a_table_without_rows_says_why(tmp_path):
     assert len(none) == 0
     assert repr(none).startswith("A and B have no trial in common.")
     for name, encoding in (("one", "peg"), ("other", "irpe")):
-        hand = ByHand(tmp_path, Study(name, "?", base(), Ablation({name: {"encoding.kind": encoding}}, name)).at())
-        with hand.journal:
+        with ByHand(
+            tmp_path, Study(name, "?", base(), Ablation({name: {"encoding.kind": encoding}}, name)).at()
+        ) as hand:
             for trial, seed in hand.runs({name: {"encoding.kind": encoding}}, 1):
                 hand.complete(trial, seed, 0.9, 0.9)
     found = service.compare("one", "other", home=str(tmp_path))
@@ -300,9 +300,9 @@ def test_the_report_draws_sides_where_there_are_some(sides_result):
 def test_what_seeds_can_detect_is_more_than_what_they_did_not(tmp_path):
     """Eleven differences share one level: three seeds detect 0.04, where one difference alone would need 0.01."""
     arms = {f"arm {number}": {"encoding.gamma": 1.0 + number} for number in range(12)}
-    hand = ByHand(tmp_path, Study(name="many", question="?", base=base(), plan=Ablation(arms, "arm 0")).at())
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(
+        tmp_path, Study(name="many", question="?", base=base(), plan=Ablation(arms, "arm 0")).at(), seeds=3
+    ) as hand:
         for number, (name, values) in enumerate(arms.items()):
             trial = hand.plan("trial", number, values, name)
             for seed, wobble in enumerate((0.0, 0.004, 0.008)):

@@ -14,7 +14,7 @@ from service.execution import machine
 from service.execution.signals import Control, ask_driver
 from service.planning.placement import Machine
 from service.planning.run_options import RunOptions
-from service.storage.facts import Confirms, Counts
+from service.storage.facts import Confirms
 from service.storage.history import History
 from service.storage.home import Home
 from service.terminal.live import Progress
@@ -64,10 +64,8 @@ def test_cores_are_counted_where_the_system_does_not_report_those_of_a_process(m
 def answered(tmp_path: Path) -> Edition:
     """A whole search of answers that are there: nothing is trained."""
     edition = search().at()
-    hand = ByHand(tmp_path, edition)
     points = [{"encoding.gamma": gamma} for gamma in (2.5, 4.0)]
-    with hand.journal:
-        hand.journal.write(Counts(seeds=2, trials=2))
+    with ByHand(tmp_path, edition, seeds=2, trials=2) as hand:
         for role in ("trial", "confirmation"):
             for number, values in enumerate(points):
                 trial = hand.plan(role, number, values)

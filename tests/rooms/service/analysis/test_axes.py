@@ -121,9 +121,7 @@ def test_claims_are_judged_by_whole_names(result) -> None:
 
 def test_with_a_baseline_that_has_no_scores_yet_there_is_no_difference(tmp_path) -> None:
     study = Study(name="begun", question="?", base=base(), plan=Ablation(axes=AXES, baseline="none"), seeds=3)
-    hand = ByHand(tmp_path, study.at())
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, study.at(), seeds=3) as hand:
         for number, (name, values) in enumerate(study.at().study.plan.arms.items()):
             trial = hand.plan("trial", number, values, name)
             for seed in range(3) if name != "none, mean pooling" else ():

@@ -10,7 +10,7 @@ from search_spaces.study import Ablation, Edition, Search, Study
 from service.analysis.best import find_best
 from service.analysis.study_status import one_status
 from service.results import Result
-from service.storage.facts import Confirms, Counts
+from service.storage.facts import Confirms
 from service.storage.home import Home
 from service.tracking.rows import STUDY, rows
 from tests.rooms.by_hand import ByHand, base
@@ -33,9 +33,7 @@ def arms(*names: str) -> Edition:
 def ablated(root: Path, scores: dict[str, tuple[float, ...]]) -> Result:
     """An ablation whose arms have these scores, on validation and on test."""
     edition = arms(*scores)
-    hand = ByHand(root, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(root, edition, seeds=3) as hand:
         for number, (name, values) in enumerate(scores.items()):
             trial = hand.plan("trial", number, {"encoding.gamma": 1.0 + number}, name)
             for seed, value in enumerate(values):
@@ -60,10 +58,8 @@ def named(root: Path, id: str) -> dict[str, list[str]]:
 
 def test_while_a_confirmation_is_under_way_all_views_name_the_same_trial(tmp_path: Path) -> None:
     edition = search()
-    hand = ByHand(tmp_path, edition)
     seen = []
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=3))
+    with ByHand(tmp_path, edition, seeds=3, trials=3) as hand:
         points = [hand.plan("trial", n, {"encoding.gamma": gamma}) for n, gamma in enumerate((1.0, 2.0, 3.0))]
         for score, point in zip((0.7, 0.95, 0.9), points, strict=True):
             for seed in range(3):
@@ -85,9 +81,7 @@ def test_while_a_confirmation_is_under_way_all_views_name_the_same_trial(tmp_pat
 def test_points_that_tie_are_told_by_the_scores_that_chose_them(tmp_path: Path) -> None:
     """The fresh seeds chose nothing, so their means are no tie."""
     edition, values = search(trials=2), {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=2))
+    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
         hand.points("trial", values, lambda number, place: (0.9, 0.9))
         hand.points("confirmation", values, lambda number, place: (0.85 + 0.1 * number, 0.84 + 0.1 * number))
         hand.journal.write(Confirms(numbers=(0, 1)))
@@ -162,8 +156,7 @@ def test_where_validation_finds_nothing_the_headline_names_what_more_test_images
     said = []
     for name, test in (("far", 0.85), ("near", 0.5)):
         edition = Study(name=name, question="?", base=few, plan=Ablation(values, "a"), seeds=3).at()
-        hand = ByHand(tmp_path / name, edition)
-        with hand.journal:
+        with ByHand(tmp_path / name, edition) as hand:
             for trial, seed in hand.runs(values, 3):
                 hand.complete(trial, seed, 0.5 + seed / 24, test + (seed - 1) / 60 if trial.name == "b" else 0.5)
         said.append(Result.open(Home(tmp_path / name), edition.id).headline)
@@ -177,9 +170,7 @@ def test_where_validation_finds_nothing_the_headline_names_what_more_test_images
 
 def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_path: Path) -> None:
     edition = search(trials=2)
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=2))
+    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
         points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
         hand.points("trial", points, lambda number, seed: (0.98, 0.98) if (number, seed) == (1, 2) else (0.5, 0.5))
         hand.plan("confirmation", 1, {"encoding.gamma": 2.0})

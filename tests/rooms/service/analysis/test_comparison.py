@@ -170,8 +170,7 @@ def test_runs_of_both_are_not_tested(tmp_path) -> None:
 def test_more_runs_on_one_side_are_not_said_to_be_the_very_same(tmp_path) -> None:
     """B has the three runs of A and five more, so their means differ though no pair does."""
     for name, seeds in (("encodings", 3), ("more", 8)):
-        hand = ByHand(tmp_path, study(name=name, seeds=seeds).at())
-        with hand.journal:
+        with ByHand(tmp_path, study(name=name, seeds=seeds).at()) as hand:
             for trial, seed in hand.runs(FEW, seeds):
                 hand.complete(trial, seed, 0.9 + 0.002 * seed, 0.9 + 0.002 * seed)
     found = compare("encodings", "more", home=str(tmp_path))

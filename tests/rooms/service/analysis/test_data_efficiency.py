@@ -121,8 +121,7 @@ def studied(root, sizes=(100, 200, 400, 800), odd: dict | None = None, fallen: t
     } | (odd or {})
     study = Study(name="sizes", question="How many images?", base=base(), plan=Ablation(arms, f"learnable, {sizes[0]}"))
     edition = study.at()
-    hand = ByHand(root, edition)
-    with hand.journal:
+    with ByHand(root, edition) as hand:
         for trial, seed in hand.runs(arms, 3):
             exponent = 0.9 if "fourier" in trial.name else 0.2
             score = round(1 - (0.4 + 0.01 * seed) * (trial.recipe.data.train_size / 100) ** -exponent, 4)

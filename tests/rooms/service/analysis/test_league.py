@@ -50,8 +50,7 @@ def played(
     recipe = base().put({"data.skill": True, "data.test_size": 100_000})  # so that one image is less than 0.0001
     study = Study(name="demsar", question="Which tree?", base=recipe, plan=plan, score=Score("val/skill"), seeds=seeds)
     edition = study.at()
-    hand = ByHand(root, edition)
-    with hand.journal:
+    with ByHand(root, edition) as hand:
         trials = {
             name: hand.plan("trial", number, values, name) for number, (name, values) in enumerate(plan.arms.items())
         }

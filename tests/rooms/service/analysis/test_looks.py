@@ -61,9 +61,7 @@ def looks(root: Path, edition: Edition) -> int:
 
 def test_more_seeds_after_a_verdict_are_another_look(tmp_path: Path) -> None:
     edition = ablation()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trials = planned(hand)
         hand.journal.write(Counts(seeds=4))
         assert looks(tmp_path, edition) == 1, "nothing had ended"
@@ -89,9 +87,7 @@ def test_arms_that_are_named_after_their_answers_are_another_look(tmp_path: Path
     some, whole = study.at(arms=["b"]), study.at()
     seen = {}
     for edition, reused in ((some, False), (some, True), (whole, True)):
-        hand = ByHand(root := tmp_path / f"{edition.mark}{reused}", edition)
-        with hand.journal:
-            hand.journal.write(Counts(seeds=3))
+        with ByHand(root := tmp_path / f"{edition.mark}{reused}", edition, seeds=3) as hand:
             names = list(edition.study.plan.arms)
             trials = [hand.plan("trial", n, edition.study.plan.arms[name], name) for n, name in enumerate(names)]
             for trial in trials:
@@ -104,10 +100,8 @@ def test_arms_that_are_named_after_their_answers_are_another_look(tmp_path: Path
 def test_answers_of_code_that_was_edited_since_were_seen_all_the_same(tmp_path: Path) -> None:
     """With --adopt they count again, and a later edit of the code makes no earlier verdict unseen."""
     edition = ablation()
-    hand = ByHand(tmp_path, edition)
     told = {"code": "0" * 12}
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         for trial in planned(hand):
             for seed in range(3):
                 run = trial.run(seed)
@@ -122,9 +116,7 @@ def test_answers_of_code_that_was_edited_since_were_seen_all_the_same(tmp_path: 
 def test_answers_that_are_lost_before_seeds_are_added_were_seen(tmp_path: Path, trained_again: bool) -> None:
     """A driver that ends between the loss and the training leaves them lost, and the next command asks for more."""
     edition = ablation()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trained(hand, trials := planned(hand), range(3))
         for run in (trial.run(seed) for trial in trials for seed in range(3)):
             code = hand.codes(run.recipe).digest
@@ -140,9 +132,7 @@ def test_answers_that_are_lost_before_seeds_are_added_were_seen(tmp_path: Path, 
 def test_seeds_that_are_added_to_answers_of_another_study_are_another_look(tmp_path: Path, reused, expected) -> None:
     """As `--fresh --seeds 5` does after three seeds were judged; two seeds were not."""
     edition = ablation(claims=())
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=5))
+    with ByHand(tmp_path, edition, seeds=5) as hand:
         for trial in planned(hand):
             for seed in range(5):
                 hand.complete(trial, seed, 0.8, 0.8, reused=seed < reused)
@@ -186,9 +176,7 @@ def test_a_repaired_journal_forgets_no_look(tmp_path: Path, asked, then: int, ex
 
 def test_a_plan_says_the_level_of_the_look_that_more_seeds_would_be(tmp_path: Path) -> None:
     edition = ablation()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trained(hand, planned(hand), range(3))
     for seeds, level in ((3, "0.045"), (4, "0.0025")):
         history = History.open(Home(tmp_path), edition)
@@ -198,9 +186,7 @@ def test_a_plan_says_the_level_of_the_look_that_more_seeds_would_be(tmp_path: Pa
 
 def test_one_claim_whose_trials_have_ended_can_be_seen(tmp_path: Path) -> None:
     edition = ablation()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         _, _, c = planned(hand)
         for seed in range(3):
             hand.complete(c, seed, 0.81, 0.81)
@@ -213,9 +199,7 @@ def test_an_arm_beside_its_published_number_can_be_seen(tmp_path: Path, margin: 
     """Who adds seeds until "equal within 0.02" comes out has looked several times, though nothing is compared."""
     known = Published("a", 0.8, None, "table 1", margin=margin)
     study = Study("alone", "?", base(), Ablation({"a": {}}, "a"), seeds=3, published=(known,))
-    hand = ByHand(tmp_path, edition := study.at())
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition := study.at(), seeds=3) as hand:
         trained(hand, [hand.plan("trial", 0, {}, "a")], range(3))
         hand.journal.write(Counts(seeds=5))
     assert looks(tmp_path, edition) == expected
@@ -225,9 +209,7 @@ def test_an_arm_beside_its_published_number_can_be_seen(tmp_path: Path, margin: 
 def test_a_failed_run_hides_no_look(tmp_path: Path, claims) -> None:
     """One run of an arm fails for good: the verdicts and differences of the other arms are seen all the same."""
     edition = ablation(claims)
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trials = planned(hand)
         hand.fail(trials[2], 0, "no memory")
         for seeds in ([0, 1, 2], [3, 4]):
@@ -238,8 +220,7 @@ def test_a_failed_run_hides_no_look(tmp_path: Path, claims) -> None:
 
 def test_a_failed_confirmation_hides_no_look(tmp_path: Path) -> None:
     edition = search(trials=2)
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
+    with ByHand(tmp_path, edition) as hand:
         points = searched(hand)
         fresh = [hand.plan("confirmation", number, values) for number, values in points.items()]
         hand.journal.write(Confirms(numbers=(0, 1)))
@@ -252,8 +233,7 @@ def test_a_failed_confirmation_hides_no_look(tmp_path: Path) -> None:
 
 def test_more_points_after_a_confirmation_are_another_look(tmp_path: Path) -> None:
     edition = search(trials=2)
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
+    with ByHand(tmp_path, edition) as hand:
         searched(hand)
         hand.journal.write(Counts(seeds=3, trials=3))
         assert looks(tmp_path, edition) == 1, "before the confirmation no verdict is seen"
@@ -268,8 +248,7 @@ def test_more_points_after_a_confirmation_are_another_look(tmp_path: Path) -> No
 def test_confirmations_that_were_replaced_before_seeds_are_added_were_seen(tmp_path: Path) -> None:
     """As when a point that had failed completes, and others are confirmed in the place of those that were seen."""
     edition = search(trials=2)
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
+    with ByHand(tmp_path, edition) as hand:
         points = searched(hand)
         hand.journal.write(Confirms(numbers=(0,)))
         hand.points("confirmation", {0: points[0]}, lambda number, seed: (0.9, 0.9))
@@ -282,9 +261,7 @@ def test_confirmations_that_were_replaced_before_seeds_are_added_were_seen(tmp_p
 
 def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     edition = ablation()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trained(hand, planned(hand), range(3))
     result = Result.open(Home(tmp_path), edition.id)
     better, _ = result.claims
@@ -304,9 +281,7 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
 def test_differences_of_too_few_pairs_are_not_counted_as_tested(tmp_path: Path) -> None:
     """Of `c` one of three seeds failed, so only `b` is tested, alone."""
     edition = ablation(())
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         a, b, c = planned(hand)
         trained(hand, [a, b], range(3))
         for seed in range(2):
@@ -357,9 +332,7 @@ def test_a_page_says_whether_claims_were_written_before_the_runs(tmp_path: Path)
         page = Result.open(home, edition.id).report().read_text()
         return page.partition("These claims were ")[2].partition("</p>")[0]
 
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trials = planned(hand)
     assert opened(edition) == "", "before any run there is nothing to say"
     with hand.journal:

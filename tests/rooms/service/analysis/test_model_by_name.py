@@ -5,7 +5,6 @@ import pytest
 from search_spaces.space import Choice, Space
 from search_spaces.study import Search, Study
 from service.results import Result
-from service.storage.facts import Counts
 from service.storage.home import Home
 from service.tracking.rows import rows
 from tests.rooms.by_hand import ByHand, base
@@ -18,9 +17,7 @@ NAMES = ("deit_tiny_patch16_224", "deit_small_patch16_224")
 def test_the_names_are_shown(tmp_path):
     space = Space({"model.kind": Choice(options=("timm",)), "model.name": Choice(options=NAMES)})
     edition = Study(name="names", question="Which?", base=base(), plan=Search(space, trials=2), seeds=1).at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=1, trials=2))
+    with ByHand(tmp_path, edition, seeds=1, trials=2) as hand:
         for number, name in enumerate(NAMES):
             hand.complete(hand.plan("trial", number, {"model.kind": "timm", "model.name": name}), 0, 0.8, 0.8)
     result = Result.open(Home(tmp_path), edition.id)

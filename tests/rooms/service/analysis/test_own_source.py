@@ -10,7 +10,6 @@ from search_spaces.study import Ablation, Study
 from search_spaces.words import setting_words, short, value_words, without_sources
 from service.analysis.study_status import one_status
 from service.results import Result
-from service.storage.facts import Counts
 from service.storage.home import Home
 from service.terminal import tables
 from service.tracking.rows import rows
@@ -73,9 +72,7 @@ def reported(tmp_path_factory) -> dict[Path, Result]:
 def written(root: Path, values: dict) -> Result:
     arms = {"near": {}, "spiral": values}
     edition = Study(name="own", question="Which?", base=base(), plan=Ablation(arms, "near"), seeds=3).at()
-    hand = ByHand(root, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(root, edition, seeds=3) as hand:
         for number, (name, values) in enumerate(edition.study.plan.arms.items()):
             trial = hand.plan("trial", number, values, name)
             for seed in range(3):

@@ -88,9 +88,7 @@ def test_verdicts_are_adjusted_over_all_claims_of_the_table_in_place_of_those_of
 def test_a_claim_of_a_later_look_is_held_to_the_level_of_that_look(tmp_path):
     claim = AtLeast("c", 0.7)
     edition = ablation((claim,))
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trials = planned(hand)
         trained(hand, trials, range(3))
         hand.journal.write(Counts(seeds=5))
@@ -164,8 +162,7 @@ def test_the_newest_start_of_a_study_counts_and_is_linked(tmp_path):
     for number, score in ((1, 0.6), (2, 0.95), (10, 0.9)):
         start = edition if number == 1 else edition.fresh(number)
         shutil.rmtree(home.outcomes, ignore_errors=True)
-        hand = ByHand(tmp_path, start)
-        with hand.journal:
+        with ByHand(tmp_path, start) as hand:
             for trial, seed in hand.runs(start.study.plan.arms, 3):
                 hand.complete(trial, seed, score, score + 0.001 * seed)
         (cell,) = fill(home, ONE, "base").cells[0]
@@ -182,9 +179,7 @@ def test_the_newest_start_of_a_study_counts_and_is_linked(tmp_path):
 def test_what_an_unfinished_study_lacks_is_said_with_its_command(tmp_path):
     home, edition = Home(tmp_path), ablation((AtLeast("c", 0.7),))
     assert fill(home, ONE, "base").lacks == []
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trials = planned(hand)
         trained(hand, trials, range(2))
     found = fill(home, ONE, "base")

@@ -11,7 +11,7 @@ from search_spaces.study import Halving, Search, Study
 from service.planning.sampling import DRAWS, FEWEST_POINTS, MOST_POINTS, importances, scored_points
 from service.reporting.further_tables import varied
 from service.results import Result
-from service.storage.facts import Counts, StoppedAt
+from service.storage.facts import StoppedAt
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
 
@@ -25,10 +25,8 @@ DOMAINS = {
 def study(root, count: int, domains=DOMAINS, stopped: int = 0) -> Result:
     """Points at random; the score depends on gamma, and a little on the pooling."""
     edition = Study(name="weights", question="?", base=base(), plan=Search(space=Space(domains)), seeds=1).at()
-    hand = ByHand(root, edition)
     chance = random.Random(1)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=1, trials=count))
+    with ByHand(root, edition, seeds=1, trials=count) as hand:
         for number in range(count + stopped):
             values = {path: domain.draw(chance) for path, domain in domains.items()}
             score = 0.5 + 0.4 * math.exp(-(math.log(values["encoding.gamma"] / 2) ** 2))
@@ -82,10 +80,10 @@ def test_the_table_shows_it_with_its_caveat(tmp_path):
 
 def test_random_rivals_and_points_that_are_out_of_the_race_count(tmp_path):
     plan = Search(space=Space(DOMAINS), stop=Halving(), rival=True)
-    hand = ByHand(tmp_path, Study(name="weights", question="?", base=base(), plan=plan, seeds=2).at())
     chance = random.Random(1)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=2, trials=20))
+    with ByHand(
+        tmp_path, Study(name="weights", question="?", base=base(), plan=plan, seeds=2).at(), seeds=2, trials=20
+    ) as hand:
         for number in range(FEWEST_POINTS):
             role, values = ("rival", "trial")[number % 2], {path: one.draw(chance) for path, one in DOMAINS.items()}
             trial = hand.plan(role, number // 2, values)

@@ -57,8 +57,7 @@ def study(**given) -> Study:
 
 
 def run(root, edition: Edition) -> Result:
-    hand = ByHand(root, edition)
-    with hand.journal:
+    with ByHand(root, edition) as hand:
         for trial, seed in hand.runs(ARMS, 3):
             score = 0.9 - 0.2 * trial.number + 0.01 * seed  # the claim is clearly wrong here
             hand.complete(trial, seed, score, score)

@@ -25,8 +25,7 @@ class Measured(ByHand):
 
 def run(root, workers: int = 0) -> Result:
     edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
-    hand = Measured(root, edition)
-    with hand.journal:
+    with Measured(root, edition) as hand:
         for trial, seed in hand.runs(ARMS, 2):
             hand.complete(trial, seed, 0.9, 0.9, workers=workers)
     return Result.open(Home(root), edition.id)
@@ -68,8 +67,7 @@ class Together(Measured):
 
 def test_a_run_of_a_pack_costs_its_part(tmp_path):
     edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
-    hand = Together(tmp_path, edition)
-    with hand.journal:
+    with Together(tmp_path, edition) as hand:
         first, *others = hand.runs(ARMS, 2)
         hand.stop(*first, 0.9, 6, 0.95)
         for trial, seed in others:
@@ -85,8 +83,7 @@ def test_a_run_of_a_pack_costs_its_part(tmp_path):
 
 def test_a_run_by_itself_beside_those_of_a_pack_is_said(tmp_path):
     edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
-    hand = Together(tmp_path, edition)
-    with hand.journal:
+    with Together(tmp_path, edition) as hand:
         for place, (trial, seed) in enumerate(hand.runs(ARMS, 2)):
             hand.complete(trial, seed, 0.9, 0.9, fused=1 + place)
     assert MIXED in measured(Result.open(Home(tmp_path), edition.id)).note

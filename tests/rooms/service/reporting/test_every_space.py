@@ -8,7 +8,6 @@ from search_spaces.library import find, names
 from search_spaces.space import probes
 from search_spaces.study import Search
 from service.results import Result
-from service.storage.facts import Counts
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand
 
@@ -25,9 +24,7 @@ def test_any_of_its_points_can_be_reported(tmp_path, name):
     chance = random.Random(1)
     points = [*plan.first, *probes(plan.space, base)]
     points += [plan.space.point(base, lambda _, coordinate: coordinate.draw(chance)) for _ in range(12)]
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=2, trials=len(points)))
+    with ByHand(tmp_path, edition, seeds=2, trials=len(points)) as hand:
         for number, values in enumerate(points):
             trial = hand.plan("trial", number, values)
             for seed in range(2):

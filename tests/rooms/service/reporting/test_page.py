@@ -14,7 +14,6 @@ from service.reporting.page import write_report
 from service.reporting.pages import linked
 from service.reporting.provenance import code_rows, seed_rows, surroundings
 from service.results import Result
-from service.storage.facts import Counts
 from service.storage.home import Home
 from service.storage.report_files import WRITTEN, as_written
 from service.tracking.views import Links
@@ -35,9 +34,7 @@ def small(root, arms=("one",), **given) -> Result:
     """A study of one run an arm, whose page is written soon."""
     plan = Ablation({name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(arms)}, arms[0])
     edition = Study(name="small", question="?", base=base(), plan=plan, seeds=1).at()
-    hand = ByHand(root, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=1))
+    with ByHand(root, edition, seeds=1) as hand:
         for number, name in enumerate(arms):
             hand.complete(hand.plan("trial", number, plan.arms[name], name), 0, 0.8, 0.8, **given)
     return Result.open(Home(root), edition.id)

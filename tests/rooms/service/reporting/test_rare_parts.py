@@ -19,7 +19,7 @@ from service.reporting.further_tables import shared, varied
 from service.reporting.provenance import wall_s
 from service.reporting.results_table import measured
 from service.results import Result
-from service.storage.facts import Confirms, Counts, Ended, Measured, Planned, Started
+from service.storage.facts import Confirms, Ended, Measured, Planned, Started
 from service.storage.history import History
 from service.storage.home import Home
 from service.tracking.row_contents import NO_CONCLUSION, mean_curve, seed_curve, study_note
@@ -32,8 +32,7 @@ def written(root, arms, scores, *, baseline=None, seeds=3, base_=None, hand_=ByH
     """Arms with a validation and a test score for each seed; None: it fails, "diverged": it diverges."""
     plan = Ablation(arms, baseline or next(iter(arms)))
     edition = Study(name="pair", question="?", base=base_ or base(), plan=plan, seeds=seeds, **given).at()
-    hand = hand_(root, edition)
-    with hand.journal:
+    with hand_(root, edition) as hand:
         for trial, seed in hand.runs(arms, seeds):
             score = scores[trial.name][seed]
             if score is None:
@@ -49,9 +48,8 @@ def written(root, arms, scores, *, baseline=None, seeds=3, base_=None, hand_=ByH
 def test_what_all_trials_share_is_what_each_of_them_has(tmp_path, name):
     study = library.find(name)
     edition = study.at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=1))
+    with ByHand(tmp_path, edition, seeds=1):
+        pass
     result = Result.open(Home(tmp_path), edition.id)
     *_, table = shared(result)
     told = dict(table.rows)
@@ -74,10 +72,8 @@ def test_an_arm_of_another_kind_is_not_said_to_have_the_bases_value(tmp_path):
 
 def test_two_seeds_do_not_stand_in_latex_as_an_interval(tmp_path):
     edition = by_hand.search().at()
-    hand = ByHand(tmp_path, edition)
     gammas = {0: {"encoding.gamma": 2.5}, 1: {"encoding.gamma": 1.5}}
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=2))
+    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
         hand.points("trial", gammas, lambda number, place: (0.97 - 0.02 * number, 0.97))
         hand.journal.write(Confirms(numbers=(0, 1)))
         for number, values in gammas.items():
@@ -199,8 +195,7 @@ def test_memory_of_a_pack_is_not_that_of_a_run(tmp_path):
 
     arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
     edition = Study(name="pair", question="?", base=base(), plan=Ablation(arms, "a", race=True), seeds=3).at()
-    hand = Heavy(tmp_path, edition)
-    with hand.journal:
+    with Heavy(tmp_path, edition) as hand:
         for trial, seed in hand.runs(arms, 3):
             score = 0.8 + 0.1 * trial.number + 0.002 * seed
             hand.complete(trial, seed, score, score, fused=4)
@@ -232,8 +227,7 @@ def test_who_fails_more_often_is_not_recommended_without_a_word(tmp_path):
     peg = [0.98 + 0.001 * (seed % 4) if seed < 5 else 0.5 for seed in range(12)]
     low = [0.80 + 0.001 * (seed % 3) for seed in range(12)]
     edition = Study(name="pair", question="?", base=base(), plan=Ablation(arms, "none", race=True), seeds=12).at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
+    with ByHand(tmp_path, edition) as hand:
         for trial, seed in hand.runs(arms, 12):
             score = {"none": none, "peg": peg, "low": low}[trial.name][seed]
             hand.complete(trial, seed, score, score)

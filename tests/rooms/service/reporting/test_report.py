@@ -187,8 +187,7 @@ def searched_two() -> Study:
 
 def two(root, study: Study) -> Result:
     edition = study.at(seeds=1, trials=3)
-    hand = ByHand(root, edition)
-    with hand.journal:
+    with ByHand(root, edition) as hand:
         for number, values in enumerate(POINTS):
             hand.complete(hand.plan("trial", number, values), 0, 0.6 + number / 10, 0.6)
     return Result.open(Home(root), edition.id)

@@ -9,7 +9,6 @@ import pytest
 from search_spaces.study import Ablation, Published, Study
 from service.reporting.results_table import measured
 from service.results import Result
-from service.storage.facts import Counts
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
 
@@ -27,9 +26,7 @@ PUBLISHED = (
 def run(root, seeds: int, **given) -> Result:
     study = Study(name="pair", question="Which?", base=base(), plan=Ablation(ARMS, "low"), seeds=seeds, **given)
     edition = study.at()
-    hand = ByHand(root, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=seeds))
+    with ByHand(root, edition, seeds=seeds) as hand:
         for number, (name, values) in enumerate(ARMS.items()):
             trial = hand.plan("trial", number, values, name)
             for seed in range(seeds):
@@ -56,9 +53,7 @@ def test_agreement_stands_under_the_published_number(tmp_path):
 def test_a_number_is_not_compared_where_the_question_is_another(tmp_path):
     own = Study(name="pair", question="Which?", base=base(), plan=Ablation(ARMS, "low"), published=PUBLISHED)
     edition = own.at(set={"optimizer.lr": 0.002})
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3))
+    with ByHand(tmp_path, edition, seeds=3) as hand:
         trial = hand.plan("trial", 0, ARMS["low"], "low")
         for seed in range(3):
             hand.complete(trial, seed, 0.803, 0.803)

@@ -18,7 +18,6 @@ from service.reporting.pages import Column, Table, as_text, frame_csv
 from service.reporting.provenance import training_s
 from service.reporting.results_table import measured
 from service.results import Result
-from service.storage.facts import Counts
 from service.storage.home import Home
 from tests.rooms import by_hand
 from tests.rooms.by_hand import ByHand, base, with_parent
@@ -35,9 +34,8 @@ def test_what_an_arm_has_that_others_set_is_said(tmp_path):
     """A setting that one arm changes is none that all share; of the others it would stand nowhere."""
     arms = {"long": {"optimizer.epochs": 9, "encoding.gamma": 1.0}, "usual": {"encoding.gamma": 2.0}}
     edition = Study(name="epochs", question="?", base=base(), plan=Ablation(arms, "usual")).at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=1))
+    with ByHand(tmp_path, edition, seeds=1):
+        pass
     note = varied(Result.open(Home(tmp_path), edition.id)).note
     who = "An arm that sets neither one of these nor the node that it is of"
     assert note == f"{who} has the base's value: optimizer.epochs = {by_hand.EPOCHS}."
@@ -100,9 +98,7 @@ def test_points_and_ends_name_their_trials(search, ablation):
 
 def test_runs_that_were_all_stopped_early_are_folded(tmp_path):
     edition = Study(**{**dict(by_hand.search()), "name": "calm"}).at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=3, trials=2))
+    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
         hand.complete(hand.plan("trial", 0, {"encoding.gamma": 2.5}), 0, 0.9, 0.9)
         hand.stop(hand.plan("trial", 1, {"encoding.gamma": 9.0}), 0, 0.6, 3, 0.85)
     found = unfinished(Result.open(Home(tmp_path), edition.id))
@@ -209,8 +205,7 @@ def test_a_paper_gets_five_columns(ablation, search, tmp_path):
     # where all seeds learn, the parameters are shown
     arms = {"a": {"encoding.kind": "learnable"}, "b": {"encoding.kind": "none"}}
     edition = Study(name="sizes", question="?", base=base(), plan=Ablation(arms, "a"), seeds=3).at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
+    with ByHand(tmp_path, edition) as hand:
         for trial, seed in hand.runs(arms, 3):
             hand.complete(trial, seed, 0.9, 0.9 + 0.01 * trial.number)
     result = Result.open(Home(tmp_path), edition.id)
@@ -239,8 +234,7 @@ def test_pdflatex_prints_any_names_within_the_text(tmp_path, ablation, search):
     texts = [ablation.latex(), search.latex(), latex(WILD, "wild"), ablation.latex(["name", "score", "validation"])]
     for baseline in ODD[:: len(ODD) - 1]:
         edition = Study(name="odd", question="?", base=base(), plan=Ablation(arms, baseline), seeds=3).at()
-        hand = ByHand(tmp_path / baseline[:1], edition)
-        with hand.journal:
+        with ByHand(tmp_path / baseline[:1], edition) as hand:
             for trial, seed in hand.runs(arms, 3):
                 hand.complete(trial, seed, 0.9, 0.9 + 0.01 * trial.number + 0.001 * seed)
         texts.append(Result.open(hand.home, edition.id).latex())
@@ -259,8 +253,7 @@ def test_published_columns_say_whose(tmp_path):
     arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
     plan = Ablation(arms, "a")
     edition = Study(name="pub", question="?", base=base(), plan=plan, seeds=3, published=published).at()
-    hand = ByHand(tmp_path, edition)
-    with hand.journal:
+    with ByHand(tmp_path, edition) as hand:
         for trial, seed in hand.runs(arms, 3):
             hand.complete(trial, seed, 0.6, 0.6 + 0.1 * trial.number)
     table = measured(Result.open(Home(tmp_path), edition.id))

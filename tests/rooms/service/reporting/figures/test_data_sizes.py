@@ -12,7 +12,6 @@ from service.analysis.format import TRIAL_COLORS
 from service.reporting.figures.curves import beside, data_sizes, law_line
 from service.reporting.figures.plot import STYLE, Palette
 from service.results import Result
-from service.storage.facts import Counts
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
 from tests.rooms.service.analysis.test_data_efficiency import studied
@@ -83,9 +82,7 @@ def by_class(root, seeds: int = 2) -> Result:
     arms["peg"] = {"data.samples_per_class": 10, "encoding.kind": "peg"}
     values = {"data.kind": "cifar10", "data.val_size": 1000}
     study = Study(name="classes", question="?", base=base().put(values), plan=Ablation(arms, "peg"), seeds=seeds)
-    hand = ByHand(root, study.at())
-    with hand.journal:
-        hand.journal.write(Counts(seeds=seeds))
+    with ByHand(root, study.at(), seeds=seeds) as hand:
         for number, (name, some) in enumerate(arms.items()):
             trial = hand.plan("trial", number, some, name)
             for seed in range(seeds):

@@ -20,7 +20,7 @@ from service.reporting.figures.search import landscape
 from service.reporting.figures.searched import panels
 from service.reporting.page import FIGURES
 from service.results import Result
-from service.storage.facts import Confirms, Counts
+from service.storage.facts import Confirms
 from service.storage.home import Home
 from tests.rooms.by_hand import ARMS, ByHand, base
 from trainables.recipe.cost import estimate_cost
@@ -36,9 +36,7 @@ def plain(root, seeds=3, confirm=False, **arms) -> Result:
     """An ablation, or with `confirm` a search over gamma, in which nothing odd happens."""
     plan = Ablation(arms, next(iter(arms))) if arms else Search(space=Space({"encoding.gamma": Real(low=1, high=9)}))
     edition = Study(name="plain", question="?", base=base(), plan=plan, seeds=seeds).at()
-    hand = ByHand(root, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=seeds, trials=None if arms else 3))
+    with ByHand(root, edition, seeds=seeds, trials=None if arms else 3) as hand:
         values = arms or {"": {"encoding.gamma": 2.0}, "b": {"encoding.gamma": 4.0}, "c": {"encoding.gamma": 8.0}}
         for number, (name, some) in enumerate(values.items()):
             trial = hand.plan("trial", number, some, name if arms else "")
@@ -190,9 +188,7 @@ POINTS = (
 def six(root) -> Result:
     plan = Search(space=Space(SIX, GIVEN), trials=4)
     edition = Study(name="six", question="?", base=base(), plan=plan, seeds=1).at()
-    hand = ByHand(root, edition)
-    with hand.journal:
-        hand.journal.write(Counts(seeds=1, trials=4))
+    with ByHand(root, edition, seeds=1, trials=4) as hand:
         for number, values in enumerate(POINTS):
             more = {"model.depth": 2 + number, "optimizer.weight_decay": 2.5 * values["optimizer.lr"]}
             hand.complete(hand.plan("trial", number, values | more), 0, 0.6 + number / 10, 0.6)
@@ -254,8 +250,7 @@ def test_differences_of_some_seeds_are_said_to_be_those_of_the_seeds_that_learn(
     for name, scores in (("some", (0.9, 0.5, 0.91, 0.92)), ("none", (0.5, 0.49, 0.51, 0.5))):
         arms = {"sure": {"encoding.kind": "none"}, "odd": {"encoding.kind": "peg"}}
         edition = Study(name="pair", question="?", base=base(), plan=Ablation(arms, "sure"), seeds=4).at()
-        hand = ByHand(tmp_path / name, edition)
-        with hand.journal:
+        with ByHand(tmp_path / name, edition) as hand:
             for trial, seed in hand.runs(arms, 4):
                 score = scores[seed] if trial.name == "odd" else 0.9 + 0.01 * seed
                 hand.complete(trial, seed, score, score)
@@ -319,8 +314,7 @@ class Timed(ByHand):
 def test_a_time_is_the_median_of_the_runs_in_the_figure_and_in_its_caption(tmp_path):
     arms = {"slow": {"encoding.gamma": 1.0}, "fast": {"encoding.gamma": 2.0}}
     edition = Study(name="times", question="?", base=base(), plan=Ablation(arms, "slow")).at()
-    hand = Timed(tmp_path, edition)
-    with hand.journal:
+    with Timed(tmp_path, edition) as hand:
         for trial, seed in hand.runs(arms, 3):
             hand.complete(trial, seed, 0.9, 0.9)
     plot = cost(Result.open(Home(tmp_path), edition.id))
