@@ -1,6 +1,16 @@
 """What rooms of `service` share."""
 
+from pathlib import Path
+
 import pytest
+
+from service.storage.home import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """An empty home."""
+    return Home(tmp_path)
 
 
 @pytest.fixture

@@ -130,8 +130,8 @@ def test_counts_beside_an_edition_are_refused_and_not_dropped() -> None:
         api.resolve(edition, set={"optimizer.epochs": 3})
 
 
-def test_an_id_names_an_edition_also_to_run(tmp_path: Path) -> None:
-    home, cells = Home(tmp_path), STUDY.at(set={"optimizer.epochs": 2})
+def test_an_id_names_an_edition_also_to_run(home: Home, tmp_path: Path) -> None:
+    cells = STUDY.at(set={"optimizer.epochs": 2})
     conduct(home, cells)
     again = api.resolve(cells.id, home=str(tmp_path), seeds=2)
     assert (again.id, again.definition, again.study.seeds) == (cells.id, cells.definition, 2)
@@ -142,8 +142,7 @@ def test_an_id_names_an_edition_also_to_run(tmp_path: Path) -> None:
         api.resolve(cells.id, home=str(tmp_path), budget="smoke")
 
 
-def test_a_numbered_start_is_named_by_its_id(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_numbered_start_is_named_by_its_id(home: Home, tmp_path: Path) -> None:
     conduct(home, STUDY.at())
     second = editions.resolve_edition(STUDY.at(), home, fresh=True)
     conduct(home, second)

@@ -33,8 +33,8 @@ def ran(home, seeds, functions, **toy):
         return said, driver.history
 
 
-def test_functions_are_called_with_what_this_command_adds(tmp_path):
-    home, ends, more = Home(tmp_path), [], []
+def test_functions_are_called_with_what_this_command_adds(home, tmp_path):
+    ends, more = [], []
 
     def broken(end):
         more.append(end)

@@ -27,11 +27,6 @@ from trainables.spec import LocusError
 from trainables.whole_files import sealed
 
 
-@pytest.fixture
-def home(tmp_path) -> Home:
-    return Home(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def driven(tmp_path_factory) -> Callable[[Edition, Path], Home]:
     """Copies the home of a study that has ended."""

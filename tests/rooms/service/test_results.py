@@ -55,9 +55,8 @@ def test_a_row_a_trial(searched_result):
         assert table.loc[label, "test_std"] == pytest.approx(statistics.stdev(tests))
 
 
-def test_a_table_without_rows_says_why(tmp_path):
+def test_a_table_without_rows_says_why(home, tmp_path):
     """Also in a notebook; what is made of a table is a plain one."""
-    home = Home(tmp_path)
     plan = Ablation({"none": {}, "peg": {"encoding.kind": "peg"}}, baseline="none")
     for name, seeds in (("early", 1), ("late", 1)):
         edition = Study(

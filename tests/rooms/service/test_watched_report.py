@@ -75,8 +75,8 @@ def test_pages_follow_a_study_to_its_end(tmp_path):
     assert sorted(kinds[0]) == sorted(kinds[1]), "who watches writes nothing to the journal"
 
 
-def test_a_watch_that_is_interrupted_leaves_a_page_that_stays(tmp_path):
-    home, texts = Home(tmp_path), []
+def test_a_watch_that_is_interrupted_leaves_a_page_that_stays(home):
+    texts = []
 
     def interrupted(seconds):
         raise KeyboardInterrupt

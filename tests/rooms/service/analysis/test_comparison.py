@@ -139,11 +139,10 @@ def test_equal_recipes_are_matched_where_names_differ_and_seeds_need_not_be_shar
     )
 
 
-def test_the_best_of_two_searches_are_compared(tmp_path) -> None:
+def test_the_best_of_two_searches_are_compared(home, tmp_path) -> None:
     from tests.rooms.by_hand import search
 
     searched(tmp_path)
-    home = Home(tmp_path)
     again = search().at(name="again")
     folder = home.study(again.id)
     save_edition(again, home)

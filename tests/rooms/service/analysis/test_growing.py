@@ -9,7 +9,6 @@ from service.execution.signals import Control
 from service.planning.forecast import Forecast
 from service.storage.facts import Ended
 from service.storage.history import History
-from service.storage.home import Home
 from service.storage.journal import read
 from tests.rooms.service.execution.studies import facts
 from tests.rooms.service.execution.test_driver_requests import Asked
@@ -50,16 +49,16 @@ def drive(home, edition, asks=None, **toy) -> int:
 
 
 @pytest.mark.parametrize("name", EDITIONS)
-def test_it_is_what_the_journal_says(tmp_path, name):
-    home, edition = Home(tmp_path), EDITIONS[name]
+def test_it_is_what_the_journal_says(home, name):
+    edition = EDITIONS[name]
     trials = 6 if "search" in name else None
     assert drive(home, edition, {25: Control(seeds=3), 70: Control(trials=trials, seeds=4)}) > 50
     grown = edition.study.at(seeds=5, trials=trials and 8)
     assert drive(home, grown) > 5, "more seeds, and trials that replace confirmations"
 
 
-def test_runs_that_fail_and_answers_that_are_gone(tmp_path):
-    home, edition = Home(tmp_path), EDITIONS["arms and parents"]
+def test_runs_that_fail_and_answers_that_are_gone(home):
+    edition = EDITIONS["arms and parents"]
     drive(home, edition, fails=lambda job, epoch: job.label == "1" and epoch == 2)
     drive(home, edition)
     for ended in facts(home, edition, Ended)[:3]:

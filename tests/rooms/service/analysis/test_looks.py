@@ -140,9 +140,11 @@ def test_seeds_that_are_added_to_answers_of_another_study_are_another_look(tmp_p
 
 
 @pytest.mark.parametrize(("seeds", "expected"), [(5, 2), (6, 3)])
-def test_a_fresh_start_goes_on_from_the_looks_of_the_one_before(tmp_path: Path, seeds: int, expected: int) -> None:
+def test_a_fresh_start_goes_on_from_the_looks_of_the_one_before(
+    home: Home, tmp_path: Path, seeds: int, expected: int
+) -> None:
     """The same runs have the same level; another name for the study makes no verdict unseen."""
-    home, first = Home(tmp_path), arms(seeds=3)
+    first = arms(seeds=3)
     for asked in (3, 5):
         conduct(home, first.study.at(seeds=asked))
     assert looks(tmp_path, first) == 2
@@ -160,9 +162,9 @@ def test_a_fresh_start_goes_on_from_the_looks_of_the_one_before(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("asked", "then", "expected"), [((3, 5), 5, 2), ((3,), 3, 1), ((3,), 5, 2), ((3, 5), 6, 3)])
-def test_a_repaired_journal_forgets_no_look(tmp_path: Path, asked, then: int, expected: int) -> None:
+def test_a_repaired_journal_forgets_no_look(home: Home, tmp_path: Path, asked, then: int, expected: int) -> None:
     """What its cut lines told was seen: their rises count, and so does the next one."""
-    home, first = Home(tmp_path), arms(seeds=3)
+    first = arms(seeds=3)
     for seeds in asked:
         conduct(home, first.study.at(seeds=seeds))
     journal = home.study(first.id).journal

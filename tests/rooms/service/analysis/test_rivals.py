@@ -105,8 +105,8 @@ def test_mlflow_tells_random_points_from_others_and_hides_their_test_scores(resu
     assert point.values["progress/runs"] == point.values["progress/asked"]
 
 
-def test_before_the_rivals_are_confirmed_nothing_is_called_random(tmp_path):
-    home, edition = Home(tmp_path), search(6, seeds=3, claims=CLAIMS)
+def test_before_the_rivals_are_confirmed_nothing_is_called_random(home):
+    edition = search(6, seeds=3, claims=CLAIMS)
     conduct(home, edition, cut=30)
     found = Result.open(home, edition.id)
     assert "random" not in found.named

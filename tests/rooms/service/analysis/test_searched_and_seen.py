@@ -1,7 +1,6 @@
 """Winners, looks, orders and kinds that are searched, where seeds fail, answers are lost or code is edited."""
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -96,13 +95,12 @@ def falling(run, epoch: int) -> Measurement:
     return Measurement(epoch=epoch, values={"train/loss": 1 - value, "val/accuracy": value, **tests})
 
 
-def test_a_point_that_was_stopped_is_not_best_by_the_score_at_which_it_was_stopped(tmp_path: Path, monkeypatch) -> None:
+def test_a_point_that_was_stopped_is_not_best_by_the_score_at_which_it_was_stopped(home: Home, monkeypatch) -> None:
     monkeypatch.setattr(toy, "measure", falling)
     monkeypatch.setattr(toy, "cliff", lambda run: None)
     space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
     plan = Search(space=space, first=({"encoding.gamma": 2.5},), trials=8, stop=Halving())
     edition = Study("falls", "?", BASE.put({"optimizer.epochs": 6}), plan, seeds=3).at()
-    home = Home(tmp_path)
     conduct(home, edition, fails=lambda job, epoch: job.run.recipe.encoding.gamma == 2.5)
     conduct(home, edition)  # the first point is tried again
     result = Result.open(home, edition.id)
@@ -111,8 +109,8 @@ def test_a_point_that_was_stopped_is_not_best_by_the_score_at_which_it_was_stopp
     assert result.best.test.mean > 0.7
 
 
-def test_looks_at_answers_of_another_study_stay_when_these_are_trained_again(tmp_path: Path) -> None:
-    home, first = Home(tmp_path), arms(seeds=3)
+def test_looks_at_answers_of_another_study_stay_when_these_are_trained_again(home: Home) -> None:
+    first = arms(seeds=3)
     conduct(home, first)
     fresh = first.study.at(seeds=5).fresh(2)
     conduct(home, fresh)
@@ -131,8 +129,8 @@ def test_looks_at_answers_of_another_study_stay_when_these_are_trained_again(tmp
     assert Result.open(home, fresh.id).alpha == pytest.approx(0.0025), "a lost answer was seen all the same"
 
 
-def test_seeds_that_are_added_later_are_one_look(tmp_path: Path) -> None:
-    home, first = Home(tmp_path), arms(seeds=3)
+def test_seeds_that_are_added_later_are_one_look(home: Home) -> None:
+    first = arms(seeds=3)
     conduct(home, first)
     again = [first.study.at(seeds=seeds).fresh(2) for seeds in (3, 5)]
     for edition, looks in zip(again, (1, 2), strict=True):
@@ -141,8 +139,8 @@ def test_seeds_that_are_added_later_are_one_look(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("counts", "expected"), [((3, 5), 2), ((5,), 2), ((3,), 1)])
-def test_seeds_that_are_added_before_anything_ended_are_added_to_those_of_another_study(tmp_path, counts, expected):
-    home, first = Home(tmp_path), arms(seeds=3)
+def test_seeds_that_are_added_before_anything_ended_are_added_to_those_of_another_study(home, counts, expected):
+    first = arms(seeds=3)
     conduct(home, first)
     for seeds in counts[:-1]:
         with driving(home, arms(name="renamed", seeds=seeds)):
@@ -177,8 +175,8 @@ class Renamed(CodeDigests):
         return type(known)(files={name: "f" * 12 if "/codes/" in name else files[name] for name in files})
 
 
-def test_todays_code_has_no_answers_of_code_that_differs_in_renamed_files(tmp_path: Path, monkeypatch) -> None:
-    home, edition = Home(tmp_path), arms(seeds=3)
+def test_todays_code_has_no_answers_of_code_that_differs_in_renamed_files(home: Home, monkeypatch) -> None:
+    edition = arms(seeds=3)
     conduct(home, edition)
     result = Result.open(home, edition.id)
     old = CodeDigests()(result.history.of("trial")[0].recipe).digest
@@ -193,8 +191,8 @@ class Edited(CodeDigests):
         return type(known)(files={**known.files, "edited.py": "0" * 12})
 
 
-def test_a_plan_adopts_no_answer_without_the_weights_that_are_needed(tmp_path: Path, monkeypatch) -> None:
-    home, edition = Home(tmp_path), arms(seeds=2)
+def test_a_plan_adopts_no_answer_without_the_weights_that_are_needed(home: Home, monkeypatch) -> None:
+    edition = arms(seeds=2)
     conduct(home, edition)
     for weights in home.outcomes.glob("*/*.pt"):
         weights.unlink()

@@ -5,7 +5,6 @@ import random
 import re
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from search_spaces.space import Real, Space
@@ -34,11 +33,6 @@ def search(trials: int = 7, seeds: int = 2) -> Edition:
 def arms() -> Edition:
     plan = Ablation(arms={"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, baseline="near")
     return Study(name="arms", question="Which?", base=BASE, plan=plan, seeds=2).at()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 def test_a_searchs_rows(two_studies: Home) -> None:

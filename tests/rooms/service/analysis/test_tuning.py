@@ -201,8 +201,8 @@ def test_a_report_of_any_moment_is_whole(tmp_path):
             assert "not begun" in found.headline
 
 
-def test_the_page_says_where_an_arm_has_its_own_values(tmp_path):
-    home, edition = Home(tmp_path), fair(2, space=BEYOND)
+def test_the_page_says_where_an_arm_has_its_own_values(home):
+    edition = fair(2, space=BEYOND)
     conduct(home, edition)
     shown = page(Result.open(home, edition.id), {})
     assert any("“token” is not tuned: each of its 2 trials diverged" in remark for remark in shown.remarks)
@@ -211,8 +211,8 @@ def test_the_page_says_where_an_arm_has_its_own_values(tmp_path):
     assert cells["tuned to"] == ["not tuned"] * 3
 
 
-def test_the_page_says_which_arm_is_left_out(tmp_path):
-    home, edition = Home(tmp_path), claimed(2)
+def test_the_page_says_which_arm_is_left_out(home):
+    edition = claimed(2)
     conduct(home, edition, fails=lambda job, epoch: job.run.recipe.model.pool == "avg")
     found = Result.open(home, edition.id)
     assert "“mean” is left out: none of its 2 tuning trials completed." in written(found)
@@ -221,8 +221,8 @@ def test_the_page_says_which_arm_is_left_out(tmp_path):
     assert "mean" not in found.scores
 
 
-def test_a_failed_trial_beside_a_choice_is_counted_in_the_table_and_not_open(tmp_path):
-    home, edition = Home(tmp_path), fair(2)
+def test_a_failed_trial_beside_a_choice_is_counted_in_the_table_and_not_open(home):
+    edition = fair(2)
     first = edition.tuning_trial("token", 0, {"encoding.gamma": 1.0}).recipe.model
     conduct(home, edition, fails=lambda job, epoch: job.label == "t0.0" and job.run.recipe.model == first)
     for _ in range(2):
@@ -255,8 +255,8 @@ def test_adopted_answers_of_the_tuning_count_as_those_of_the_arms_do(copied):
     assert found.stale == 0
 
 
-def test_a_baseline_that_is_left_out_leaves_no_difference_and_no_verdict(tmp_path):
-    home, edition = Home(tmp_path), claimed(2)
+def test_a_baseline_that_is_left_out_leaves_no_difference_and_no_verdict(home):
+    edition = claimed(2)
     first = edition.arms()[0].recipe.model
     conduct(home, edition, fails=lambda job, epoch: job.run.recipe.model == first)
     found = Result.open(home, edition.id)

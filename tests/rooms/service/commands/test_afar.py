@@ -23,8 +23,7 @@ def state(home: Home) -> tuple[str, str]:
     return found["state"], found["why"]
 
 
-def test_a_study_that_nobody_runs_is_lost_and_one_that_is_done_is_done(tmp_path):
-    home = Home(tmp_path)
+def test_a_study_that_nobody_runs_is_lost_and_one_that_is_done_is_done(home, tmp_path):
     conduct(home, arms(), cut=5)
     assert state(home) == ("lost", f"no Ray cluster answers at {GONE} (5 s)")
     shown = " ".join(typed("arms", "--home", str(tmp_path)).output.split())
@@ -36,14 +35,12 @@ def test_a_study_that_nobody_runs_is_lost_and_one_that_is_done_is_done(tmp_path)
     assert "locus submit" not in typed("arms", "--home", str(tmp_path)).output
 
 
-def test_a_study_that_a_driver_holds_is_not_lost(tmp_path):
-    home = Home(tmp_path)
+def test_a_study_that_a_driver_holds_is_not_lost(home):
     with driving(home, arms()):
         assert state(home)[0] == "running"
 
 
-def test_all_studies_of_the_home_are_listed(tmp_path):
-    home = Home(tmp_path)
+def test_all_studies_of_the_home_are_listed(home, tmp_path):
     conduct(home, arms(), cut=5)
     conduct(home, arms().fresh(2))
     shown = typed("--home", str(tmp_path)).output

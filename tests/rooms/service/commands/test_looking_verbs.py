@@ -75,8 +75,7 @@ def looking_status(root):
     return all_status(Home(root))
 
 
-def test_status_ends_with_the_command_that_goes_on(tmp_path):
-    home = Home(tmp_path)
+def test_status_ends_with_the_command_that_goes_on(home, tmp_path):
     conduct(home, STUDY.at(), cut=2)
     text = typed("status", LONG, home=tmp_path)
     assert f"to go on   locus run {LONG}@base\n" in text

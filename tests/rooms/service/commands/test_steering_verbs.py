@@ -16,8 +16,7 @@ def typed(*words: str, home: Home | None = None):
     return CliRunner().invoke(app, list(words), env={"LOCUS_HOME": str(home.root)} if home else {})
 
 
-def test_a_stop_reaches_the_driver(tmp_path) -> None:
-    home = Home(tmp_path)
+def test_a_stop_reaches_the_driver(home) -> None:
     with driving(home, arms()) as driver:
         found = []
 

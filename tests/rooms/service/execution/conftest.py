@@ -1,18 +1,11 @@
 """A home, and code that changes between two commands."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
-from service.storage.home import Home
 from trainables.recipe import code_digest
 from trainables.recipe.code_digest import FOLDER
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 @pytest.fixture

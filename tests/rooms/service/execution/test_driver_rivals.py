@@ -49,8 +49,8 @@ def test_the_search_is_the_same_with_and_without_rivals(tmp_path) -> None:
     assert planned(alone, search(), "rival") == []
 
 
-def test_rivals_are_as_many_random_points_in_seeds_of_their_own(tmp_path) -> None:
-    home, edition = Home(tmp_path), search(8)
+def test_rivals_are_as_many_random_points_in_seeds_of_their_own(home) -> None:
+    edition = search(8)
     toy = conduct(home, edition, max_concurrent=2)
     found = history(home, edition)
     own, rivals = found.of("trial"), found.of("rival")
@@ -71,8 +71,8 @@ def test_rivals_are_as_many_random_points_in_seeds_of_their_own(tmp_path) -> Non
     assert len(keys) == len(set(keys))
 
 
-def test_rivals_are_stopped_by_their_own_scores_alone(tmp_path) -> None:
-    home, edition = Home(tmp_path), search(8)
+def test_rivals_are_stopped_by_their_own_scores_alone(home) -> None:
+    edition = search(8)
     conduct(home, edition)
     found = history(home, edition)
     rungs: dict[int, dict[str, float]] = {2: {}, 4: {}}
@@ -124,8 +124,7 @@ def test_an_extension_adds_points_and_rivals(tmp_path) -> None:
     assert unproposed(found).recipes == []
 
 
-def test_more_seeds_reach_the_rivals(tmp_path) -> None:
-    home = Home(tmp_path)
+def test_more_seeds_reach_the_rivals(home) -> None:
     conduct(home, search(4))
     more = search(4, seeds=3)
     conduct(home, more)
@@ -135,11 +134,10 @@ def test_more_seeds_reach_the_rivals(tmp_path) -> None:
         assert found.answer(trial).status == "completed"
 
 
-def test_a_small_space_ends_both_searches_with_all_of_its_points(tmp_path) -> None:
+def test_a_small_space_ends_both_searches_with_all_of_its_points(home) -> None:
     plan = Search(Space({"encoding.places": Subset((-1, 0))}), trials=9, rival=True)
     base = Recipe().put({"encoding.kind": "peg", "model.depth": 2, "optimizer.epochs": 2})
     edition = Study(name="few", question="?", base=base, plan=plan, seeds=2).at()
-    home = Home(tmp_path)
     conduct(home, edition)
     assert [(fact.trials, fact.rival) for fact in facts(home, edition, Exhausted)] == [(4, False)]
     found = history(home, edition)
@@ -149,8 +147,8 @@ def test_a_small_space_ends_both_searches_with_all_of_its_points(tmp_path) -> No
     }
 
 
-def test_what_is_ahead_counts_points_rivals_and_both_confirmations(tmp_path) -> None:
-    home, edition = Home(tmp_path), search(5)
+def test_what_is_ahead_counts_points_rivals_and_both_confirmations(home) -> None:
+    edition = search(5)
     with driving(home, edition) as driver:
         assert len(unproposed(driver.history).points) == (5 + 5 + 5 + 5) * 2
     conduct(home, edition, random.Random(0).random())

@@ -54,8 +54,8 @@ def plan(home: Home, edition: Edition):
 
 
 @pytest.mark.parametrize(("sampler", "max_concurrent"), [("random", 1), ("random", 3), ("tpe", 1), ("tpe", 3)])
-def test_every_arm_gets_as_many_trials_and_then_the_values_of_its_best(tmp_path, sampler, max_concurrent) -> None:
-    home, edition = Home(tmp_path), fair(sampler=sampler)
+def test_every_arm_gets_as_many_trials_and_then_the_values_of_its_best(home, sampler, max_concurrent) -> None:
+    edition = fair(sampler=sampler)
     toy = conduct(home, edition, max_concurrent=max_concurrent)
     found, proposed = history(home, edition), points(home, edition)
     assert {arm: len(some) for arm, some in proposed.items()} == dict.fromkeys(ARMS, 3)
@@ -74,8 +74,8 @@ def test_every_arm_gets_as_many_trials_and_then_the_values_of_its_best(tmp_path,
     assert not conduct(home, edition).trained
 
 
-def test_arms_try_the_same_points_so_that_no_arm_is_luckier(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(4, first=({"encoding.gamma": 2.0},))
+def test_arms_try_the_same_points_so_that_no_arm_is_luckier(home) -> None:
+    edition = fair(4, first=({"encoding.gamma": 2.0},))
     conduct(home, edition)
     token, mean, far = points(home, edition).values()
     assert token == mean == far
@@ -103,8 +103,8 @@ def test_every_edition_tries_the_same_points_in_the_same_order(tmp_path, sampler
     assert found == [found[0], found[0], found[0][:2], found[0], found[0]]
 
 
-def test_tpe_learns_from_the_arms_own_trials_alone(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(13, sampler="tpe", seeds=1)
+def test_tpe_learns_from_the_arms_own_trials_alone(home, tmp_path) -> None:
+    edition = fair(13, sampler="tpe", seeds=1)
     conduct(home, edition)
     token, mean, _ = points(home, edition).values()
     assert token[:10] == mean[:10]
@@ -146,8 +146,8 @@ def test_a_killed_study_ends_as_the_undisturbed_one(tmp_path, sampler: str) -> N
         assert len(started) == len(set(started)), cut
 
 
-def test_a_driver_killed_between_the_choice_and_the_arms_lists_them_with_it(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair()
+def test_a_driver_killed_between_the_choice_and_the_arms_lists_them_with_it(home) -> None:
+    edition = fair()
     conduct(home, edition)
     journal = home.study(edition.id).journal
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -160,15 +160,15 @@ def test_a_driver_killed_between_the_choice_and_the_arms_lists_them_with_it(tmp_
         assert not toy.trained, "all answers were there"
 
 
-def test_an_arm_whose_given_value_is_bad_gets_a_better_one(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(6)
+def test_an_arm_whose_given_value_is_bad_gets_a_better_one(home) -> None:
+    edition = fair(6)
     conduct(home, edition)
     far = next(trial for trial in history(home, edition).of("trial") if trial.name == "far")
     assert reach(far.recipe) > reach(edition.arms()[2].recipe) + 0.2
 
 
-def test_where_every_trial_diverges_the_arms_keep_their_own_values(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(2, space=BEYOND)
+def test_where_every_trial_diverges_the_arms_keep_their_own_values(home) -> None:
+    edition = fair(2, space=BEYOND)
     conduct(home, edition)
     assert choices(home, edition) == dict.fromkeys(ARMS, None)
     found = history(home, edition)
@@ -176,8 +176,8 @@ def test_where_every_trial_diverges_the_arms_keep_their_own_values(tmp_path) -> 
     assert not conduct(home, edition).trained
 
 
-def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(2)
+def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(home) -> None:
+    edition = fair(2)
     conduct(home, edition, fails=lambda job, epoch: job.run.recipe.model.pool == "avg")
     found = history(home, edition)
     assert [trial.name for trial in found.of("trial")] == ["token", "far"]
@@ -191,8 +191,8 @@ def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(tmp_pat
     assert {len(some) for some in points(home, edition).values()} == {2}
 
 
-def test_other_counts_of_trials_are_another_edition(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(2)
+def test_other_counts_of_trials_are_another_edition(home) -> None:
+    edition = fair(2)
     conduct(home, edition, cut=5)
     with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3. --fresh starts fair@base.2"):
         resolve_edition(fair(3), home)
@@ -202,8 +202,8 @@ def test_other_counts_of_trials_are_another_edition(tmp_path) -> None:
     assert resolve_edition(fair(3), home).id == fresh.id
 
 
-def test_another_study_with_the_same_tuning_reuses_its_runs(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(3, space=Space({"encoding.gamma": Choice((1.0, 2.0, 4.0))}))
+def test_another_study_with_the_same_tuning_reuses_its_runs(home) -> None:
+    edition = fair(3, space=Space({"encoding.gamma": Choice((1.0, 2.0, 4.0))}))
     conduct(home, edition)
     other = Study(**{**dict(edition.study), "name": "again"}).at()
     toy = conduct(home, other)
@@ -211,8 +211,7 @@ def test_another_study_with_the_same_tuning_reuses_its_runs(tmp_path) -> None:
     assert set(choices(home, other)) == set(ARMS)
 
 
-def test_more_seeds_leave_the_tuning_as_it_is(tmp_path) -> None:
-    home = Home(tmp_path)
+def test_more_seeds_leave_the_tuning_as_it_is(home) -> None:
     conduct(home, fair())
     before = choices(home, fair())
     toy = conduct(home, fair(seeds=4))
@@ -221,8 +220,8 @@ def test_more_seeds_leave_the_tuning_as_it_is(tmp_path) -> None:
     assert choices(home, fair()) == before
 
 
-def test_the_plan_lists_what_tuning_trains_and_the_arms_after_it(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(3)
+def test_the_plan_lists_what_tuning_trains_and_the_arms_after_it(home) -> None:
+    edition = fair(3)
     before = plan(home, edition)
     assert (before.missing, before.unknown, before.to_train) == (3 * 3, 3 * 2, 15)
     rows = [(row.label, row.name, row.missing) for row in before.work]
@@ -238,8 +237,8 @@ def test_the_plan_lists_what_tuning_trains_and_the_arms_after_it(tmp_path) -> No
     assert (plan(home, edition).done, plan(home, edition).to_train) == (15, 0)
 
 
-def test_an_untuned_answer_of_an_arm_is_no_answer_of_the_tuned_arm(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(2)
+def test_an_untuned_answer_of_an_arm_is_no_answer_of_the_tuned_arm(home) -> None:
+    edition = fair(2)
     untuned = Study(**{**dict(edition.study), "name": "plain", "plan": Ablation(ARMS, "token")}).at()
     conduct(home, untuned)
     assert plan(home, edition).reused == 0
@@ -254,8 +253,8 @@ class Edited(CodeDigests):
         return CodeDigest(files={"loop": "edited"})
 
 
-def test_after_an_edit_of_the_code_the_choice_stands_and_the_arms_train_again(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(2)
+def test_after_an_edit_of_the_code_the_choice_stands_and_the_arms_train_again(home) -> None:
+    edition = fair(2)
     conduct(home, edition)
     before = [trial.recipe for trial in history(home, edition).of("trial")]
     toy = conduct(home, edition, options={"codes": Edited()})
@@ -266,11 +265,10 @@ def test_after_an_edit_of_the_code_the_choice_stands_and_the_arms_train_again(tm
         assert driver.history.failed == 0
 
 
-def test_parents_of_a_tuning_are_trained_with_its_values_and_not_again_after_an_edit(tmp_path) -> None:
+def test_parents_of_a_tuning_are_trained_with_its_values_and_not_again_after_an_edit(home) -> None:
     start = FromTrial(values={"data.task": "absolute"}).plain()
     plan_ = Ablation({"fresh": {}, "child": {"init": start}}, "fresh", tune=Tuning(WIDE, 2))
     edition = Study(name="fair", question="?", base=BASE, plan=plan_, seeds=1).at()
-    home = Home(tmp_path)
     conduct(home, edition)
     found = history(home, edition)
     child = next(trial for trial in found.of("trial") if trial.name == "child")
@@ -286,8 +284,8 @@ def test_parents_of_a_tuning_are_trained_with_its_values_and_not_again_after_an_
     assert (after.to_train, after.done) == (0, 3), "two arms and a parent; the tuning is over"
 
 
-def test_a_half_tuned_study_of_edited_code_tunes_again_unless_answers_are_adopted(tmp_path) -> None:
-    home, edition = Home(tmp_path), fair(3, seeds=1)
+def test_a_half_tuned_study_of_edited_code_tunes_again_unless_answers_are_adopted(home) -> None:
+    edition = fair(3, seeds=1)
     conduct(home, edition, cut=32)
     old = sum(fact.outcome == "completed" for fact in facts(home, edition) if fact.fact == "ended")
     assert 0 < old < 9

@@ -68,8 +68,7 @@ def test_together_they_never_need_more_than_there_is_and_each_comes_next(tmp_pat
         assert all(driver.trained for driver in drivers), "one waits for ever"
 
 
-def test_the_second_waits_until_the_first_has_run_down_to_its_half(tmp_path) -> None:
-    home = Home(tmp_path)
+def test_the_second_waits_until_the_first_has_run_down_to_its_half(home) -> None:
     with ExitStack() as stack:
         first = begun(home, stack, "first@base", 8, 8)
         first.fill()
@@ -88,8 +87,7 @@ def test_the_second_waits_until_the_first_has_run_down_to_its_half(tmp_path) -> 
         assert first.running == 8
 
 
-def test_two_that_need_the_whole_machine_take_turns(tmp_path) -> None:
-    home = Home(tmp_path)
+def test_two_that_need_the_whole_machine_take_turns(home) -> None:
     with ExitStack() as stack:
         drivers = [begun(home, stack, f"{name}@base", 1, 1) for name in ("one", "other")]
         for _ in range(6):
@@ -101,10 +99,9 @@ def test_two_that_need_the_whole_machine_take_turns(tmp_path) -> None:
         assert [driver.trained for driver in drivers] == [3, 3]
 
 
-def test_a_turn_lasts_for_several_runs(tmp_path, monkeypatch) -> None:
+def test_a_turn_lasts_for_several_runs(home, monkeypatch) -> None:
     """A driver that gave up its place after each run would start Ray again for each short run."""
     monkeypatch.setattr(other_drivers, "TURN_S", 1000.0)
-    home = Home(tmp_path)
     with ExitStack() as stack:
         one, other = (begun(home, stack, f"{name}@base", 1, 1) for name in ("one", "other"))
         for _ in range(3):
@@ -119,8 +116,7 @@ def test_a_turn_lasts_for_several_runs(tmp_path, monkeypatch) -> None:
         assert (one.running, other.running) == (0, 1), "it has a turn, too, although the first one waits again"
 
 
-def test_one_that_needs_the_whole_machine_comes_next_beside_small_ones(tmp_path) -> None:
-    home = Home(tmp_path)
+def test_one_that_needs_the_whole_machine_comes_next_beside_small_ones(home) -> None:
     with ExitStack() as stack:
         small, whole = begun(home, stack, "small@base", 8, 8), begun(home, stack, "whole@base", 1, 1)
         small.fill()
@@ -132,8 +128,7 @@ def test_one_that_needs_the_whole_machine_comes_next_beside_small_ones(tmp_path)
         assert (whole.running, small.running) == (1, 0)
 
 
-def test_a_driver_that_was_suspended_holds_nobody_up(tmp_path, monkeypatch) -> None:
-    home = Home(tmp_path)
+def test_a_driver_that_was_suspended_holds_nobody_up(home, monkeypatch) -> None:
     with ExitStack() as stack:
         small, whole = begun(home, stack, "small@base", 8, 8), begun(home, stack, "whole@base", 1, 1)
         small.fill()
@@ -146,8 +141,8 @@ def test_a_driver_that_was_suspended_holds_nobody_up(tmp_path, monkeypatch) -> N
         assert small.running == 4, "its share, as soon as the other one asks no more"
 
 
-def test_a_clock_that_is_set_back_lets_nobody_wait_for_a_driver_that_asks_no_more(tmp_path, monkeypatch) -> None:
-    home, later = Home(tmp_path), time.monotonic() + ASKS_S + 1
+def test_a_clock_that_is_set_back_lets_nobody_wait_for_a_driver_that_asks_no_more(home, monkeypatch) -> None:
+    later = time.monotonic() + ASKS_S + 1
     with ExitStack() as stack:
         first, suspended, next_one = (begun(home, stack, f"{name}@base", 1, 1) for name in ("a", "b", "c"))
         for driver in (first, suspended, next_one):
@@ -160,9 +155,8 @@ def test_a_clock_that_is_set_back_lets_nobody_wait_for_a_driver_that_asks_no_mor
         assert next_one.running == 1
 
 
-def test_who_asks_for_few_leaves_the_rest(tmp_path) -> None:
+def test_who_asks_for_few_leaves_the_rest(home) -> None:
     """A study with one concurrent run takes an eighth of a machine on which eight fit."""
-    home = Home(tmp_path)
     with ExitStack() as stack:
         small = begun(home, stack, "small@base", 8, 1)
         small.fill()
@@ -171,8 +165,7 @@ def test_who_asks_for_few_leaves_the_rest(tmp_path) -> None:
         assert (small.running, large.running) == (1, 4)
 
 
-def test_only_living_drivers_of_this_machine_and_device_count(tmp_path) -> None:
-    home = Home(tmp_path)
+def test_only_living_drivers_of_this_machine_and_device_count(home) -> None:
     with ExitStack() as stack:
         mine = begun(home, stack, "mine@base", 4, 4)
         here = Presence(mine.neighbours._told.host, "cpu", running=4, fits=4).__dict__

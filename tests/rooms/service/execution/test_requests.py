@@ -24,11 +24,6 @@ from tests.waiting import until
 from trainables.spec import LocusError
 
 
-@pytest.fixture
-def home(tmp_path) -> Home:
-    return Home(tmp_path)
-
-
 class Reader(threading.Thread):
     """A driver that reads its requests."""
 

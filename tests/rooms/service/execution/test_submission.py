@@ -7,7 +7,6 @@ import requests
 
 from service.execution import submission
 from service.execution.submission import Submission, SubmissionError, UnpackedError
-from service.storage.home import Home
 
 
 class Client:
@@ -100,9 +99,8 @@ def test_a_study_with_failed_runs_has_a_result_and_one_that_broke_has_none():
             watched("FAILED", logs=(logs,)).wait_for_end()
 
 
-def test_a_home_is_the_jobs_where_its_id_is_the_same(tmp_path):
+def test_a_home_is_the_jobs_where_its_id_is_the_same(home, tmp_path):
     """On a laptop the same path may hold a home of its own, with a study of the same name."""
-    home = Home(tmp_path)
     one = watched("SUCCEEDED")
     assert one.visible_home({"home": str(tmp_path), "home_id": "3f9a"}) is None
     id = home.named()

@@ -77,8 +77,7 @@ def test_each_run_is_trained_once(tmp_path_factory, arms, seeds, linked, chance)
     assert not list(places[0].claims.iterdir())
 
 
-def test_what_fails_elsewhere_is_trained_here(tmp_path) -> None:
-    home = Home(tmp_path)
+def test_what_fails_elsewhere_is_trained_here(home) -> None:
     one, other = (study(name, ["none", "2.0"], 1) for name in ("one", "other"))
     with driving(home, one) as first, driving(home, other) as second:
         job, rival = first.next(), second.next()
@@ -93,9 +92,8 @@ def test_what_fails_elsewhere_is_trained_here(tmp_path) -> None:
         assert second.next().run.key == job.run.key
 
 
-def test_a_study_with_nothing_to_train_waits_for_nobody(tmp_path) -> None:
+def test_a_study_with_nothing_to_train_waits_for_nobody(home) -> None:
     """The neighbour uses the whole machine; what is only to be reused needs none of it."""
-    home = Home(tmp_path)
     edition = study("one", ["none", "2.0"], 1)
     conduct(home, edition)
     one_place = Placement(max_concurrent=1, fits=1)
@@ -116,9 +114,8 @@ def test_a_study_with_nothing_to_train_waits_for_nobody(tmp_path) -> None:
             assert notes == ["this machine is shared with neighbour@base: at most 1 concurrent run here"]
 
 
-def test_a_serial_search_waits_for_a_point_that_is_trained_elsewhere(tmp_path) -> None:
+def test_a_serial_search_waits_for_a_point_that_is_trained_elsewhere(home) -> None:
     """It would propose the next point without the score of this one, and another search would come out."""
-    home = Home(tmp_path)
     with driving(home, search()) as first, driving(home, search(name="twin")) as second:
         first.placement = second.placement = Placement(max_concurrent=1)
         job = first.next()

@@ -4,7 +4,6 @@ import json
 import math
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -51,11 +50,6 @@ def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str =
     history.raise_counts(edition)
     placement = Placement(max_concurrent=max_concurrent, device=device)
     return estimate_work(history, Outcomes(home), placement, CodeDigests(), **options)
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) -> None:

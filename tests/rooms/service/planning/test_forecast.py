@@ -25,7 +25,6 @@ from service.planning.forecast import (
 from service.planning.placement import Placement, fused_gib
 from service.storage.facts import Counts, Ended, Measured, Started
 from service.storage.history import History
-from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import ByHand
 from tests.rooms.toy import Toy, conduct, driving
@@ -110,11 +109,6 @@ def timed(history, seconds):
         for run in history.runs(trial).values():
             for fact in history.state(run).curve.values():
                 fact.values["time/epoch_s"] = seconds[trial.name]
-
-
-@pytest.fixture
-def home(tmp_path):
-    return Home(tmp_path)
 
 
 def test_an_ablation_counts_all_its_runs_before_the_first(home):

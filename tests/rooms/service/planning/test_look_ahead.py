@@ -30,9 +30,9 @@ def plan(home: Home, edition: Edition, device: str = "cpu") -> WorkEstimate:
 
 
 @pytest.mark.parametrize("tune", [RATES, Tuning(GAMMA, 12, sampler="tpe")], ids=["grid", "tpe"])
-def test_a_study_whose_answers_are_all_there_trains_nothing(tmp_path, tune) -> None:
+def test_a_study_whose_answers_are_all_there_trains_nothing(home, tune) -> None:
     """A fresh start of it proposes the same points, and the plan says so before."""
-    home, edition = Home(tmp_path), tuned(tune).at()
+    edition = tuned(tune).at()
     trained = len(conduct(home, edition).order)
     again = edition.fresh(2)
     work = plan(home, again)
@@ -41,18 +41,18 @@ def test_a_study_whose_answers_are_all_there_trains_nothing(tmp_path, tune) -> N
     assert not conduct(home, again).order
 
 
-def test_what_some_arms_have_is_reused_and_the_others_are_tuned(tmp_path) -> None:
+def test_what_some_arms_have_is_reused_and_the_others_are_tuned(home) -> None:
     """Rates are tuned arm by arm, so an arm whose answers are there is chosen, though others are still to be tuned."""
-    home, study = Home(tmp_path), tuned()
+    study = tuned()
     some = len(conduct(home, study.at(arms=["mean"])).order)
     work = plan(home, study.at())
     assert (some, work.reused, work.to_train) == (2 * (3 + 2), 2 * (3 + 2), 3 + 2)
     assert len(conduct(home, study.at()).order) == work.to_train
 
 
-def test_a_point_that_depends_on_runs_to_be_trained_is_not_guessed(tmp_path) -> None:
+def test_a_point_that_depends_on_runs_to_be_trained_is_not_guessed(home) -> None:
     """TPE proposes others once it has answers; what is there for its first points is reused all the same."""
-    home, study = Home(tmp_path), tuned(Tuning(GAMMA, 12, sampler="tpe"))
+    study = tuned(Tuning(GAMMA, 12, sampler="tpe"))
     assert plan(home, study.at()).reused == 0
     conduct(home, study.at(trials=4))
     longer = study.at(trials=12).fresh(2)
@@ -63,29 +63,28 @@ def test_a_point_that_depends_on_runs_to_be_trained_is_not_guessed(tmp_path) -> 
     assert trained <= work.to_train
 
 
-def test_runs_that_failed_are_tried_again_so_no_value_is_chosen_without_them(tmp_path) -> None:
+def test_runs_that_failed_are_tried_again_so_no_value_is_chosen_without_them(home) -> None:
     """A driver that was killed before it chose: the next one begins with counts, after which failures count no more."""
-    home, edition = Home(tmp_path), tuned().at()
+    edition = tuned().at()
     conduct(home, edition, fails=lambda job, epoch: job.label == "t0.1", cut=30)
     work = plan(home, edition)
     assert len(conduct(home, edition).order) == work.to_train > 0
 
 
-def test_a_child_whose_parent_diverged_trains_nothing_again(tmp_path) -> None:
+def test_a_child_whose_parent_diverged_trains_nothing_again(home) -> None:
     """Its answer is there, too; and the other arms are looked at all the same."""
     wide = Tuning(Space({"encoding.gamma": Choice((2.0, 30.0, 4.0))}), trials=3, sampler="grid")
     arms = {"fresh": {}, "child": {"init": FromTrial({"model.pool": "avg"})}, "mean": {"model.pool": "avg"}}
     study = Study(name="tuned", question="?", base=BASE, plan=Ablation(arms, "fresh", tune=wide), seeds=2)
-    home = Home(tmp_path)
     conduct(home, study.at())
     work = plan(home, study.at().fresh(2))
     assert work.to_train == 0
     assert not conduct(home, study.at().fresh(2)).order
 
 
-def test_answers_of_another_device_say_no_time(tmp_path) -> None:
+def test_answers_of_another_device_say_no_time(home) -> None:
     """What they measured is of a CPU."""
-    home, study = Home(tmp_path), tuned()
+    study = tuned()
     conduct(home, study.at(arms=["mean"]))
     assert plan(home, study.at()).seconds is not None
     assert plan(home, study.at(), device="cuda").seconds is None

@@ -322,7 +322,7 @@ def test_the_sampler_is_told_how_a_trial_ended(answer, state, value, reports) ->
     }
 
 
-def test_branches_and_subsets_are_sampled_too(tmp_path: Path) -> None:
+def test_branches_and_subsets_are_sampled_too(home: Home) -> None:
     space = Space(
         {"encoding.kind": Choice(options=("fourier", "peg")), "model.depth": Integer(low=2, high=3)},
         {
@@ -332,7 +332,6 @@ def test_branches_and_subsets_are_sampled_too(tmp_path: Path) -> None:
             }
         },
     )
-    home = Home(tmp_path)
     edition = search(16, space=space)
     conduct(home, edition)
     found = points(home, edition)
@@ -341,9 +340,8 @@ def test_branches_and_subsets_are_sampled_too(tmp_path: Path) -> None:
         space.require_point(edition.study.base, point, "point")
 
 
-def test_tpe_climbs(tmp_path: Path) -> None:
+def test_tpe_climbs(home: Home) -> None:
     """The five random points hit the hill by chance (0.37 of the log range); those after them more often."""
-    home = Home(tmp_path)
     edition = search(40, space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}))
     conduct(home, edition)
     gammas = [point["encoding.gamma"] for point in points(home, edition)]
@@ -392,8 +390,8 @@ SMALL_SPACE = Space({"encoding.hidden": Choice(options=(8, 16, 24, 32))})
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
-def test_a_small_space_is_tried_once_and_ends(tmp_path: Path, sampler: str) -> None:
-    home, edition = Home(tmp_path), search(12, epochs=1, space=SMALL_SPACE, sampler=sampler)
+def test_a_small_space_is_tried_once_and_ends(home: Home, sampler: str) -> None:
+    edition = search(12, epochs=1, space=SMALL_SPACE, sampler=sampler)
     conduct(home, edition)
     found = points(home, edition)
     assert sorted(point["encoding.hidden"] for point in found) == [8, 16, 24, 32]
@@ -440,13 +438,13 @@ def test_a_space_that_is_endless_on_paper_alone_ends(monkeypatch) -> None:
         assert len(history.of("trial")) <= 2
 
 
-def test_points_that_build_one_recipe_are_one_point(tmp_path: Path) -> None:
+def test_points_that_build_one_recipe_are_one_point(home: Home) -> None:
     """Without a choice of PEG's places two of four points are `none`."""
     space = Space(
         {"encoding.kind": Choice(options=("none", "peg"))},
         {"encoding.kind": {"peg": {"encoding.places": Subset(of=(-1,))}}},
     )
-    home, edition = Home(tmp_path), search(6, space=space)
+    edition = search(6, space=space)
     conduct(home, edition)
     assert len(points(home, edition)) == 2
 

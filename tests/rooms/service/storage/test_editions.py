@@ -22,11 +22,6 @@ def edition(gamma: float = 2.5, arms: dict | None = None, **changes) -> Edition:
     return Study(**values | changes).at()
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 def touch(home: Home, kept: Edition, moment: float) -> None:
     editions.save_edition(kept, home)
     os.utime(home.study(kept.id).study, (moment, moment))

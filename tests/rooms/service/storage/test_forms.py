@@ -136,9 +136,8 @@ def test_a_fresh_start_leaves_it(told) -> None:
     assert home.study(ID).journal.read_bytes() == before
 
 
-def test_a_line_that_is_no_fact_is_no_other_form(tmp_path: Path) -> None:
+def test_a_line_that_is_no_fact_is_no_other_form(home: Home, tmp_path: Path) -> None:
     searched(tmp_path)
-    home = Home(tmp_path)
     put(home, [*lines_of(home)[:5], {"fact": "teleported", "form": 7}])
     with pytest.raises(JournalError, match=r"line 6, is no fact: .*--repair cuts the journal there") as info:
         read(home.study(ID).journal)
@@ -148,10 +147,9 @@ def test_a_line_that_is_no_fact_is_no_other_form(tmp_path: Path) -> None:
         read(home.study(ID).journal)
 
 
-def test_a_journal_with_both_is_not_cut(tmp_path: Path) -> None:
+def test_a_journal_with_both_is_not_cut(home: Home, tmp_path: Path) -> None:
     """The line that is no fact comes first; what a newer locus wrote behind it would be lost."""
     searched(tmp_path)
-    home = Home(tmp_path)
     newest = lines_of(home)[0] | {"by": 2, "form": FORM + 1}
     put(home, [*lines_of(home)[:5], {"fact": "teleported"}, newest])
     with pytest.raises(FormError):
@@ -177,9 +175,8 @@ def test_an_empty_journal_has_no_form(tmp_path: Path) -> None:
     ],
     ids=["a field more", "a field less"],
 )
-def test_a_study_of_another_locus_names_its_file(tmp_path: Path, spoil, why: str) -> None:
+def test_a_study_of_another_locus_names_its_file(home: Home, tmp_path: Path, spoil, why: str) -> None:
     searched(tmp_path)
-    home = Home(tmp_path)
     path = home.study(ID).study
     path.write_bytes(sealed(spoil(json.loads(unsealed(path.read_bytes())))))
     sentence = (
@@ -190,9 +187,8 @@ def test_a_study_of_another_locus_names_its_file(tmp_path: Path, spoil, why: str
     assert isinstance(typed(home, "report", ID).exception, editions.EditionError)
 
 
-def test_an_answer_of_another_locus_names_its_file(tmp_path: Path) -> None:
+def test_an_answer_of_another_locus_names_its_file(home: Home, tmp_path: Path) -> None:
     searched(tmp_path)
-    home = Home(tmp_path)
     path = next(home.outcomes.glob("*/*.json"))
     key, name, whole = path.parent.name, path.stem, json.loads(unsealed(path.read_bytes()))
     path.write_bytes(sealed(whole | {"planet": "Mars"}))

@@ -21,8 +21,7 @@ def test_the_home_is_as_given_else_from_the_environment_else_in_the_users(tmp_pa
     assert Home.find("~/other").root == Path("~/other").expanduser()
 
 
-def test_every_file_has_its_place(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_every_file_has_its_place(home: Home, tmp_path: Path) -> None:
     study = home.study("reach@cpu~3f9a")
     names = {study.study: "study.json", study.journal: "journal.jsonl", study.lock: "lock", study.report: "report"}
     for path, name in names.items():
@@ -32,8 +31,7 @@ def test_every_file_has_its_place(tmp_path: Path) -> None:
     assert home.artifacts == tmp_path / "artifacts"
 
 
-def test_ids_are_in_the_order_of_their_last_touch(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_ids_are_in_the_order_of_their_last_touch(home: Home) -> None:
     assert home.ids() == []
     for place, id in enumerate(["b@cpu", "a@cpu", "c@smoke"]):
         write_whole(home.study(id).study, "{}")

@@ -97,11 +97,10 @@ def refused_everywhere(home: Home, id: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("name", MISFITS)
-def test_a_fact_that_is_none_of_the_study_is_a_line_that_cannot_be_read(sound, tmp_path, name) -> None:
+def test_a_fact_that_is_none_of_the_study_is_a_line_that_cannot_be_read(sound, home, tmp_path, name) -> None:
     make, spoil, why = MISFITS[name]
     edition = make()
     shutil.copytree(sound[make.__name__], tmp_path, dirs_exist_ok=True)
-    home = Home(tmp_path)
     journal = home.study(edition.id).journal
     whole = journal.read_bytes()
     by = read(journal)[0][-1].by
@@ -117,9 +116,9 @@ def test_a_fact_that_is_none_of_the_study_is_a_line_that_cannot_be_read(sound, t
     assert not conduct(home, edition).trained
 
 
-def test_a_line_nested_too_deeply_is_no_fact(sound, tmp_path) -> None:
+def test_a_line_nested_too_deeply_is_no_fact(sound, home, tmp_path) -> None:
     shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
-    home, id = Home(tmp_path), arms().id
+    id = arms().id
     journal, study = home.study(id).journal, home.study(id).study
     for deep in (b"[" * 100_000 + b"]" * 100_000, b'{"fact":' * 100_000 + b"1" + b"}" * 100_000):
         whole = journal.read_bytes()
@@ -133,10 +132,10 @@ def test_a_line_nested_too_deeply_is_no_fact(sound, tmp_path) -> None:
         study.write_bytes(before)
 
 
-def test_a_study_whose_file_lost_an_arm_is_refused_and_starts_again(sound, tmp_path) -> None:
+def test_a_study_whose_file_lost_an_arm_is_refused_and_starts_again(sound, home, tmp_path) -> None:
     """The definition was emptied, and the user has taken an arm out of the file of the study since."""
     shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
-    home, edition = Home(tmp_path), arms()
+    edition = arms()
     fewer = arms(values=dict([*edition.study.plan.arms.items()][:2]))
     assert fewer.id == edition.id
     home.study(edition.id).study.write_bytes(b"")
@@ -149,10 +148,10 @@ def test_a_study_whose_file_lost_an_arm_is_refused_and_starts_again(sound, tmp_p
     assert not conduct(home, fewer).trained
 
 
-def test_runs_of_other_values_than_the_study_has_are_said(sound, tmp_path) -> None:
+def test_runs_of_other_values_than_the_study_has_are_said(sound, home, tmp_path) -> None:
     """As after an edit of the images: their keys are others, and none of the journal's facts is about them."""
     shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
-    home, edition = Home(tmp_path), arms()
+    edition = arms()
     other = arms(values={name: {**values, "data.train_size": 400} for name, values in edition.study.plan.arms.items()})
     save_edition(other, home)
     lines = [*events(home, edition.id)]
@@ -171,9 +170,9 @@ def test_a_choice_of_no_trial_is_none_of_a_tuned_study() -> None:
         history.add(Tuned(arm="near", number=7))
 
 
-def test_lines_of_a_driver_that_was_replaced_are_counted_aloud(sound, tmp_path) -> None:
+def test_lines_of_a_driver_that_was_replaced_are_counted_aloud(sound, home, tmp_path) -> None:
     shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
-    home, id = Home(tmp_path), arms().id
+    id = arms().id
     assert not conduct(home, arms()).trained, "a second driver"
     journal = home.study(id).journal
     late = ADOPTED.plain() | {"by": 1}
@@ -182,10 +181,10 @@ def test_lines_of_a_driver_that_was_replaced_are_counted_aloud(sound, tmp_path) 
     assert check.detail.endswith("(2 lines of a driver that another one had replaced left out)")
 
 
-def test_a_journal_with_other_line_breaks_is_not_taken_for_a_torn_one(sound, tmp_path) -> None:
+def test_a_journal_with_other_line_breaks_is_not_taken_for_a_torn_one(sound, home, tmp_path) -> None:
     """It would be cut to nothing else: a torn rest is dropped."""
     shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
-    home, edition = Home(tmp_path), arms()
+    edition = arms()
     journal = home.study(edition.id).journal
     whole = journal.read_bytes().replace(b"\n", b"\r")
     journal.write_bytes(whole)

@@ -169,8 +169,7 @@ def test_what_probes_found_in_a_model_goes_with_its_answer(tmp_path: Path, spoil
     assert probe.with_name(f"{probe.name}.damaged").read_bytes() == b"of the first model"
 
 
-def test_an_answer_that_was_copied_to_another_run_is_none(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_an_answer_that_was_copied_to_another_run_is_none(home: Home) -> None:
     conduct(home, arms(seeds=1))
     outcomes = Outcomes(home)
     one, *_ = facts(home, arms(), Ended)

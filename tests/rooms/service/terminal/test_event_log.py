@@ -19,11 +19,6 @@ from trainables.recipe import Recipe
 from trainables.spec import SpecError
 
 
-@pytest.fixture
-def home(tmp_path) -> Home:
-    return Home(tmp_path)
-
-
 def test_every_event_has_its_time_and_its_line(home: Home) -> None:
     conduct(home, arms())
     lines = list(events(home, arms().id))

@@ -5,7 +5,6 @@ import json
 import random
 import re
 
-import pytest
 from rich.console import Console
 from rich.text import Text
 
@@ -14,7 +13,6 @@ from search_spaces.study import Ablation, Study
 from service.analysis.study_status import all_status, one_status
 from service.consistency import Check
 from service.results import Result
-from service.storage.home import Home
 from service.terminal import summaries, tables
 from service.terminal.live import Progress
 from service.terminal.output import Paper, columns, printable, row
@@ -26,11 +24,6 @@ NAMES = ("gabor [q]", "[/v]", "[bold]k[/]")
 ARMS = {name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(NAMES)}
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 3})
 STUDY = Study(name="odd", question="Does a [spiral] help?", base=BASE, plan=Ablation(ARMS, NAMES[0]), seeds=3)
-
-
-@pytest.fixture
-def home(tmp_path) -> Home:
-    return Home(tmp_path)
 
 
 def all_there(text: str) -> None:
