@@ -68,6 +68,15 @@ def search(seeds: int = 2, base: Recipe = BASE) -> Edition:
     return Study(name="reach", question="How far?", base=base, plan=plan, seeds=seeds, family="thesis").at()
 
 
+def told(home: Home, facts: Facts, tracking: str | None = None, experiment: str | None = None) -> MlflowSync:
+    """What shows a study in MLflow, once it was told all facts."""
+    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, tracking, experiment)
+    shown.open()
+    for fact in facts.facts:
+        shown.add(fact)
+    return shown
+
+
 def show(
     home: Home,
     facts: Facts,
@@ -77,12 +86,8 @@ def show(
     tracking: str | None = None,
     experiment: str | None = None,
 ) -> None:
-    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, tracking, experiment)
     check(home, tracking)
-    shown.open()
-    for fact in facts.facts:
-        shown.add(fact)
-    assert shown.close(ended, report) is None
+    assert told(home, facts, tracking, experiment).close(ended, report) is None
 
 
 def runs(home: Home, view: int = ViewType.ACTIVE_ONLY) -> dict:

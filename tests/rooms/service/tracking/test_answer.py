@@ -14,7 +14,7 @@ from service.storage.home import Home
 from service.tracking import sync
 from service.tracking.row_contents import Conclusion, rank_tag, title
 from service.tracking.sync import MlflowSync
-from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
+from tests.rooms.service.tracking.facts import Facts, points, runs, search, show, told
 from tests.waiting import until
 
 
@@ -124,12 +124,8 @@ def test_while_it_is_confirmed_the_best_is_a_point(home: Home) -> None:
 
 def test_the_study_says_its_answer_and_its_verdicts(home: Home, tmp_path: Path) -> None:
     facts = confirmed()
-    mlflow = MlflowSync(facts.edition, home, lambda recipe: facts.code)
-    mlflow.open()
-    for fact in facts.facts:
-        mlflow.add(fact)
     said = Conclusion("#0 comes out best.", ("NOT JUDGED at smoke: “best” reaches at least 0.99.",))
-    assert mlflow.close("FINISHED", None, said) is None
+    assert told(home, facts).close("FINISHED", None, said) is None
     tags = MlflowClient(home.tracking).get_run(runs(home)["reach@base"].info.run_id).data.tags
     assert tags["locus.headline"] == "#0 comes out best."
     assert tags["locus.claims"] == "NOT JUDGED at smoke: “best” reaches at least 0.99."

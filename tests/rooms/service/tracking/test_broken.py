@@ -74,7 +74,7 @@ def test_a_store_that_is_broken_for_good_is_said_before_and_after_training(home:
     show(home, small)
     spoil(home.database)
     spoilt = home.database.read_bytes()
-    for look in (shown.check, lambda: look_up(home, small.edition)):
+    for look in (lambda: check(home, None), lambda: look_up(home, small.edition)):
         with pytest.raises(MlflowError, match=rf"^MLflow's database sqlite:///\S+mlflow.db {words}"):
             look()
     shown.open()

@@ -10,9 +10,9 @@ from mlflow.tracking import MlflowClient
 
 from service.storage.home import Home, place_in_words
 from service.tracking.store import NOTE, WRITTEN, MlflowError, look_up
-from service.tracking.sync import MlflowSync, check
+from service.tracking.sync import check
 from service.tracking.views import forget_in_experiment
-from tests.rooms.service.tracking.facts import Facts, search, show
+from tests.rooms.service.tracking.facts import Facts, search, show, told
 
 THEIRS = "My own sweeps of churn models. Do not add runs here."
 
@@ -118,11 +118,7 @@ def test_another_person_s_experiment_in_the_trash_stays_there(home: Home, small:
     client = MlflowClient(home.tracking)
     id = foreign(client, "churn")
     client.delete_experiment(id)
-    shown = MlflowSync(small.edition, home, lambda recipe: small.code, None, "churn")
-    shown.open()
-    for fact in small.facts:
-        shown.add(fact)
-    assert "'churn' must be one that is not in its trash" in shown.close("FINISHED")
+    assert "'churn' must be one that is not in its trash" in told(home, small, None, "churn").close("FINISHED")
     assert client.get_experiment(id).lifecycle_stage == "deleted"
 
 

@@ -16,7 +16,7 @@ from service.storage.journal import Journal
 from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync
 from service.tracking.views import PREFIX, unpacked
-from tests.rooms.service.tracking.facts import Facts, runs, search
+from tests.rooms.service.tracking.facts import Facts, runs, search, told
 from tests.rooms.service.tracking.test_views import tags_of
 from tests.waiting import until
 
@@ -24,11 +24,7 @@ STUDY = "reach@base"
 
 
 def show(home: Home, facts: Facts, server: str | None = None) -> None:
-    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, server)
-    shown.open()
-    for fact in facts.facts:
-        shown.add(fact)
-    assert shown.close("FINISHED") is None
+    assert told(home, facts, server).close("FINISHED") is None
 
 
 def scored(score: float, code: str = "c0dec0dec0de") -> Facts:

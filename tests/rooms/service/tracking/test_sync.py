@@ -17,7 +17,7 @@ from service.storage.home import Home
 from service.tracking import store, sync
 from service.tracking.store import MlflowError
 from service.tracking.sync import MlflowSync, check
-from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show
+from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show, told
 from tests.waiting import until
 from trainables.recipe import Run
 
@@ -63,11 +63,7 @@ def test_a_study_ends_after_its_files_were_sent_also_where_they_cannot_be(home, 
 
     monkeypatch.setattr(store.Store, "log_folder", status)
     monkeypatch.setattr(sync, "CLOSE_S", 0.0)
-    shown = MlflowSync(small.edition, home, lambda recipe: small.code)
-    shown.open()
-    for fact in small.facts:
-        shown.add(fact)
-    assert "no space" in shown.close("FINISHED", tmp_path)
+    assert "no space" in told(home, small).close("FINISHED", tmp_path)
     assert {*seen} == {"RUNNING"}, "a driver that is killed there leaves files behind, and no damage"
     assert runs(home)["reach@base"].info.status == "FINISHED"
 
@@ -120,10 +116,7 @@ def test_an_interrupted_study_leaves_nothing_running(home, small):
 def test_a_run_shown_long_ago_is_killed_with_its_study(home, small, monkeypatch):
     monkeypatch.setattr(sync, "PAUSE_S", 0.0)
     small.start(small.plan(3, encoding__gamma=9.0), 0)
-    shown = MlflowSync(small.edition, home, lambda recipe: "c0dec0dec0de")
-    shown.open()
-    for fact in small.facts:
-        shown.add(fact)
+    shown = told(home, small)
     until(lambda: "#03 seed 0" in runs(home))
     assert shown.close("KILLED") is None
     assert runs(home)["#03 seed 0"].info.status == "KILLED"
@@ -131,10 +124,7 @@ def test_a_run_shown_long_ago_is_killed_with_its_study(home, small, monkeypatch)
 
 def test_a_second_call_runs_again(home, small):
     show(home, small, "KILLED")
-    again = MlflowSync(small.edition, home, lambda recipe: "c0dec0dec0de")
-    again.open()
-    for fact in small.facts:
-        again.add(fact)
+    again = told(home, small)
     assert again._made.wait(60)
     assert runs(home)["reach@base"].info.status == "RUNNING"
     again.close("FINISHED")

@@ -1,11 +1,15 @@
 """Small runs that train in a moment, and what is compared of them."""
 
+from itertools import islice
+
 import torch
 
 from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias
 from trainables.recipe import AdamW, DRLoc, Recipe, Run
+from trainables.training.checkpoint import CHECKPOINT, read
+from trainables.training.loop import train
 
 SMALL = Recipe(
     data=RedGreen(image_size=16, square=4, train_size=50, val_size=12, test_size=14),
@@ -44,6 +48,25 @@ def same(first, second):
 ENCODINGS = (Fourier(hidden=6), Composed(parts=(Learnable(), PEG(), RelativeBias())))
 
 LOCALISED = {"encoding": PEG(padding="valid"), "auxiliary": DRLoc(pairs=5, hidden=12)}
+
+
+def whole_if_it_goes_on(run, path, epochs=1):
+    """Trains a run whole, and one that is closed after some epochs: it must go on bit for bit. Returns the whole one.
+
+    The global generator stays as it is, and what else happens to it does not matter.
+    """
+    before = torch.get_rng_state()
+    whole = list(train(run, folder(path, "whole")))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    before = torch.get_rng_state()
+    running = train(run, folder(path, "cut"))
+    list(islice(running, epochs))
+    running.close()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert numbers(train(run, path / "cut")) == numbers(whole)
+    assert same(read(path / "cut" / CHECKPOINT), read(path / "whole" / CHECKPOINT))
+    return whole
 
 
 def folder(path, name):

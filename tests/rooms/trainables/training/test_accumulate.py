@@ -1,17 +1,15 @@
 """Batches computed in parts: the steps of whole batches, up to rounding."""
 
-from itertools import islice
-
 import pytest
 import torch
 
-from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, SMALL, folder, numbers, same, small
+from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, SMALL, folder, small, whole_if_it_goes_on
 from trainables.data.splits_torch import Reading
 from trainables.encodings import PEG
 from trainables.recipe import Recipe, Run
 from trainables.recipe.cost import estimate_cost
 from trainables.spec import SpecError
-from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
+from trainables.training.checkpoint import WEIGHTS, read
 from trainables.training.distributed import SINGLE, check_accumulate
 from trainables.training.loop import Training, train
 
@@ -70,13 +68,7 @@ def test_a_run_in_parts_is_the_run(tmp_path):
 
 
 def test_a_closed_run_goes_on_bit_for_bit(tmp_path):
-    run = small(optimizer__accumulate=2)
-    whole = list(train(run, folder(tmp_path, "whole")))
-    running = train(run, folder(tmp_path, "cut"))
-    list(islice(running, 1))
-    running.close()
-    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
-    assert same(read(tmp_path / "cut" / CHECKPOINT), read(tmp_path / "whole" / CHECKPOINT))
+    whole_if_it_goes_on(small(optimizer__accumulate=2), tmp_path)
 
 
 @pytest.mark.parametrize(

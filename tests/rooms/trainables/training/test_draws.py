@@ -1,28 +1,19 @@
 """Random numbers of encodings: those of the run, also where it goes on, or computes its batches in parts."""
 
-from itertools import islice
-
 import torch
 from timm.models.vision_transformer import VisionTransformer
 
-from tests.rooms.trainables.training.small_runs import folder, numbers, same, small
+from tests.rooms.trainables.training.small_runs import folder, numbers, small, whole_if_it_goes_on
 from trainables.encodings import Rotary
 from trainables.training.attach import attach
-from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
+from trainables.training.checkpoint import WEIGHTS, read
 from trainables.training.loop import train
 
 JITTER = {"encoding": Rotary(normalize_coords="separate", jitter_coords=3.0), "optimizer__epochs": 2}
 
 
 def test_a_closed_run_goes_on_bit_for_bit_and_moves_as_no_other(tmp_path):
-    run, before = small(**JITTER), torch.get_rng_state()
-    whole = list(train(run, folder(tmp_path, "whole")))
-    assert torch.equal(torch.get_rng_state(), before)
-    running = train(run, folder(tmp_path, "cut"))
-    list(islice(running, 1))
-    running.close()
-    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
-    assert same(read(tmp_path / "cut" / CHECKPOINT), read(tmp_path / "whole" / CHECKPOINT))
+    whole = whole_if_it_goes_on(small(**JITTER), tmp_path)
     still = small(**JITTER | {"encoding": Rotary(normalize_coords="separate")})
     assert numbers(train(still, folder(tmp_path, "still"))) != numbers(whole)
 

@@ -1,13 +1,11 @@
 """Stochastic depth: timm's, with random numbers that depend on nothing but the seed, the step and the image's place."""
 
-from itertools import islice
-
 import pytest
 import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch.nn.functional import cross_entropy
 
-from tests.rooms.trainables.training.small_runs import LOCALISED, folder, numbers, same, small
+from tests.rooms.trainables.training.small_runs import LOCALISED, folder, numbers, small, whole_if_it_goes_on
 from trainables.backbones import ViT
 from trainables.backbones.drop_path_torch import assign_factors, draw_factors
 from trainables.backbones.vit_torch import PositionedViT
@@ -16,7 +14,7 @@ from trainables.encodings import PEG, Composed, Learnable, NoEncoding, RelativeB
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError
-from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
+from trainables.training.checkpoint import WEIGHTS, read
 from trainables.training.distributed import SINGLE
 from trainables.training.init import init_weights
 from trainables.training.loop import Training, build_model_with_weights, train
@@ -113,16 +111,7 @@ def test_a_forward_pass_in_training_needs_numbers_of_its_own():
 
 @pytest.mark.parametrize("values", [{}, LOCALISED, {"optimizer__accumulate": 3}], ids=["", "drloc", "parts"])
 def test_a_closed_run_goes_on_bit_for_bit(tmp_path, values):
-    run = small(**DROPS, **values)
-    before = torch.get_rng_state()
-    whole = list(train(run, folder(tmp_path, "whole")))
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.rand(3)  # what else happens to the global generator does not matter
-    running = train(run, folder(tmp_path, "cut"))
-    list(islice(running, 2))
-    running.close()
-    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
-    assert same(read(tmp_path / "cut" / CHECKPOINT), read(tmp_path / "whole" / CHECKPOINT))
+    whole = whole_if_it_goes_on(small(**DROPS, **values), tmp_path, 2)
     plain = list(train(small(**{**DROPS, "model__drop_path": 0.0}, **values), folder(tmp_path, "plain")))
     assert numbers(plain) != numbers(whole)
 

@@ -1,7 +1,5 @@
 """Learning rates that fall from layer to layer: timm's factors, and what a step does with them."""
 
-from itertools import islice
-
 import pytest
 import torch
 from timm.models.deit import VisionTransformerDistilled
@@ -9,7 +7,7 @@ from timm.models.vision_transformer import VisionTransformer
 from timm.optim import param_groups_layer_decay
 
 from tests.anchors.backbones import ours, timms
-from tests.rooms.trainables.training.small_runs import folder, numbers, same, small
+from tests.rooms.trainables.training.small_runs import folder, small, whole_if_it_goes_on
 from trainables.backbones import ViT
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings import IRPE, PEG, Composed, Fourier, Learnable
@@ -17,7 +15,7 @@ from trainables.recipe import AdamW, DRLoc, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
-from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
+from trainables.training.checkpoint import WEIGHTS, read
 from trainables.training.loop import build_model_with_weights, train
 from trainables.training.loss import Objective
 from trainables.training.optimizer import build_optimizer, set_rate
@@ -104,13 +102,7 @@ def test_the_first_step_of_a_run_has_these_rates(tmp_path):
 
 
 def test_a_closed_run_goes_on_bit_for_bit(tmp_path):
-    run = small(optimizer__layer_decay=0.6, model__depth=2)
-    whole = list(train(run, folder(tmp_path, "whole")))
-    running = train(run, folder(tmp_path, "cut"))
-    list(islice(running, 2))
-    running.close()
-    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
-    assert same(read(tmp_path / "cut" / CHECKPOINT), read(tmp_path / "whole" / CHECKPOINT))
+    whole_if_it_goes_on(small(optimizer__layer_decay=0.6, model__depth=2), tmp_path, 2)
 
 
 def test_backbones_without_one_order_are_refused(subtests):

@@ -9,12 +9,12 @@ import timm.loss
 import torch
 from torch.nn.functional import cross_entropy
 
-from tests.rooms.trainables.training.small_runs import folder, numbers, same, small
+from tests.rooms.trainables.training.small_runs import folder, same, small, whole_if_it_goes_on
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import BinaryCrossEntropy, DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
 from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, SpecError
-from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read, write
+from trainables.training.checkpoint import WEIGHTS, read, write
 from trainables.training.distributed import SINGLE
 from trainables.training.init import init_weights
 from trainables.training.loop import Training, build_model_with_weights, train
@@ -283,14 +283,7 @@ def test_another_file_is_refused(tmp_path):
 
 def test_a_distilled_run_goes_on_bit_for_bit(tmp_path):
     run = pupil(teacher=kept(pupil(), tmp_path / "teacher.pt"), auxiliary=LOCALISES, optimizer__precision="bfloat16")
-    before = torch.get_rng_state()
-    whole = list(train(run, folder(tmp_path, "whole")))
-    running = train(run, folder(tmp_path, "cut"))
-    next(running)
-    running.close()
-    assert torch.equal(before, torch.get_rng_state())
-    assert numbers(train(run, tmp_path / "cut")) == numbers(whole)
-    assert same(read(tmp_path / "cut" / CHECKPOINT), read(tmp_path / "whole" / CHECKPOINT))
+    whole_if_it_goes_on(run, tmp_path)
 
 
 TEACHER = {"kind": "from_trial", "values": {}}
