@@ -65,6 +65,15 @@ def packed(home: Home, fuse: int):
         yield driver
 
 
+@contextmanager
+def pair(home: Home):
+    """A driver, its searcher, and the pack of two that it suggested second: runs with an encoding."""
+    with packed(home, fuse=2) as driver:
+        searcher = DriverSearcher(driver, driver.next())
+        suggested(searcher, "none")
+        yield driver, searcher, suggested(searcher, "pack")
+
+
 def suggested(searcher: DriverSearcher, name: str) -> SimpleNamespace | None:
     config = searcher.suggest(name)
     return None if config is None else SimpleNamespace(config=config, trial_id=name, error_file="")
@@ -82,10 +91,7 @@ def test_a_pack_holds_runs_that_differ_in_seeds_and_numbers(home: Home) -> None:
 
 
 def test_runs_of_a_pack_end_one_by_one_and_those_that_have_are_not_asked(home: Home) -> None:
-    with packed(home, fuse=2) as driver:
-        searcher = DriverSearcher(driver, driver.next())
-        suggested(searcher, "none")
-        pack = suggested(searcher, "pack")
+    with pair(home) as (driver, _, pack):
         jobs = jobs_of(pack)
         watch = Watch(None)
         watch.on_trial_start(0, [], pack)
@@ -105,10 +111,7 @@ def test_runs_of_a_pack_end_one_by_one_and_those_that_have_are_not_asked(home: H
 
 def test_a_run_that_stops_early_leaves_its_pack(home: Home, monkeypatch) -> None:
     """Its folder goes, which says so to the process that trains the others."""
-    with packed(home, fuse=2) as driver:
-        searcher = DriverSearcher(driver, driver.next())
-        suggested(searcher, "none")
-        pack = suggested(searcher, "pack")
+    with pair(home) as (driver, _, pack):
         first, other = jobs_of(pack)
         monkeypatch.setattr(driver, "_stop_early", lambda key, code, measured: key == first.run.key)
         told = [{"run": job.run.key, **message(measure(job.run, 1), job)} for job in (first, other)]
@@ -119,10 +122,7 @@ def test_a_run_that_stops_early_leaves_its_pack(home: Home, monkeypatch) -> None
 
 
 def test_a_pack_that_fails_is_one_failure_and_its_runs_train_again_one_by_one(home: Home) -> None:
-    with packed(home, fuse=2) as driver:
-        searcher = DriverSearcher(driver, driver.next())
-        suggested(searcher, "none")
-        pack = suggested(searcher, "pack")
+    with pair(home) as (driver, searcher, pack):
         keys = [job.run.key for job in jobs_of(pack)]
         for _ in range(SAME - 1):
             driver.repeated.failed("ValueError: odd", lost=False)
@@ -141,10 +141,7 @@ def test_a_pack_that_fails_is_one_failure_and_its_runs_train_again_one_by_one(ho
 
 
 def test_a_stop_releases_all_runs_of_a_pack(home: Home) -> None:
-    with packed(home, fuse=2) as driver:
-        searcher = DriverSearcher(driver, driver.next())
-        suggested(searcher, "none")
-        pack = suggested(searcher, "pack")
+    with pair(home) as (driver, searcher, pack):
         first, other = jobs_of(pack)
         scheduler = JournalScheduler(driver, lambda line: None, Watch(None), Nodes())
         driver.stop.asked = True

@@ -3,6 +3,7 @@
 import json
 import time
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -24,8 +25,8 @@ def _short_turns(monkeypatch) -> None:
 class Driver:
     """Trains as many runs as it is admitted to; ends one when told."""
 
-    def __init__(self, home: Home, id: str, fits: int, most: int, device: str = "cpu") -> None:
-        self.neighbours = Neighbours(home, id, Placement(max_concurrent=most, fits=fits, device=device))
+    def __init__(self, home: Home, id: str, fits: int, most: int) -> None:
+        self.neighbours = Neighbours(home, id, Placement(max_concurrent=most, fits=fits))
         self.running, self.trained, self.fits, self.most = 0, 0, fits, most
         self.neighbours.begin()
 
@@ -39,10 +40,17 @@ class Driver:
         self.neighbours.tell(self.running)
 
 
-def begun(home: Home, stack: ExitStack, id: str, fits: int, most: int, device: str = "cpu") -> Driver:
+def begun(home: Home, stack: ExitStack, id: str, fits: int, most: int) -> Driver:
     folder = home.study(id)
     stack.enter_context(Journal(folder.journal, folder.lock))
-    return Driver(home, id, fits, most, device)
+    return Driver(home, id, fits, most)
+
+
+@pytest.fixture
+def begin(home: Home):
+    """Begins drivers of one home: `begin(id, fits, most)`."""
+    with ExitStack() as stack:
+        yield partial(begun, home, stack)
 
 
 @settings(max_examples=25)
@@ -68,101 +76,94 @@ def test_together_they_never_need_more_than_there_is_and_each_comes_next(tmp_pat
         assert all(driver.trained for driver in drivers), "one waits for ever"
 
 
-def test_the_second_waits_until_the_first_has_run_down_to_its_half(home) -> None:
-    with ExitStack() as stack:
-        first = begun(home, stack, "first@base", 8, 8)
+def test_the_second_waits_until_the_first_has_run_down_to_its_half(begin) -> None:
+    first = begin("first@base", 8, 8)
+    first.fill()
+    assert first.running == 8, "alone it has the whole machine"
+    second = begin("second@base", 8, 8)
+    second.fill()
+    assert second.running == 0
+    assert second.neighbours.names() == ["first@base"]
+    for _ in range(4):
+        first.end()
         first.fill()
-        assert first.running == 8, "alone it has the whole machine"
-        second = begun(home, stack, "second@base", 8, 8)
         second.fill()
-        assert second.running == 0
-        assert second.neighbours.names() == ["first@base"]
-        for _ in range(4):
-            first.end()
-            first.fill()
-            second.fill()
-        assert (first.running, second.running) == (4, 4)
-        second.neighbours.close()
-        first.fill()
-        assert first.running == 8
+    assert (first.running, second.running) == (4, 4)
+    second.neighbours.close()
+    first.fill()
+    assert first.running == 8
 
 
-def test_two_that_need_the_whole_machine_take_turns(home) -> None:
-    with ExitStack() as stack:
-        drivers = [begun(home, stack, f"{name}@base", 1, 1) for name in ("one", "other")]
-        for _ in range(6):
-            for driver in drivers:
-                driver.fill()
-            assert sum(driver.running for driver in drivers) == 1
-            for driver in drivers:
-                driver.end()
-        assert [driver.trained for driver in drivers] == [3, 3]
+def test_two_that_need_the_whole_machine_take_turns(begin) -> None:
+    drivers = [begin(f"{name}@base", 1, 1) for name in ("one", "other")]
+    for _ in range(6):
+        for driver in drivers:
+            driver.fill()
+        assert sum(driver.running for driver in drivers) == 1
+        for driver in drivers:
+            driver.end()
+    assert [driver.trained for driver in drivers] == [3, 3]
 
 
-def test_a_turn_lasts_for_several_runs(home, monkeypatch) -> None:
+def test_a_turn_lasts_for_several_runs(begin, monkeypatch) -> None:
     """A driver that gave up its place after each run would start Ray again for each short run."""
     monkeypatch.setattr(other_drivers, "TURN_S", 1000.0)
-    with ExitStack() as stack:
-        one, other = (begun(home, stack, f"{name}@base", 1, 1) for name in ("one", "other"))
-        for _ in range(3):
-            one.fill(), other.fill()
-            one.end(), other.end()
-        assert (one.trained, other.trained) == (3, 0)
-        monkeypatch.setattr(other_drivers, "TURN_S", 0.0)
+    one, other = (begin(f"{name}@base", 1, 1) for name in ("one", "other"))
+    for _ in range(3):
         one.fill(), other.fill()
-        assert (one.running, other.running) == (0, 1), "the turn is over, and the other one waited"
-        monkeypatch.setattr(other_drivers, "TURN_S", 1000.0)
-        other.end(), other.fill(), one.fill()
-        assert (one.running, other.running) == (0, 1), "it has a turn, too, although the first one waits again"
+        one.end(), other.end()
+    assert (one.trained, other.trained) == (3, 0)
+    monkeypatch.setattr(other_drivers, "TURN_S", 0.0)
+    one.fill(), other.fill()
+    assert (one.running, other.running) == (0, 1), "the turn is over, and the other one waited"
+    monkeypatch.setattr(other_drivers, "TURN_S", 1000.0)
+    other.end(), other.fill(), one.fill()
+    assert (one.running, other.running) == (0, 1), "it has a turn, too, although the first one waits again"
 
 
-def test_one_that_needs_the_whole_machine_comes_next_beside_small_ones(home) -> None:
-    with ExitStack() as stack:
-        small, whole = begun(home, stack, "small@base", 8, 8), begun(home, stack, "whole@base", 1, 1)
-        small.fill()
-        for _ in range(8):
-            whole.fill()
-            small.end()
-            small.fill()
-        whole.fill()
-        assert (whole.running, small.running) == (1, 0)
-
-
-def test_a_driver_that_was_suspended_holds_nobody_up(home, monkeypatch) -> None:
-    with ExitStack() as stack:
-        small, whole = begun(home, stack, "small@base", 8, 8), begun(home, stack, "whole@base", 1, 1)
-        small.fill()
+def test_one_that_needs_the_whole_machine_comes_next_beside_small_ones(begin) -> None:
+    small, whole = begin("small@base", 8, 8), begin("whole@base", 1, 1)
+    small.fill()
+    for _ in range(8):
         whole.fill()
         small.end()
         small.fill()
-        assert small.running == 3, "the other one waits"
-        monkeypatch.setattr("service.execution.other_drivers.ASKS_S", 0.0)
-        small.fill()
-        assert small.running == 4, "its share, as soon as the other one asks no more"
+    whole.fill()
+    assert (whole.running, small.running) == (1, 0)
 
 
-def test_a_clock_that_is_set_back_lets_nobody_wait_for_a_driver_that_asks_no_more(home, monkeypatch) -> None:
+def test_a_driver_that_was_suspended_holds_nobody_up(begin, monkeypatch) -> None:
+    small, whole = begin("small@base", 8, 8), begin("whole@base", 1, 1)
+    small.fill()
+    whole.fill()
+    small.end()
+    small.fill()
+    assert small.running == 3, "the other one waits"
+    monkeypatch.setattr("service.execution.other_drivers.ASKS_S", 0.0)
+    small.fill()
+    assert small.running == 4, "its share, as soon as the other one asks no more"
+
+
+def test_a_clock_that_is_set_back_lets_nobody_wait_for_a_driver_that_asks_no_more(begin, monkeypatch) -> None:
     later = time.monotonic() + ASKS_S + 1
-    with ExitStack() as stack:
-        first, suspended, next_one = (begun(home, stack, f"{name}@base", 1, 1) for name in ("a", "b", "c"))
-        for driver in (first, suspended, next_one):
-            driver.fill()
-        first.neighbours.close()
-        hour_before = time.time() - 3600
-        monkeypatch.setattr(time, "time", lambda: hour_before)
-        monkeypatch.setattr(time, "monotonic", lambda: later)
-        next_one.fill()
-        assert next_one.running == 1
+    first, suspended, next_one = (begin(f"{name}@base", 1, 1) for name in ("a", "b", "c"))
+    for driver in (first, suspended, next_one):
+        driver.fill()
+    first.neighbours.close()
+    hour_before = time.time() - 3600
+    monkeypatch.setattr(time, "time", lambda: hour_before)
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    next_one.fill()
+    assert next_one.running == 1
 
 
-def test_who_asks_for_few_leaves_the_rest(home) -> None:
+def test_who_asks_for_few_leaves_the_rest(begin) -> None:
     """A study with one concurrent run takes an eighth of a machine on which eight fit."""
-    with ExitStack() as stack:
-        small = begun(home, stack, "small@base", 8, 1)
-        small.fill()
-        large = begun(home, stack, "large@base", 8, 8)
-        large.fill()
-        assert (small.running, large.running) == (1, 4)
+    small = begin("small@base", 8, 1)
+    small.fill()
+    large = begin("large@base", 8, 8)
+    large.fill()
+    assert (small.running, large.running) == (1, 4)
 
 
 def test_only_living_drivers_of_this_machine_and_device_count(home) -> None:

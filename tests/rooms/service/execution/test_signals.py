@@ -84,6 +84,16 @@ def test_work_that_was_left_begins_nothing_that_belongs_to_others():
     assert not begun.is_set()
 
 
+def leaves(shared: threading.Event):
+    """A watch that leaves the work once it shares something."""
+
+    def watch():
+        if shared.is_set():
+            raise TimeoutError
+
+    return watch
+
+
 def test_work_that_shares_is_waited_for_until_it_has_ended():
     one, shared, ended = Apart(), threading.Event(), threading.Event()
 
@@ -94,12 +104,8 @@ def test_work_that_shares_is_waited_for_until_it_has_ended():
         ended.set()
         one.check()
 
-    def watch():
-        if shared.is_set():
-            raise TimeoutError
-
     with pytest.raises(TimeoutError):
-        one.do(work, watch)
+        one.do(work, leaves(shared))
     assert ended.is_set()
 
 
@@ -117,15 +123,11 @@ def test_a_signal_that_is_ignored_stays_ignored_while_work_is_left():
         one.leaving.wait()
         os.kill(os.getpid(), signal.SIGHUP)
 
-    def watch():
-        if shared.is_set():
-            raise TimeoutError
-
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with StopSignals(Stop(), note).installed():
             with pytest.raises(TimeoutError):
-                one.do(work, watch)
+                one.do(work, leaves(shared))
             os.kill(os.getpid(), signal.SIGTERM)
             assert noted.wait(LIMIT_S)
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
@@ -143,11 +145,7 @@ def test_it_is_not_waited_for_without_end(monkeypatch):
         shared.set()
         over.wait()
 
-    def watch():
-        if shared.is_set():
-            raise TimeoutError
-
     with pytest.raises(TimeoutError):
-        one.do(work, watch)
+        one.do(work, leaves(shared))
     assert not over.is_set()
     over.set()
