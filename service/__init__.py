@@ -29,11 +29,15 @@ def __getattr__(name: str) -> Any:
     public = import_module("service.public")
     if "ipykernel" in sys.modules:
         import_module("service.terminal.live").without_widgets()
-    if name != "__all__" and name not in public.__all__:
-        raise AttributeError(f"service has no {name!r}; it offers {', '.join(public.__all__)}")
+    known = [offered for offered in vars(public) if not offered.startswith("_")]
+    known.sort(key=lambda offered: (not offered.isupper(), offered))
+    if name == "__all__":
+        return known
+    if name not in known:
+        raise AttributeError(f"service has no {name!r}; it offers {', '.join(known)}")
     return getattr(public, name)
 
 
 def __dir__() -> list[str]:
     """Returns the public names, for completion."""
-    return list(import_module("service.public").__all__)
+    return list(__getattr__("__all__"))

@@ -1,138 +1,76 @@
-"""The names that `import service` offers: the verbs, and what a study is written with."""
+"""The names that `import service` offers: the verbs, and what a study is written with.
 
-from search_spaces.claim import (
-    AtChance,
-    AtLeast,
-    Better,
-    BetterOverTasks,
-    Equivalent,
-    Faster,
-    KeepsMore,
-    NoWorse,
-    ProbeAlike,
-    ProbeAsAlike,
-    ProbeBetween,
-    ProbeRising,
-    Ranked,
-    Rising,
-)
-from search_spaces.plans.ablation import leave_one_out
-from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
-from search_spaces.study import Ablation, Budget, Halving, Published, Score, Search, Study, Tuning
-from service.adhoc import ablate, sweep
-from service.api import (
-    attach,
-    compare,
-    export_model,
-    forget,
-    load_model,
-    matrix,
-    record,
-    register_model,
-    repair,
-    report,
-    rerun,
-    result,
-    run,
-    simulate,
-    status,
-    submit,
-    verify,
-)
-from service.callbacks import EpochEnd, TrialEnd
-from trainables.encodings import (
-    FIRE,
-    IRPE,
-    PEG,
-    ALiBi,
-    Composed,
-    Factorized,
-    Fourier,
-    Gabor,
-    Learnable,
-    LearnableSinusoidal,
-    LePE,
-    LogCPB,
-    LookHere,
-    NoEncoding,
-    Relative,
-    RelativeBias,
-    Rotary,
-    Sinusoidal,
-)
-from trainables.recipe import Recipe
-from trainables.spec import LocusError, SpecError
+A name that is imported `as` itself is offered, to people and to type checkers; so each stands here once.
+"""
 
-__all__ = [
-    "FIRE",
-    "IRPE",
-    "PEG",
-    "ALiBi",
-    "Ablation",
-    "Above",
-    "AtChance",
-    "AtLeast",
-    "Better",
-    "BetterOverTasks",
-    "Budget",
-    "Choice",
-    "Composed",
-    "EpochEnd",
-    "Equivalent",
-    "Factorized",
-    "Faster",
-    "Fourier",
-    "Gabor",
-    "Halving",
-    "Integer",
-    "KeepsMore",
-    "LePE",
-    "Learnable",
-    "LearnableSinusoidal",
-    "LocusError",
-    "LogCPB",
-    "LookHere",
-    "NoEncoding",
-    "NoWorse",
-    "ProbeAlike",
-    "ProbeAsAlike",
-    "ProbeBetween",
-    "ProbeRising",
-    "Published",
-    "Ranked",
-    "Real",
-    "Recipe",
-    "Relative",
-    "RelativeBias",
-    "Rising",
-    "Rotary",
-    "Score",
-    "Search",
-    "Sinusoidal",
-    "Space",
-    "SpecError",
-    "Study",
-    "Subset",
-    "TrialEnd",
-    "Tuning",
-    "ablate",
-    "attach",
-    "compare",
-    "export_model",
-    "forget",
-    "leave_one_out",
-    "load_model",
-    "matrix",
-    "record",
-    "register_model",
-    "repair",
-    "report",
-    "rerun",
-    "result",
-    "run",
-    "simulate",
-    "status",
-    "submit",
-    "sweep",
-    "verify",
-]
+from search_spaces.claim import AtChance as AtChance
+from search_spaces.claim import AtLeast as AtLeast
+from search_spaces.claim import Better as Better
+from search_spaces.claim import BetterOverTasks as BetterOverTasks
+from search_spaces.claim import Equivalent as Equivalent
+from search_spaces.claim import Faster as Faster
+from search_spaces.claim import KeepsMore as KeepsMore
+from search_spaces.claim import NoWorse as NoWorse
+from search_spaces.claim import ProbeAlike as ProbeAlike
+from search_spaces.claim import ProbeAsAlike as ProbeAsAlike
+from search_spaces.claim import ProbeBetween as ProbeBetween
+from search_spaces.claim import ProbeRising as ProbeRising
+from search_spaces.claim import Ranked as Ranked
+from search_spaces.claim import Rising as Rising
+from search_spaces.plans.ablation import leave_one_out as leave_one_out
+from search_spaces.space import Above as Above
+from search_spaces.space import Choice as Choice
+from search_spaces.space import Integer as Integer
+from search_spaces.space import Real as Real
+from search_spaces.space import Space as Space
+from search_spaces.space import Subset as Subset
+from search_spaces.study import Ablation as Ablation
+from search_spaces.study import Budget as Budget
+from search_spaces.study import Halving as Halving
+from search_spaces.study import Published as Published
+from search_spaces.study import Score as Score
+from search_spaces.study import Search as Search
+from search_spaces.study import Study as Study
+from search_spaces.study import Tuning as Tuning
+from service.adhoc import ablate as ablate
+from service.adhoc import sweep as sweep
+from service.api import attach as attach
+from service.api import compare as compare
+from service.api import export_model as export_model
+from service.api import forget as forget
+from service.api import load_model as load_model
+from service.api import matrix as matrix
+from service.api import record as record
+from service.api import register_model as register_model
+from service.api import repair as repair
+from service.api import report as report
+from service.api import rerun as rerun
+from service.api import result as result
+from service.api import run as run
+from service.api import simulate as simulate
+from service.api import status as status
+from service.api import submit as submit
+from service.api import verify as verify
+from service.callbacks import EpochEnd as EpochEnd
+from service.callbacks import TrialEnd as TrialEnd
+from trainables.encodings import FIRE as FIRE
+from trainables.encodings import IRPE as IRPE
+from trainables.encodings import PEG as PEG
+from trainables.encodings import ALiBi as ALiBi
+from trainables.encodings import Composed as Composed
+from trainables.encodings import Factorized as Factorized
+from trainables.encodings import Fourier as Fourier
+from trainables.encodings import Gabor as Gabor
+from trainables.encodings import Learnable as Learnable
+from trainables.encodings import LearnableSinusoidal as LearnableSinusoidal
+from trainables.encodings import LePE as LePE
+from trainables.encodings import LogCPB as LogCPB
+from trainables.encodings import LookHere as LookHere
+from trainables.encodings import NoEncoding as NoEncoding
+from trainables.encodings import Relative as Relative
+from trainables.encodings import RelativeBias as RelativeBias
+from trainables.encodings import Rotary as Rotary
+from trainables.encodings import Sinusoidal as Sinusoidal
+from trainables.recipe import Recipe as Recipe
+from trainables.spec import LocusError as LocusError
+from trainables.spec import SpecError as SpecError
