@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.data.arrays import Arrays
-from trainables.data.cifar import Cifar10, Cifar100
-from trainables.data.custom import OwnData
-from trainables.data.dataset import DatasetSpec, ImageCounts, MeanStd
-from trainables.data.digits import Digits
-from trainables.data.flowers102 import Flowers102
-from trainables.data.folder import Folder
-from trainables.data.images import ImagesSpec
-from trainables.data.oxford_pets import OxfordPets
-from trainables.data.red_green import RedGreen
-from trainables.data.tiny_imagenet import TinyImageNet
+from trainables.data.arrays import Arrays as Arrays
+from trainables.data.cifar import Cifar10 as Cifar10
+from trainables.data.cifar import Cifar100 as Cifar100
+from trainables.data.custom import OwnData as OwnData
+from trainables.data.dataset import DatasetSpec as DatasetSpec
+from trainables.data.dataset import ImageCounts as ImageCounts
+from trainables.data.dataset import MeanStd as MeanStd
+from trainables.data.digits import Digits as Digits
+from trainables.data.flowers102 import Flowers102 as Flowers102
+from trainables.data.folder import Folder as Folder
+from trainables.data.images import ImagesSpec as ImagesSpec
+from trainables.data.oxford_pets import OxfordPets as OxfordPets
+from trainables.data.red_green import RedGreen as RedGreen
+from trainables.data.tiny_imagenet import TinyImageNet as TinyImageNet
 from trainables.own import one_of
 
 LISTED: tuple[type[DatasetSpec], ...] = (
@@ -43,23 +46,3 @@ if TYPE_CHECKING:
     Data = DatasetSpec
 else:
     Data = one_of(LISTED, OwnData)
-
-__all__ = [
-    "KINDS",
-    "LISTED",
-    "Arrays",
-    "Cifar10",
-    "Cifar100",
-    "Data",
-    "DatasetSpec",
-    "Digits",
-    "Flowers102",
-    "Folder",
-    "ImageCounts",
-    "ImagesSpec",
-    "MeanStd",
-    "OwnData",
-    "OxfordPets",
-    "RedGreen",
-    "TinyImageNet",
-]  # fmt: skip
