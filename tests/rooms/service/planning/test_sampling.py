@@ -72,12 +72,16 @@ def test_a_search_cut_anywhere_proposes_and_stops_as_the_undisturbed_one(undistu
     edition = search()
     assert len(points(undisturbed, edition)) == 14
     assert len(stops(undisturbed, edition)) > 1
-    for cut in (2, 9, 23, 40, 61):
-        home = Home(tmp_path / str(cut))
+    resumes_exactly(undisturbed, edition, tmp_path, (2, 9, 23, 40, 61))
+
+
+def resumes_exactly(calm: Home, edition: Edition, folder: Path, cuts: tuple[int, ...]) -> None:
+    for cut in cuts:
+        home = Home(folder / str(cut))
         assert conduct(home, edition, 1, cut=cut) is None
         conduct(home, edition, 2)
-        assert points(home, edition) == points(undisturbed, edition), cut
-        assert stops(home, edition) == stops(undisturbed, edition), cut
+        assert points(home, edition) == points(calm, edition), cut
+        assert stops(home, edition) == stops(calm, edition), cut
 
 
 def test_every_number_draws_anew(undisturbed: Home) -> None:
@@ -171,6 +175,13 @@ def test_seeds_that_had_split_stop_nothing_at_a_rung_while_points_get_further_se
     assert measured(trials[6], 2, 0.6) == cutoff
 
 
+def end_last(history: History, value: float) -> None:
+    """Ends the first seed of the point that was planned last."""
+    known = {"run": history.first_run(history.of("trial")[-1]).key, "code": "c0dec0dec0de"}
+    history.add(Measured(**known, epoch=7, values={"val/accuracy": value}))
+    history.add(Ended(**known, outcome="completed", epoch=7))
+
+
 def test_tpe_keeps_away_from_a_point_that_is_trained() -> None:
     """Told of the best point alone, TPE stays near it; a RUNNING one there sends it elsewhere."""
     edition = search(30, space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}))
@@ -180,11 +191,8 @@ def test_tpe_keeps_away_from_a_point_that_is_trained() -> None:
         history.add(Counts(seeds=1, trials=30))
         for number, gamma in enumerate([0.2, 0.5, 2.0, 9.0, 30.0, *(2.0 + 0.01 * one for one in range(running))]):
             history.add(Planned(role="trial", number=number, name="", values={"encoding.gamma": gamma}))
-            known = {"run": history.first_run(history.of("trial")[-1]).key, "code": "c0dec0dec0de"}
             if number < 5:
-                value = 0.9 if gamma == 2.0 else 0.5 + 0.01 * number
-                history.add(Measured(**known, epoch=7, values={"val/accuracy": value}))
-                history.add(Ended(**known, outcome="completed", epoch=7))
+                end_last(history, 0.9 if gamma == 2.0 else 0.5 + 0.01 * number)
         found = [Sampler(history).propose(number)["encoding.gamma"] for number in range(20, 40)]
         near.append(sum(1.5 < gamma < 2.7 for gamma in found))
     assert near[0] > 2 * near[1]
@@ -363,12 +371,7 @@ def test_every_sampler_resumes_exactly(tmp_path: Path, sampler: str) -> None:
     edition, calm = SAMPLED[sampler], Home(tmp_path / "calm")
     conduct(calm, edition)
     assert len({json.dumps(point) for point in points(calm, edition)}) == 12
-    for cut in (3, 17, 41):
-        hurt = Home(tmp_path / str(cut))
-        assert conduct(hurt, edition, 1, cut=cut) is None
-        conduct(hurt, edition, 2)
-        assert points(hurt, edition) == points(calm, edition), cut
-        assert stops(hurt, edition) == stops(calm, edition), cut
+    resumes_exactly(calm, edition, tmp_path, (3, 17, 41))
 
 
 def test_a_random_search_learns_nothing_and_a_grid_tries_every_point(tmp_path: Path) -> None:
@@ -420,10 +423,7 @@ def test_an_endless_space_is_never_exhausted_though_most_draws_repeat_a_point(sa
         assert point is not None, number
         assert point == Sampler(history).propose(number)
         history.add(Planned(role="trial", number=number, name="", values=point))
-        run = history.first_run(history.of("trial")[-1])
-        value = {"rotary": 0.9, "fourier": 0.5}.get(point["encoding.kind"], 0.6)
-        history.add(Measured(run=run.key, code="c0dec0dec0de", epoch=7, values={"val/accuracy": value}))
-        history.add(Ended(run=run.key, code="c0dec0dec0de", outcome="completed", epoch=7))
+        end_last(history, {"rotary": 0.9, "fourier": 0.5}.get(point["encoding.kind"], 0.6))
     assert len({trial.recipe for trial in history.of("trial")}) == 25
 
 
@@ -455,7 +455,5 @@ def test_a_journal_with_doubles_confirms_distinct_points() -> None:
     history.add(Counts(seeds=1, trials=4))
     for number, (hidden, value) in enumerate([(8, 0.7), (16, 0.9), (16, 0.9), (24, 0.6)]):
         history.add(Planned(role="trial", number=number, name="", values={"encoding.hidden": hidden}))
-        run = history.first_run(history.of("trial")[-1])
-        history.add(Measured(run=run.key, code="c0dec0dec0de", epoch=7, values={"val/accuracy": value}))
-        history.add(Ended(run=run.key, code="c0dec0dec0de", outcome="completed", epoch=7))
+        end_last(history, value)
     assert next_action(history, set()) == Confirm((1, 0, 3))

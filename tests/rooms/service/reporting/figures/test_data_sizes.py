@@ -3,14 +3,13 @@
 import math
 import re
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 from search_spaces.study import Ablation, Study
 from service.analysis.format import TRIAL_COLORS
 from service.reporting.figures.curves import beside, data_sizes, law_line
-from service.reporting.figures.plot import STYLE, Palette
+from service.reporting.figures.plot import Palette
 from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
@@ -22,12 +21,6 @@ SIZES = (100, 200, 400, 800)
 @pytest.fixture
 def result(reported_sizes) -> Result:
     return reported_sizes.result
-
-
-@pytest.fixture(autouse=True)
-def style():
-    with mpl.rc_context(STYLE):
-        yield
 
 
 def test_the_line_is_the_mean_of_the_laws_that_made_the_scores(result):

@@ -3,7 +3,6 @@
 import math
 import re
 
-import matplotlib as mpl
 import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
@@ -14,7 +13,7 @@ from service.analysis.format import TRIAL_COLORS
 from service.analysis.statistics import difference
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import curve_lines, learning_curves
-from service.reporting.figures.plot import GRAY, STYLE, WIDTH_IN, Palette, drawn, inline, one_panel, to_svg
+from service.reporting.figures.plot import GRAY, WIDTH_IN, Palette, drawn, inline, one_panel, to_svg
 from service.reporting.figures.rows import claimed, dots, draw_seeds, forest, to_baseline
 from service.reporting.figures.search import landscape
 from service.reporting.figures.searched import panels
@@ -24,12 +23,6 @@ from service.storage.facts import Confirms
 from service.storage.home import Home
 from tests.rooms.by_hand import ARMS, ByHand, base
 from trainables.recipe.cost import estimate_cost
-
-
-@pytest.fixture(autouse=True)
-def style():
-    with mpl.rc_context(STYLE):
-        yield
 
 
 def plain(root, seeds=3, confirm=False, **arms) -> Result:

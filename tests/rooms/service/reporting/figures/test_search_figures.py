@@ -4,7 +4,6 @@ import math
 import re
 from itertools import accumulate, pairwise
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -12,7 +11,7 @@ from matplotlib.colors import to_rgba
 from scipy.interpolate import LinearNDInterpolator
 
 from service.reporting.figures.curves import learning_curves
-from service.reporting.figures.plot import INK, MUTED, STYLE, drawn, inline
+from service.reporting.figures.plot import INK, MUTED, drawn, inline
 from service.reporting.figures.search import (
     best_so_far,
     chosen_pair,
@@ -42,12 +41,6 @@ def three(tmp_path_factory) -> Result:
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory) -> Result:
     return search(tmp_path_factory.mktemp("calm"), count=11, odd={})
-
-
-@pytest.fixture(autouse=True)
-def style():
-    with mpl.rc_context(STYLE):
-        yield
 
 
 def line(axes, color: str) -> list[tuple[float, float]]:
