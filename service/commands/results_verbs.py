@@ -7,17 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from service.commands.app import INTERRUPTED, app, remark, say
-from service.commands.options import (
-    Address,
-    AdoptOption,
-    HomeOption,
-    Known,
-    Tracking,
-    count,
-    flag,
-    option,
-    study_named,
-)
+from service.commands.options import Address, AdoptOption, HomeOption, Known, Tracking, count, flag, option, study_named
 from trainables.errors import LocusError, SpecError
 
 EVERY_S = 30
