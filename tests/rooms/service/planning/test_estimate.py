@@ -280,8 +280,8 @@ def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
     assert [line for line in planned(home, search(trials=16)).lines("x") if line.startswith("Early stopping saved")]
 
 
-def test_changed_files_are_named(home: Home, monkeypatch) -> None:
-    conduct(home, arms())
+def edit_fourier(monkeypatch) -> None:
+    """As if the module of Fourier had been edited."""
     module_of = CodeDigests._module_of
 
     def edited(self, name):
@@ -289,6 +289,11 @@ def test_changed_files_are_named(home: Home, monkeypatch) -> None:
         return replace(found, fingerprint=found.fingerprint + "x" * ("fourier" in name))
 
     monkeypatch.setattr(CodeDigests, "_module_of", edited)
+
+
+def test_changed_files_are_named(home: Home, monkeypatch) -> None:
+    conduct(home, arms())
+    edit_fourier(monkeypatch)
     found = planned(home, arms())
     assert (found.done, found.missing, found.changed) == (2, 2, ("trainables/encodings/fourier.py",))
     line = "not counted: 2 answers of other code: trainables/encodings/fourier.py changed (--adopt counts them)"
@@ -305,13 +310,7 @@ def test_plan_status_and_report_count_the_same_answers_of_other_code(home: Home,
     plan = Ablation({"near": {}, "mean": {"model.pool": "avg"}}, "near", tune=Tuning(space, 3))
     edition = Study(name="tuned", question="?", base=BASE, plan=plan, seeds=2).at()
     conduct(home, edition)
-    module_of = CodeDigests._module_of
-
-    def edited(self, name):
-        found = module_of(self, name)
-        return replace(found, fingerprint=found.fingerprint + "x" * ("fourier" in name))
-
-    monkeypatch.setattr(CodeDigests, "_module_of", edited)
+    edit_fourier(monkeypatch)
     found = planned(home, edition)
     assert found.uncounted == one_status(home, edition.id).stale == History.open(home, edition).stale
     assert found.uncounted > found.missing > 0, "points of tuning are not trained again"
