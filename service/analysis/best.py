@@ -9,9 +9,9 @@ is above chance nothing is best.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Trial
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Places = NDArray[np.intp]
 
 
+Tied = TypeVar("Tied")
 EQUAL = 1e-9
 """Means that differ by less are equal: rounding of sums can move their last digits."""
 
@@ -71,6 +72,19 @@ def find_best(history: History) -> Best:
         return _choose(history, complete, confirmed=True)
     complete = list(_complete(history, history.of("trial")))
     return _choose(history, complete, confirmed=False) if complete else Best()
+
+
+def one_of(tied: Iterable[Tied], tests: Callable[[Tied], Scores]) -> Tied | None:
+    """Returns one of the best trials: the one with the highest test mean, for the order of several says nothing.
+
+    The first one of equal ones, and of those without test scores; None for none.
+    """
+
+    def mean(trial: Tied) -> float:
+        known = tests(trial).sound.mean
+        return -math.inf if known is None else known
+
+    return max(tied, key=mean, default=None)
 
 
 def best_rivals(history: History) -> tuple[Trial, ...]:

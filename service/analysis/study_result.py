@@ -20,7 +20,7 @@ from search_spaces.claim import (
 from search_spaces.roles import POINTS
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
 from search_spaces.words import plural, quoted, setting_words
-from service.analysis.best import Best, best_rivals, find_best, place_key, point_scores
+from service.analysis.best import Best, best_rivals, find_best, one_of, place_key, point_scores
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.format import Lines
 from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs
@@ -114,9 +114,10 @@ class StudyResult:
     def best(self) -> TrialResult | None:
         """The best trial; None if nothing ended or no trial beats chance.
 
-        Of several that tie, the one with the highest test mean, for their order says nothing.
+        Of several that tie, the one with the highest test mean; of points that are not confirmed, the first.
         """
-        return max(self.winners, key=lambda row: row.test.sound.mean or 0.0, default=None)
+        untested = Scores({}, 0)
+        return one_of(self.winners, lambda row: row.test if row in self.tested else untested)
 
     def trial(self, name: str | None = None) -> TrialResult:
         """Returns the trial of a name (an arm, or `best`, `first`, `random` of a search) or of a row.

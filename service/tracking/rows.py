@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from search_spaces.study import Trial
 from search_spaces.words import listed, quoted
-from service.analysis.best import Best, find_best
+from service.analysis.best import Best, find_best, one_of
 from service.analysis.format import TRIAL_COLORS, raced_words, stopped_words
 from service.analysis.scores import validation_scores
 from service.planning.forecast import planned_runs
-from service.storage.history import SETTLED, History
+from service.storage.history import History
 from service.storage.states import RunState
 from service.tracking.row_contents import (
     NO_CONCLUSION,
@@ -86,7 +86,7 @@ def study_row(
     values: dict[str, float] = {
         "progress/runs": len(answered),
         "progress/asked": max(planned_runs(history), len(answered)),
-        "progress/trials": sum(history.answer(trial).status in SETTLED for trial in history.of("trial")),
+        "progress/trials": sum(history.answer(trial).status != "open" for trial in history.of("trial")),
     }
     best = find_best(history)
     tags = _tags(history, "study") | {
@@ -109,14 +109,15 @@ def study_row(
 
 
 def _best_values(history: History, best: Best) -> dict[str, float]:
-    """Returns the best trial's last means.
+    """Returns the last means of the best trial, as Python names it.
 
     Without test scores before the confirmation, for search points are not tested.
     """
-    curve = mean_curve(history, best.trials[0])
-    if not curve:
+    trial = one_of(best.trials, lambda tied: test_scores(history, tied))
+    curve = mean_curve(history, trial) if trial else []
+    if not trial or not curve:
         return {}
-    last = curve[-1].without_tests() if is_point(history.edition, best.trials[0]) else curve[-1]
+    last = curve[-1].without_tests() if is_point(history.edition, trial) else curve[-1]
     return {f"best/{name}": value for name, value in last.values.items()}
 
 
@@ -128,7 +129,8 @@ def trial_row(
     `best`: the best trials of the study; `ended`: how the study ended, RUNNING before.
     """
     trial = words.trial
-    states = [history.state(run) for run in begun(history, runs).values()]
+    here = begun(history, runs)
+    states = [history.state(run) for run in here.values()]
     answer = history.answer(trial)
     whole = answer.status != "open" or ended == "FINISHED"
     reason = next(filter(None, map(_reason, states)), "")
@@ -137,7 +139,7 @@ def trial_row(
     tags = _tags(history, "trial", words) | {
         "locus.outcome": answer.status if whole else _unfinished(ended),
         "locus.seeds": str(answer.asked),
-        CODE: history.code(next(iter(runs.values()))),
+        CODE: history.code(next(iter(here.values()))),
         "locus.rank": rank_tag(history, trial),
         "mlflow.note.content": trial_note(words, answer.asked, reason),
     }

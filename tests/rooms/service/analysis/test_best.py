@@ -100,6 +100,42 @@ def test_a_tie_is_said_and_not_decided_by_the_order(tmp_path: Path) -> None:
     assert named(tmp_path, result.edition.id)["mlflow"] == ["1", "2"]
 
 
+def test_of_several_that_tie_all_views_hold_the_numbers_of_one(tmp_path: Path) -> None:
+    edition = arms("a", "b")
+    with ByHand(tmp_path, edition) as hand:
+        tests = {"a": (0.80, 0.81, 0.82), "b": (0.90, 0.91, 0.92)}
+        for trial, seed in hand.runs({"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}, 3):
+            hand.complete(trial, seed, 0.93, tests[trial.name][seed])
+    result = Result.open(Home(tmp_path), edition.id)
+    assert [row.name for row in result.winners] == ["a", "b"]
+    assert (result.best.name, best_in_mlflow(result)["test/accuracy_mean"]) == ("b", pytest.approx(0.91))
+
+
+def best_in_mlflow(result: Result) -> dict[str, float]:
+    study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
+    return {name.removeprefix("best/"): value for name, value in study.points[0].values.items()}
+
+
+def test_of_points_that_tie_before_they_are_confirmed_test_images_choose_none(tmp_path: Path) -> None:
+    edition, values = search(trials=2), {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
+        hand.points("trial", values, lambda number, place: (0.9, 0.8 + 0.1 * number))
+    assert Result.open(Home(tmp_path), edition.id).best.trial.label == "0"
+
+
+def test_a_trial_with_a_failed_run_has_ended_for_all_views(tmp_path: Path) -> None:
+    edition = arms("a", "b")
+    with ByHand(tmp_path, edition) as hand:
+        for trial, seed in hand.runs({"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}, 3):
+            if (trial.name, seed) == ("b", 1):
+                hand.fail(trial, seed, "no memory")
+            else:
+                hand.complete(trial, seed, 0.9, 0.9)
+    result = Result.open(Home(tmp_path), edition.id)
+    study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
+    assert one_status(Home(tmp_path), edition.id).trials_ended == study.points[0].values["progress/trials"] == 2
+
+
 def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
     scores = (0.9, 0.95, 0.94)
     tied = ablated(tmp_path / "tied", {"low": (0.7, 0.7, 0.7)} | dict.fromkeys("abcde", scores))

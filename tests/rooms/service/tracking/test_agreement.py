@@ -332,3 +332,10 @@ def test_a_study_that_is_extended_and_stopped_has_nothing_wrong(home: Home, smal
     small.start(small.edition.trial(0, {"encoding.gamma": 2.5}), 2)
     show(home, small, "KILLED")
     assert wrong(home, small) == {}
+
+
+def test_a_trial_whose_first_seed_is_not_begun_has_nothing_wrong(home: Home, small: Facts) -> None:
+    """Another driver of the home trains that seed, and this study was stopped before it took the answer."""
+    small.complete(small.plan(3, encoding__gamma=4.0), 1, 0.75)
+    show(home, small, "KILLED")
+    assert wrong(home, small) == {}
