@@ -64,6 +64,7 @@ def sweep(
 ) -> Result:
     """Searches a space. Without a name the study is `sweep-<digest>`: the same call resumes it.
 
+    `first`: points that are tried first; `stop`: whether points may be stopped early.
     `base`: {path: value}, or a recipe, such as `result.best.recipe`. `question`: the title of its page. `data` and all
     arguments from `preset` on: as `run` has them.
     """

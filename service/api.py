@@ -496,5 +496,5 @@ def forgettable(name: str, *, home: str | None = None, tracking: str | None = No
 
 
 def forget(name: str, *, home: str | None = None, tracking: str | None = None) -> None:
-    """Removes a study (`forgettable`) that is there and does not run. Raises: LocusError for another one."""
+    """Removes a study as `locus forget` does. Raises: LocusError for one that is not there, or is being run."""
     forgettable(name, home=home, tracking=tracking).remove()
