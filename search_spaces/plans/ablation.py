@@ -38,7 +38,7 @@ class Ablation(Spec):
     `tasks`: of two axes, the one whose values are different tasks. The values of the other axis are ranked on each
     task, and no arm is best, as scores of different tasks say nothing about each other. `families`: of tasks that ask
     nearly the same, or show nearly the same images, the family; any other task is a family by itself. Ranks are over
-    families, for tasks of one family are no independent observations. `race`: an arm that cannot be the best any more
+    families, for tasks of one family are no independent observations. `race`: an arm that is clearly below the best one
     gets no further seed (`service/planning/stopping.py`).
     """
 

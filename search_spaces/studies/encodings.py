@@ -5,7 +5,7 @@
 Source: ours. Any images: a folder with <class>/ or train/<class>/, or a known set; by default digits. Size, patch,
 epochs and batch follow from the images and the budget (`search_spaces/fit.py`). Every encoding of the catalog is tuned
 in its rate by the same three values, at smoke and quick by two of them, the same two for all; then arms race: one that
-cannot be the best any more gets no further seed. No number published. Cost: smoke 3 min (an estimate), quick 20 min (an
+is clearly below the best gets no further seed. No number published. Cost: smoke 3 min (an estimate), quick 20 min (an
 estimate), cpu 60 min (an estimate) on 2 cores; gpu 1.9 GPU-hours. (Those are for digits; 3,000 photographs take twice
 as long on a GPU.)
 Expected: rotary and relative encodings above a learned table, and every encoding above none.

@@ -401,7 +401,7 @@ def _out(result: StudyResult) -> str:
         if row.answer.raced:
             by_seeds.setdefault(len(row.answer.values), []).append(quoted(row.name))
     words = [f"{listed(names)} after {plural(seeds, 'seed')}" for seeds, names in sorted(by_seeds.items())]
-    return f"Out of the race, as they could not be the best any more: {'; '.join(words)}." if words else ""
+    return f"Out of the race, as they were clearly below the best: {'; '.join(words)}." if words else ""
 
 
 def _open(result: StudyResult, best: TrialResult, rivals: dict[str, Difference]) -> str:

@@ -259,13 +259,17 @@ class StudyResult:
 
     @cached_property
     def _claimed(self) -> dict[frozenset[str], Adjusted]:
-        """The tests of claims that ask which of two trials is better, by the names of the two."""
-        return {
-            frozenset(verdict.claim.names): Adjusted(verdict.p, 1 - verdict.confidence, self.alpha)
+        """The tests of claims that ask which of two trials is better, by the names of the two.
+
+        If claims ask it both ways, the one with the smaller p: it is adjusted for the other one.
+        """
+        tests = [
+            (frozenset(verdict.claim.names), Adjusted(verdict.p, 1 - verdict.confidence, self.alpha))
             for verdict in self.claims
             if isinstance(verdict.claim, Better) and not (verdict.claim.margin or verdict.claim.image_size)
             and verdict.p is not None and verdict.confidence is not None
-        }  # fmt: skip
+        ]  # fmt: skip
+        return dict(sorted(tests, key=lambda test: -test[1].p))
 
     @property
     def _partners(self) -> dict[str, str]:

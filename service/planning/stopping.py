@@ -188,7 +188,7 @@ def readmitted(history: History) -> Run | None:
 
 
 def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:
-    """Returns the arms that cannot be the best any more.
+    """Returns the arms that are clearly below the best.
 
     `rows`: a score a seed of those in the race; `arms`: of how many.
 

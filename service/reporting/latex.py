@@ -216,7 +216,7 @@ def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
     if "score" in names:
         low, high = min(row.test.n for row in rows), max(row.test.n for row in rows)
         count = plural(high, "seed") if low == high else f"{low} to {high} seeds"
-        parts += [f"Mean ± standard deviation over {count}."]
+        parts += [f"Mean ± standard deviation over {count}." if high > 1 else "One score, of 1 seed."]
         parts += [DIVERGED] if any(row.test.diverged for row in rows) else []
     if "interval" in names and any(1 < row.test.n < FEWEST for row in rows):
         parts += [FEW]

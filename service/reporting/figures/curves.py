@@ -172,8 +172,14 @@ def _caption_curves(result: StudyResult, lines: Sequence[Line]) -> str:
         f"A triangle {' or '.join(filter(None, triangles))}." if any(triangles) else "",
         "A cross diverged there." if "diverged" in ends else "",
         f"{plural(open, 'run')} {'has' if open == 1 else 'have'} {reached}." if open else "",
-        "The heavy line is the best trial." if any(line.strong for line in lines) else "",
+        heavy(lines),
     ))  # fmt: skip
+
+
+def heavy(lines: Sequence[Line]) -> str:
+    """Returns what heavy lines are; empty if there are none."""
+    best = sum(line.strong for line in lines)
+    return ("", "The heavy line is the best trial.", "The heavy lines are the best trials, which tie.")[min(best, 2)]
 
 
 def size_curves(result: StudyResult) -> plot.Plot | None:
@@ -201,7 +207,7 @@ def _caption_image_sizes(lines: Sequence[Line], own: Sequence[int]) -> str:
     return plot.sentences((
         "Models tested at sides of images that they were not trained for, without fine-tuning: " + band(lines) + ".",
         f"{'The upright line is' if len(own) == 1 else 'Upright lines are'} the side of the training images.",
-        "The heavy line is the best trial." if any(line.strong for line in lines) else "",
+        heavy(lines),
     ))  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def test_it_says_what_to_take_what_that_costs_and_what_is_open(tmp_path) -> None
         f"It costs 1.25 GiB of memory (“table” 1.25) and {estimate_cost(best.recipe).parameters:,} parameters "
         f"({abs(more):,} {'more' if more > 0 else 'fewer'}).",
         f"On test images of 36 x 36 pixels “{best.name}” has {at_36[best.name]}, “table” has {at_36['table']}.",
-        "Out of the race, as they could not be the best any more: “none” after 3 seeds.",
+        "Out of the race, as they were clearly below the best: “none” after 3 seeds.",
         f"{f'About {needed}' if needed else 'More than 1,000'} seeds would tell it apart from “{other}”, "
         "if the differences stay as they are.",
     ]
@@ -159,7 +159,7 @@ def test_nothing_is_decided_among_the_arms_left_in_the_race(tmp_path) -> None:
     means = {"table": 0.9, "waves": 0.9, "sines": 0.9, "none": 0.5}
     said = advice(raced(tmp_path, means))
     assert said[0].startswith("Nothing is decided: 6 seeds tell none of the arms left in the race apart from “")
-    assert "Out of the race, as they could not be the best any more: “none” after 3 seeds." in said
+    assert "Out of the race, as they were clearly below the best: “none” after 3 seeds." in said
 
 
 def test_no_seeds_are_named_where_some_fail(tmp_path) -> None:

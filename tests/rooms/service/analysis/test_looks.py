@@ -1,5 +1,6 @@
 """Looks at a growing study, claims that were written before or after, and comparisons that a claim tests."""
 
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -278,6 +279,16 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     assert "1 difference is tested by a claim alone" in page
     assert "adjusted for 1 difference (Holm)" in page
     assert "the interval of Holm&#39;s test over 1 difference" in page, "the other one is not counted"
+
+
+@pytest.mark.parametrize("claims", [*permutations((Better("b", "a"), Better("a", "b")))])
+def test_a_comparison_that_claims_ask_both_ways_is_that_of_the_way_it_went(tmp_path: Path, claims) -> None:
+    edition = ablation(claims)
+    with ByHand(tmp_path, edition, seeds=3) as hand:
+        trained(hand, planned(hand), range(3))
+    result = Result.open(Home(tmp_path), edition.id)
+    better, worse = sorted(result.claims, key=lambda verdict: verdict.claim.who, reverse=True)
+    assert result.differences["b"].p == better.p < worse.p
 
 
 def test_differences_of_too_few_pairs_are_not_counted_as_tested(tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def test_an_arm_of_another_kind_is_not_said_to_have_the_bases_value(tmp_path):
     assert "encoding.gamma = 7" not in varied(result).note
 
 
+def test_one_seed_has_no_deviation_in_latex(tmp_path):
+    arms = {"none": {"encoding.kind": "none"}, "fourier": {"encoding.kind": "fourier"}}
+    text = written(tmp_path, arms, {"none": [0.5], "fourier": [0.9]}, seeds=1).latex()
+    assert "One score, of 1 seed." in text
+    assert "deviation" not in text
+
+
 def test_two_seeds_do_not_stand_in_latex_as_an_interval(tmp_path):
     edition = by_hand.search().at()
     gammas = {0: {"encoding.gamma": 2.5}, 1: {"encoding.gamma": 1.5}}
