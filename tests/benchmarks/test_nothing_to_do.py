@@ -48,7 +48,7 @@ def ablation(root) -> Edition:
 def search(root) -> Edition:
     """295 points of three seeds over two paths, and five confirmations."""
     space = Space({"encoding.gamma": Real(low=0.1, high=400, log=True), "optimizer.lr": Real(low=1e-4, high=0.1)})
-    edition = Study(name="points", question="Which?", base=base(), plan=Search(space=space, trials=295)).at()
+    edition = Study(name="points", question="Which?", base=base(), plan=Search(space=space, trials=295), seeds=3).at()
     points = {n: {"encoding.gamma": 0.4 + 0.3 * n, "optimizer.lr": 1e-4 * (1 + n)} for n in range(295)}
     with ByHand(root, edition, seeds=3, trials=295) as hand:
         hand.points("trial", points, lambda number, seed: (0.6 + 0.001 * number + 0.001 * seed, 0.7))
