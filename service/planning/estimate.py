@@ -337,7 +337,8 @@ def estimate_work(
             changed.update(file for last in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(last.code))
     ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
     left += ahead.recipes
-    absent = {words for recipe in {id(one): one for one in left}.values() for words in _absent(recipe, outcomes.data)}
+    each = {id(recipe): recipe for recipe in left}.values()  # the seeds of a trial share one
+    absent = {words for recipe in each for words in _absent(recipe, outcomes.data)}
     times, peaks = measured_times_and_peaks(history, outcomes, placement)
     reused = {key for key, kind in work.items() if kind == "reused"}
     elsewhere = looks_elsewhere(outcomes.home, history.edition.id, codes) if reused else {}

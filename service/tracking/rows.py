@@ -114,8 +114,7 @@ def _best_values(history: History, best: Best) -> dict[str, float]:
     Without test scores before the confirmation, for search points are not tested.
     """
     trial = one_of(best.trials, lambda tied: test_scores(history, tied))
-    curve = mean_curve(history, trial) if trial else []
-    if not trial or not curve:
+    if trial is None or not (curve := mean_curve(history, trial)):
         return {}
     last = curve[-1].without_tests() if is_point(history.edition, trial) else curve[-1]
     return {f"best/{name}": value for name, value in last.values.items()}

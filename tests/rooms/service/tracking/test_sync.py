@@ -186,7 +186,7 @@ def test_a_server_that_does_not_answer_is_refused_before_anything_is_written(tmp
     )
     assert not home.root.exists()
     with pytest.raises(MlflowError, match="must begin with"):
-        check(home, "file:///tmp/x")
+        check(home, (tmp_path / "mlruns").as_uri())
 
 
 def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
