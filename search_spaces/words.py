@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from search_spaces.space import Above, Choice, Domain, Integer, Real, Space, Subset
 from trainables.own import is_own
 from trainables.recipe.looked_up import FOUND
 from trainables.spec import Spec
@@ -90,6 +91,37 @@ def without_sources(values: Mapping[str, Any]) -> dict[str, Any]:
 def setting_words(values: Mapping[str, Any]) -> list[str]:
     """Writes `{path: value}` as `path = value`, one string per path."""
     return [f"{path} = {value_words(value)}" for path, value in without_sources(values).items()]
+
+
+def domain_words(domain: Domain) -> str:
+    """Says what a search may try: `0.1 to 40, on a log scale`, `one of 1, 2`."""
+    match domain:
+        case Choice():
+            return f"one of {value_words(domain.options)}"
+        case Subset():
+            return f"any of {value_words(domain.of)}"
+        case Integer():
+            steps = f", in steps of {domain.step}" if domain.step > 1 else ""
+            return f"{domain.low} to {domain.high}{steps}"
+        case Real():
+            return _real_words(domain)
+        case Above():
+            return _real_words(domain.factor, f" times {domain.other}")
+
+
+def space_words(space: Space) -> dict[str, str]:
+    """Says what a search may try, by path: `{"encoding.gamma, if encoding.kind is fourier": "0.1 to 40"}`."""
+    words = {path: domain_words(domain) for path, domain in space.domains.items()}
+    for path, cases in space.given.items():
+        for case, domains in cases.items():
+            words |= {f"{inner}, if {path} is {case}": domain_words(domain) for inner, domain in domains.items()}
+    return words
+
+
+def _real_words(real: Real, of: str = "") -> str:
+    ends = f"{value_words(real.low)} to {value_words(real.high)}{of}"
+    scale = ", on a log scale" if real.log else ""
+    return ends + scale + (f", {real.points} points on a grid" if real.points else "")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.study import Ablation, Edition, Search, Trial
-from search_spaces.words import listed, plural, quoted, setting_words, value_words
+from search_spaces.words import listed, plural, quoted, setting_words, space_words, value_words
 from service.analysis.multiple_testing import Difference, together
 from service.analysis.statistics import (
     FEWEST,
@@ -196,7 +196,11 @@ def _arms(a: Ablation, b: Ablation) -> Iterator[Change]:
 
 
 def _tuning(plan: Ablation) -> str:
-    return ", ".join(setting_words(plan.tune.identity())) if plan.tune else NOTHING
+    if not plan.tune:
+        return NOTHING
+    space = space_words(plan.tune.space)
+    rest = {name: value for name, value in plan.tune.identity().items() if name != "space"}
+    return "; ".join(setting_words(space | rest))
 
 
 def _set(values: Mapping[str, Any]) -> str:
@@ -204,8 +208,7 @@ def _set(values: Mapping[str, Any]) -> str:
 
 
 def _searches(a: Search, b: Search) -> Iterator[Change]:
-    spaces = [{path: ", ".join(setting_words(domain.plain())) for path, domain in plan.space.every()}
-              for plan in (a, b)]  # fmt: skip
+    spaces = [space_words(plan.space) for plan in (a, b)]
     for path in dict.fromkeys([*spaces[0], *spaces[1]]):
         yield from _unlike(f"space {path}", *(space.get(path, "not searched") for space in spaces))
     yield from _unlike("sampler", a.sampler, b.sampler)

@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 from search_spaces.plans.ablation import overrides
 from search_spaces.roles import Role
-from search_spaces.space import Above, Choice, Domain, Real, Subset
 from search_spaces.study import Ablation, Search
-from search_spaces.words import Setting, configuration, duration, listed, plural, quoted, setting_words, value_words
+from search_spaces.words import (
+    Setting,
+    configuration,
+    domain_words,
+    duration,
+    listed,
+    plural,
+    quoted,
+    setting_words,
+)
 from service.analysis.best import ranked
 from service.analysis.format import metric_words, spread, two
 from service.analysis.probes import probe_scores
@@ -230,7 +238,7 @@ def varied(result: StudyResult) -> Table:
     recipes = [row.recipe for row in result.rows]
     columns = [
         Column("searched", [_path(panel, axis_label(panel.path, recipes)) for panel in searched], words=True),
-        Column("may be", [_domain(panel.domain) for panel in searched], words=True),
+        Column("may be", [domain_words(panel.domain) for panel in searched], words=True),
     ]
     known = shares(result)
     if not known:
@@ -257,7 +265,7 @@ def _base_note(result: StudyResult) -> str:
 
 
 def _path(panel: Panel, label: str) -> str:
-    return f"{label}, where {panel.given[0]} is {panel.given[1]}" if panel.given else label
+    return f"{label}, if {panel.given[0]} is {panel.given[1]}" if panel.given else label
 
 
 def _importance_note(result: StudyResult) -> str:
@@ -273,19 +281,6 @@ def _importance_note(result: StudyResult) -> str:
         f"{some}the {plural(count, 'point')} that were not stopped at a rung; random points count, too. ± is its "
         f"standard deviation over {DRAWS} draws of these points, with replacement{chosen}."
     )
-
-
-def _domain(domain: Domain) -> str:
-    match domain:
-        case Above(other=other, factor=factor):
-            return f"{value_words(factor.low)} to {value_words(factor.high)} times {other}"
-        case Choice(options=options):
-            return f"one of {value_words(options)}"
-        case Subset(of=of):
-            return f"any of {value_words(of)}"
-        case _:
-            scale = ", on a log scale" if isinstance(domain, Real) and domain.log else ""
-            return f"{value_words(domain.low)} to {value_words(domain.high)}{scale}"
 
 
 def _shared(result: StudyResult) -> list[Setting]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from search_spaces import library
 from search_spaces.study import Ablation, Edition, Study, Tuning
-from search_spaces.words import clock, configuration, listed, plural, setting_words, value_words
+from search_spaces.words import clock, configuration, listed, plural, setting_words, space_words, value_words
 from service.analysis.format import metric_words
 from service.storage import editions
 from service.terminal import catalog
@@ -113,7 +113,7 @@ def show(
     if isinstance(plan, Ablation):
         _show_arms(out, plan)
     else:
-        section(out, "space", [(path, _said(domain.plain())) for path, domain in plan.space.every()])
+        section(out, "space", [*space_words(plan.space).items()])
         first = "; ".join(_said(point) for point in plan.first) or "none"
         sentence(out, f"  first: {first}; {plan.trials} trials")
     _show_base(out, study, {*study.paths(), *own}, defaults)
@@ -171,7 +171,7 @@ def _show_arms(out: Console, plan: Ablation) -> None:
 
 def _show_tuning(out: Console, tune: Tuning) -> None:
     """Prints how the arms of an ablation are tuned before they are compared."""
-    section(out, "each arm is tuned", [(path, _said(domain.plain())) for path, domain in tune.space.every()])
+    section(out, "each arm is tuned", [*space_words(tune.space).items()])
     first = "; ".join(_said(point) for point in tune.first) or "none"
     how = f"{plural(tune.trials, 'trial')} an arm, {plural(tune.seeds, 'seed')} each, sampler {tune.sampler}"
     sentence(out, f"  {how}; first: {first}")

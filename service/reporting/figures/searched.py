@@ -93,7 +93,7 @@ class Panel:
             name = f"number of {self.path}"
         if len(name) > LINE and " (" in name:
             name = name.replace(" (", "\n(", 1)
-        return f"{name}\nwhere {self.given[0]} is {self.given[1]}" if self.given else name
+        return f"{name}\nif {self.given[0]} is {self.given[1]}" if self.given else name
 
 
 def panels(space: Space) -> list[Panel]:

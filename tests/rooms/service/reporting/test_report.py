@@ -166,7 +166,7 @@ def test_a_report_can_be_written_at_any_moment(make, tmp_path):
 def test_two_searched_paths_stand_side_by_side(tmp_path):
     result = two(tmp_path, searched_two())
     landscape = (result.report().parent / "landscape.svg").read_text()
-    for text in ("encoding.kind", "optimizer.lr", "encoding.gamma (patches)", "where encoding.kind is fourier", "peg"):
+    for text in ("encoding.kind", "optimizer.lr", "encoding.gamma (patches)", "if encoding.kind is fourier", "peg"):
         assert re.search(rf">{re.escape(text)}</t(ext|span)>", landscape), text
     assert "not confirmed on fresh seeds" in result.headline
 

@@ -215,7 +215,7 @@ def test_a_panel_a_path_with_its_own_points(tmp_path):
     assert sorted(x for x, _ in marks(found["model.depth"], "o")) == [2, 3, 4, 5]
     assert sum(text == "#3" for text in texts(fig)) == 1
     labels = [axes.get_xlabel() for axes in fig.axes]
-    assert "encoding.gamma (patches)\nwhere encoding.kind is fourier" in labels
+    assert "encoding.gamma (patches)\nif encoding.kind is fourier" in labels
     assert all(len(line) <= 40 for label in labels for line in label.split("\n"))
 
 
