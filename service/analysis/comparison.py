@@ -28,6 +28,7 @@ from service.analysis.statistics import (
     on_logits,
     over_draws,
 )
+from service.analysis.trial_result import TrialResult, out_of_race
 from service.storage.outcomes import Answered
 from trainables.data.images import ImagesSpec
 from trainables.recipe import Recipe
@@ -35,7 +36,6 @@ from trainables.spec import Spec, digest
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,13 @@ def point_place(trial: Trial) -> str:
     return f"point {digest(trial.values)}"
 
 
-def _remarks(result: StudyResult, rows: Iterable[TrialResult]) -> list[str]:
+def _remarks(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
     id, remarks = result.edition.id, []
     if result.departure:
         remarks.append(f"{id}: {result.departure.why}")
-    if missing := [row.name for row in rows if not row.test.complete]:
+    if out := out_of_race(rows):
+        remarks.append(f"{id}: out of the race: {out}")
+    if missing := [row.name for row in rows if not (row.test.complete or row.answer.raced)]:
         remarks.append(f"{id} lacks seeds of {', '.join(map(quoted, missing))}")
     if not isinstance(result.edition.study.plan, Ablation) and not result.confirmed:
         remarks.append(f"{id} has no confirmed point yet: points are not looked at on the test set before")
@@ -118,15 +120,8 @@ def _remarks(result: StudyResult, rows: Iterable[TrialResult]) -> list[str]:
 
 
 SURROUNDINGS = (
-    "torch",
-    "timm",
-    "device",
-    "host_cpu",
-    "workers",
-    "compile",
-    "fused",
-    "deterministic",
-    "matmul_fp32_precision",
+    *("torch", "timm", "device", "host_cpu", "workers"),
+    *("compile", "fused", "deterministic", "matmul_fp32_precision"),
 )
 """What of an environment can move numbers and is named where it differs."""
 TRAIN_ONLY = ("train_size", "samples_per_class")

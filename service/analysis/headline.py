@@ -19,12 +19,12 @@ from service.analysis.multiple_testing import Difference
 from service.analysis.power import never_apart, seeds_needed, smallest_difference
 from service.analysis.scores import counts
 from service.analysis.statistics import ALPHA, FEWEST, Interval, Scores, level_of
+from service.analysis.trial_result import TrialResult, out_of_race
 from service.planning.schedule import unplanned
 from trainables.recipe.cost import estimate_cost
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
 
 
 LACKS = ("open", "incomplete")
@@ -395,13 +395,8 @@ def _at_size(scores: Scores) -> str:
 
 
 def _out(result: StudyResult) -> str:
-    """Returns the arms that left the race, by how many seeds they got."""
-    by_seeds: dict[int, list[str]] = {}
-    for row in result.of("trial"):
-        if row.answer.raced:
-            by_seeds.setdefault(len(row.answer.values), []).append(quoted(row.name))
-    words = [f"{listed(names)} after {plural(seeds, 'seed')}" for seeds, names in sorted(by_seeds.items())]
-    return f"Out of the race, as they were clearly below the best: {'; '.join(words)}." if words else ""
+    out = out_of_race(result.of("trial"))
+    return f"Out of the race, as they were clearly below the best: {out}." if out else ""
 
 
 def _open(result: StudyResult, best: TrialResult, rivals: dict[str, Difference]) -> str:

@@ -7,7 +7,7 @@ journal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.roles import COMPARED
 from search_spaces.study import Trial
-from search_spaces.words import plural, without_sources
+from search_spaces.words import listed, plural, quoted, without_sources
 from service.analysis.best import find_best
 from service.analysis.format import left_out_words, raced_words, spread, stopped_words
 from service.analysis.probes import RunProbes
@@ -162,6 +162,15 @@ def _state(answer: TrialAnswer, running: bool, alive: bool) -> str:
     if running:
         return "running" if alive else "interrupted"
     return "waiting" if alive else "unfinished"
+
+
+def out_of_race(rows: Iterable[TrialResult]) -> str:
+    """Returns the trials that left the race, by how many seeds they got: `“a” and “b” after 3 seeds`."""
+    by_seeds: dict[int, list[str]] = {}
+    for row in rows:
+        if row.answer.raced:
+            by_seeds.setdefault(len(row.answer.values), []).append(quoted(row.name))
+    return "; ".join(f"{listed(names)} after {plural(seeds, 'seed')}" for seeds, names in sorted(by_seeds.items()))
 
 
 FindRunId = Callable[[str, int], str]

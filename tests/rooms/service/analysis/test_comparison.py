@@ -272,6 +272,20 @@ def test_a_diverged_seed_counts_at_chance_and_a_missing_one_is_named(tmp_path) -
     assert "encodings@base lacks seeds of “relative bias”" in found.warnings
 
 
+def test_an_arm_out_of_the_race_is_not_said_to_lack_answers(tmp_path) -> None:
+    racing = study(name="racing", plan=Ablation(FEW, next(iter(FEW)), race=True)).at()
+    with ByHand(tmp_path, racing) as hand:
+        for trial, seed in hand.runs(FEW, 4):
+            if trial.name == "peg" and seed == 3:
+                hand.stop(trial, seed, 0.5, 0, 0.8)
+            else:
+                hand.complete(trial, seed, 0.9 + 0.001 * seed, 0.9 + 0.001 * seed)
+    write(tmp_path, study(name="all").at(), {}, seeds=range(4))
+    warnings = compare("racing", "all", home=str(tmp_path)).warnings
+    assert "racing@base: out of the race: “peg” after 3 seeds" in warnings
+    assert not any("lacks" in warning for warning in warnings)
+
+
 def test_scores_of_another_metric_are_not_subtracted(tmp_path) -> None:
     write(tmp_path, study().at(), {})
     far = study(name="far", base=base().put({"data.task": "direction4"}))
