@@ -130,8 +130,10 @@ class StudyResult:
             if self.best is None:
                 open_trials = sum(self.history.answer(row.trial).status == "open" for row in self.rows)
                 unfinished = f", and {plural(open_trials, 'trial')} not finished" if open_trials else ""
-                got = f"none above chance over all its seeds{unfinished}"
-                raise LocusError(f"{self.edition.id} must have a best trial, got {got}; give --arm a trial")
+                raise LocusError(
+                    f"{self.edition.id} has no best trial: none is above chance over all its seeds{unfinished}; "
+                    "name one with --arm (arm= in Python)"
+                )
             return self.best
         rows = {row.trial.label: row for row in self.rows} | self.named
         if name not in rows:
