@@ -1,7 +1,8 @@
-"""The table of docs/atlas.md, from the record of the study: `.venv/bin/python -m tests.house.atlas` prints it."""
+"""The table of docs/atlas.md, from the two records of the study: `.venv/bin/python -m tests.house.atlas` prints it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import fmean
 
 from search_spaces.library import find, record_file
@@ -9,36 +10,48 @@ from search_spaces.plans.ablation import BETWEEN
 from search_spaces.record import Record, Scored, read
 from service.analysis.study_status import standings
 
+EDITIONS = {"cpu": "atlas@cpu", "images": "atlas@images~cifar10-03c6"}
+"""The records, by budget."""
 COLUMNS = {
-    "direction": ("direction", None),
-    "direction, 12 x 12": ("direction", 48),
-    "absolute place": ("absolute place", None),
-    "quadrant": ("quadrant", None),
-    "new colors": ("new colors", None),
-    "few images": ("few images", None),
-    "digits": ("real images", None),
+    "direction": ("cpu", "direction", None),
+    "direction, 12 x 12": ("cpu", "direction", 48),
+    "absolute place": ("cpu", "absolute place", None),
+    "quadrant": ("cpu", "quadrant", None),
+    "new colors": ("cpu", "new colors", None),
+    "few images": ("cpu", "few images", None),
+    "digits": ("cpu", "real images", None),
+    "photographs": ("images", "real images", None),
+    "photographs, 12 x 12": ("images", "real images", 48),
 }
-"""The columns: a task, and the side of its test images where it is not that of training. Units: pixels."""
+"""The columns: a budget, a task, and the side of its test images if it is not that of training. Units: pixels."""
 APART = 0.1
 """Above this standard deviation over seeds a mean has a star."""
 
 
-def age() -> str:
-    """How old the results are, in the words that `locus studies` has: the page has them in parentheses."""
-    return standings(find("atlas"), "atlas")["cpu"]
+def ages() -> list[str]:
+    """How old the results of both budgets are, in the words that `locus studies` has."""
+    known = standings(find("atlas"), "atlas")
+    return [known[budget].rpartition(": ")[2] for budget in EDITIONS]
 
 
-def table(found: Record) -> str:
-    """The table in Markdown, the best mean rank first."""
-    rows = {row.name: row for row in found.rows}
+def records() -> dict[str, Record]:
+    """The records that there are, by budget."""
+    found = {budget: read(record_file("atlas", edition)) for budget, edition in EDITIONS.items()}
+    return {budget: record for budget, record in found.items() if record}
+
+
+def table(found: Mapping[str, Record]) -> str:
+    """The table in Markdown, the best mean rank at `cpu` first. `found`: a record by budget."""
+    rows = {budget: {row.name: row for row in record.rows} for budget, record in found.items()}
     names = ["mean rank", *COLUMNS, "seconds a run"]
     lines = [f"| encoding | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
-    for encoding, rank in found.ranks.items():
-        mine = [row for name, row in rows.items() if name.split(BETWEEN)[0] == encoding]
-        tasks = [(rows[BETWEEN.join((encoding, task))], side) for task, side in COLUMNS.values()]
-        cells = [_cell(row.test if side is None else row.test_sizes[side]) for row, side in tasks]
-        cells = [f"{rank:.2f}", *cells, f"{fmean(row.time_s for row in mine):.1f}"]
-        lines.append(f"| {encoding} | {' | '.join(cells)} |")
+    for encoding, rank in found["cpu"].ranks.items():
+        cells = [f"{rank:.2f}"]
+        for budget, task, side in COLUMNS.values():
+            row = rows[budget][BETWEEN.join((encoding, task))]
+            cells.append(_cell(row.test if side is None else row.test_sizes[side]))
+        times = [row.time_s for name, row in rows["cpu"].items() if name.split(BETWEEN)[0] == encoding]
+        lines.append(f"| {encoding} | {' | '.join([*cells, f'{fmean(times):.1f}'])} |")
     return "\n".join(lines)
 
 
@@ -47,5 +60,9 @@ def _cell(one: Scored) -> str:
 
 
 if __name__ == "__main__":
-    found = read(record_file("atlas", "atlas@cpu"))
-    print(f"({age()})\n\n{table(found) if found else 'no record of atlas@cpu: locus record atlas writes it'}")
+    found = records()
+    lacks = [edition for budget, edition in EDITIONS.items() if budget not in found]
+    if lacks:
+        print(f"no record of {', '.join(lacks)}: locus record writes it")
+    else:
+        print(f"{'; '.join(ages())}\n\n{table(found)}")
