@@ -29,7 +29,7 @@ APART = 0.1
 
 
 def ages() -> list[str]:
-    """How old the results of both budgets are, in the words that `locus studies` has."""
+    """How old the results of both budgets are, in the words of `locus studies`; the page has them in parentheses."""
     known = standings(find("atlas"), "atlas")
     return [known[budget].rpartition(": ")[2] for budget in EDITIONS]
 
@@ -65,4 +65,4 @@ if __name__ == "__main__":
     if lacks:
         print(f"no record of {', '.join(lacks)}: locus record writes it")
     else:
-        print(f"{'; '.join(ages())}\n\n{table(found)}")
+        print(f"({'), ('.join(ages())})\n\n{table(found)}")
