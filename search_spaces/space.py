@@ -208,6 +208,14 @@ class Space(Spec):
             for domains in cases.values():
                 yield from domains.items()
 
+    def opened(self) -> Iterator[tuple[str, Domain, tuple[str, str] | None]]:
+        """Yields every path with its domain, and the path and the value that open it; None if it is always open."""
+        for path, domain in self.domains.items():
+            yield path, domain, None
+            for case, domains in self.given.get(path, {}).items():
+                for inner, branch in domains.items():
+                    yield inner, branch, (path, case)
+
     def pinned(self, values: Mapping[str, Any]) -> Space | None:
         """Returns the space with some paths fixed; what was given for their values stays open.
 

@@ -111,11 +111,12 @@ def domain_words(domain: Domain) -> str:
 
 def space_words(space: Space) -> dict[str, str]:
     """Says what a search may try, by path: `{"encoding.gamma, if encoding.kind is fourier": "0.1 to 40"}`."""
-    words = {path: domain_words(domain) for path, domain in space.domains.items()}
-    for path, cases in space.given.items():
-        for case, domains in cases.items():
-            words |= {f"{inner}, if {path} is {case}": domain_words(domain) for inner, domain in domains.items()}
-    return words
+    return {opened_words(path, given): domain_words(domain) for path, domain, given in space.opened()}
+
+
+def opened_words(name: str, given: tuple[str, str] | None) -> str:
+    """Returns the name of a searched path, and what opens it: `encoding.gamma, if encoding.kind is fourier`."""
+    return f"{name}, if {given[0]} is {given[1]}" if given else name
 
 
 def _real_words(real: Real, of: str = "") -> str:

@@ -119,10 +119,8 @@ def _remarks(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
     return remarks
 
 
-SURROUNDINGS = (
-    *("torch", "timm", "device", "host_cpu", "workers"),
-    *("compile", "fused", "deterministic", "matmul_fp32_precision"),
-)
+SURROUNDINGS = ("torch", "timm", "device", "host_cpu", "workers", "compile", "fused", "deterministic",
+                "matmul_fp32_precision")  # fmt: skip
 """What of an environment can move numbers and is named where it differs."""
 TRAIN_ONLY = ("train_size", "samples_per_class")
 """Fields of real images that do not change which images are tested."""

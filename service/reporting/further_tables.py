@@ -13,6 +13,7 @@ from search_spaces.words import (
     domain_words,
     duration,
     listed,
+    opened_words,
     plural,
     quoted,
     setting_words,
@@ -23,7 +24,7 @@ from service.analysis.probes import probe_scores
 from service.analysis.statistics import Scores
 from service.analysis.study_result import ArmTuning, StudyResult, tunings
 from service.analysis.trial_result import TrialResult
-from service.reporting.figures.searched import Panel, axis_label, panels, shares, spreads
+from service.reporting.figures.searched import axis_label, panels, shares, spreads
 from service.reporting.pages import FEW_ROWS, Column, Table
 from service.reporting.provenance import cost_columns
 from service.reporting.results_table import row_name, score_columns, seeds
@@ -236,8 +237,9 @@ def varied(result: StudyResult) -> Table:
         return Table("arms", "What each arm changes", columns, note=_base_note(result))
     searched = panels(plan.space)
     recipes = [row.recipe for row in result.rows]
+    names = [opened_words(axis_label(panel.path, recipes), panel.given) for panel in searched]
     columns = [
-        Column("searched", [_path(panel, axis_label(panel.path, recipes)) for panel in searched], words=True),
+        Column("searched", names, words=True),
         Column("may be", [domain_words(panel.domain) for panel in searched], words=True),
     ]
     known = shares(result)
@@ -262,10 +264,6 @@ def _base_note(result: StudyResult) -> str:
     text = "; ".join(f"{setting.path} = {setting.value}" for setting in some)
     who = "An arm that sets neither one of these nor the node that it is of"
     return f"{who} has the base's value: {text}." if text else ""
-
-
-def _path(panel: Panel, label: str) -> str:
-    return f"{label}, if {panel.given[0]} is {panel.given[1]}" if panel.given else label
 
 
 def _importance_note(result: StudyResult) -> str:

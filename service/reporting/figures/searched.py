@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
 from statistics import fmean, stdev
@@ -98,15 +98,7 @@ class Panel:
 
 def panels(space: Space) -> list[Panel]:
     """Returns one panel per path; a path that is open for several values of another one has a panel for each."""
-    return list(_panels(space))
-
-
-def _panels(space: Space) -> Iterator[Panel]:
-    for path, domain in space.domains.items():
-        yield Panel(path, domain)
-        for case, domains in space.given.get(path, {}).items():
-            for inner, branch in domains.items():
-                yield Panel(inner, branch, (path, case))
+    return [Panel(*opened) for opened in space.opened()]
 
 
 def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int, *, upright: bool = False) -> None:
@@ -142,7 +134,7 @@ def ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[floa
     if isinstance(domain, Real | Integer):
         return domain.low, domain.high
     assert isinstance(domain, Above)
-    known = {other.path: other for other in _panels(space) if other.given in (None, panel.given)}
+    known = {other.path: other for other in panels(space) if other.given in (None, panel.given)}
     other = known.get(domain.other)
     low, high = ends(other.domain, other, space, base) if other else (base.get(domain.other),) * 2
     return low * domain.factor.low, high * domain.factor.high
