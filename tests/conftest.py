@@ -1,16 +1,21 @@
 """Under pytest the shapes written at the boundaries of encodings and backbones are checked.
 
 A property's examples have no limit of time: on a busy machine the same example takes many times as long. They are the
-same in each run; `make nightly` draws others (`--hypothesis-profile nightly`) and prints the seed.
+same in each run; `make nightly` draws others (`--hypothesis-profile nightly`) and prints the seed. What a test draws
+from the generators of Python, NumPy and torch without a seed of its own depends on that seed alone, not on the tests
+that ran before it.
 """
 
 import contextlib
 import gc
 import os
+import random
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 from xdist.scheduler import LoadFileScheduling
@@ -110,7 +115,9 @@ def pytest_sessionfinish():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Runs a test, with its fixtures, on that processor."""
+    """Runs a test, with its fixtures, on that processor; the shared generators begin at one place."""
+    seed = int(item.config.getoption("--hypothesis-seed") or 0)
+    random.seed(seed), np.random.seed(seed % 2**32), torch.manual_seed(seed)
     number = item.config.getoption("--processor")
     with contextlib.nullcontext() if number is None else on_processor(number):
         return (yield)

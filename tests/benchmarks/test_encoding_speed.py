@@ -26,6 +26,8 @@ from trainables.encodings import (
 )
 from trainables.training.init import init_weights
 
+pytestmark = [pytest.mark.benchmark, pytest.mark.usefixtures("one_thread")]
+
 DEIT_S = ViT(embed_dim=384, depth=12, num_heads=6, patch_size=16)
 SIZE, OUTPUTS, BATCH, PAIRS = (3, 224, 224), 1000, 8, 11
 
@@ -45,14 +47,6 @@ CASES = {
     "irpe k": (IRPE(), 1.45, TERMS),
     "irpe q, k, v": (IRPE(on=("q", "k", "v")), 2.0, TERMS + "; on v the weights are summed by bucket, explicitly"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def step_s(model: PositionedViT, images: torch.Tensor) -> float:
@@ -89,7 +83,6 @@ def pair(plain: PositionedViT, model: PositionedViT, images: torch.Tensor, turne
     return step_s(plain, images), step_s(model, images)
 
 
-@pytest.mark.benchmark
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", CASES)
 def test_a_step_with_position(name, capsys):

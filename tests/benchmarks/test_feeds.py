@@ -22,6 +22,8 @@ from trainables.recipe import AdamW, Recipe, Run
 from trainables.training.distributed import SINGLE
 from trainables.training.loop import Training
 
+pytestmark = [pytest.mark.benchmark, pytest.mark.usefixtures("one_thread")]
+
 IMAGES, BATCH, ROUNDS = 512, 64, 5
 
 
@@ -37,7 +39,6 @@ def photographs(root):
     return root
 
 
-@pytest.mark.benchmark
 @pytest.mark.timeout(900)
 def test_deits_images_are_fed_twice_as_fast_as_by_timms_loader(tmp_path):
     """Images a second and core of the processes that decode; what is left is done to whole batches, on a GPU."""
@@ -48,7 +49,6 @@ def test_deits_images_are_fed_twice_as_fast_as_by_timms_loader(tmp_path):
         224, is_training=True, auto_augment=changes.spec.rand, color_jitter=None, interpolation="bicubic",
         re_prob=changes.spec.erase, re_mode="pixel",
     )  # fmt: skip
-    torch.set_num_threads(1)
 
     def seconds(function):
         begun = time.process_time()
@@ -76,11 +76,9 @@ def test_deits_images_are_fed_twice_as_fast_as_by_timms_loader(tmp_path):
     assert statistics.median(ratios) >= 2
 
 
-@pytest.mark.benchmark
 def test_standard_augmentation_takes_little_of_a_step(tmp_path, monkeypatch):
     """CIFAR-10 in memory: a gather of one batch; bound by memory. The step is that of the study cifar-baselines."""
     pictures.cifar(tmp_path, monkeypatch, "cifar10", train=2000, test=100)
-    torch.set_num_threads(1)
     recipe = Recipe(data=Cifar10(), model=ViT(depth=4), optimizer=AdamW(epochs=100, batch_size=100), augment=Standard())
     training = Training(Run(recipe, 0), "cpu", {}, SINGLE, Reading(tmp_path))
     spent = [0.0]

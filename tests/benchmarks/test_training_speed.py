@@ -23,6 +23,8 @@ from trainables.encodings import IRPE, PEG, EncodingSpec, Fourier, Learnable, No
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.training.loop import train
 
+pytestmark = [pytest.mark.benchmark, pytest.mark.usefixtures("one_thread")]
+
 IMAGES, BATCH, PAIRS = 1280, 64, 7
 
 TOKEN = "keys and values of all tokens, and the patches' projection: bound by these two products"
@@ -36,14 +38,6 @@ CASES = {
     "relative_bias": (RelativeBias(), 3.0, LOGITS),
     "irpe": (IRPE(), 2.0, LOGITS),
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def plain_loop(model: ViT, data: RedGreen, table: bool) -> Iterator[float]:
@@ -84,7 +78,6 @@ def ratio(tmp_path, model: ViT, encoding: EncodingSpec, data: RedGreen) -> float
     return found
 
 
-@pytest.mark.benchmark
 @pytest.mark.parametrize("name", CASES)
 def test_a_class_token_is_trained_without_what_nobody_reads(name, tmp_path):
     encoding, bar, bound = CASES[name]
@@ -93,13 +86,11 @@ def test_a_class_token_is_trained_without_what_nobody_reads(name, tmp_path):
     assert found >= bar
 
 
-@pytest.mark.benchmark
 def test_a_mean_over_patches_keeps_the_speed_of_a_plain_loop(tmp_path):
     """All tokens are read; bound by the products, which are timm's."""
     assert ratio(tmp_path, ViT(pool="avg"), NoEncoding(), RedGreen(train_size=IMAGES)) >= 1.0
 
 
-@pytest.mark.benchmark
 @pytest.mark.timeout(900)
 def test_a_deit_saves_most_of_its_last_block(tmp_path):
     """One of twelve blocks computes one row, after its keys and values; bound by the products of the other eleven."""
