@@ -54,22 +54,24 @@ THESIS = {
 CPVT = {
     "table 1": _in("resolution", "cpvt-encodings"),
     "table 2": _in("resolution", "cpvt-encodings", gap="the models S and B"),
-    "table 3": _in("gap", gap=TOP_FIVE),
+    "table 3": _in("gap", gap=f"{TOP_FIVE}; small models"),
     "table 4": _in(
         "gap",
         "distillation",
         gap="ImageNet ReaL and throughput: we have neither its labels nor its GPU; the models S and B; networks of "
-        "other papers",
+        "other papers; DeiT-tiny without position and with sines, which are those of table 1",
     ),
-    "table 5": _in("peg-frozen", "peg-kernel"),
+    "table 5": _in("peg-frozen", "peg-kernel", gap="12 layers of kernel 1: two are asked"),
     "table 6": _in("peg-placement", "peg-kernel", gap=TOP_FIVE),
     "table 7": _in("cpvt-encodings", gap=TOP_FIVE),
     "table 8": _in("cpvt-encodings"),
     "table 9": _explains("the sizes of the models"),
     "table 10": _explains("the training, which is the preset deit"),
     "table 11": _in("peg-padding", gap=TOP_FIVE),
-    "table 12": _in("peg-count", gap=f"{TOP_FIVE}; small models"),
-    "table 13": _in("cpvt-backbones", gap="ADE20K and COCO: we have no segmentation and no detection"),
+    "table 12": _in("peg-count", gap=f"{TOP_FIVE}; small models; 0-11 in 12 blocks"),
+    "table 13": _in(
+        "cpvt-backbones", gap="ADE20K and COCO: we have no segmentation and no detection; ResNet-18, of another paper"
+    ),
     "table 14": _in("peg-forms"),
     "table 15": _in("cpvt-backbones", gap="models of other papers, and CPVT-S-GAP"),
     "table 16": Item(
