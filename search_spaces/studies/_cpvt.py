@@ -55,6 +55,10 @@ SIZE_GAP = (
     "DeiT-tiny, 12 blocks of 192 channels read at the class token, on ImageNet there; 3 blocks of 64 channels, whose "
     "patches are averaged, on red-green images here: only the order can be compared"
 )
+SEVERAL_GAP = (
+    "the paper's several PEGs are separable by their counts of parameters (table 12); ours are depth-wise, as the "
+    "caption of table 2 has them"
+)
 IMAGES_GAP = "the budget images has 5,000 images of CIFAR-10, without augmentation"
 TRAINING_GAPS = (
     "the budget paper has a batch of 1,024, as table 10 has; 4.1 has 2,048 and a rate in proportion to the batch",

@@ -18,6 +18,7 @@ from search_spaces.studies._cpvt import (
     DEEPER,
     IMAGES_GAP,
     PAPER,
+    SEVERAL_GAP,
     SINES_GAP,
     SIZE_GAP,
     TINY,
@@ -120,6 +121,7 @@ study = Study(
         "(40,011) is theirs",
         "LE before six blocks is six tables; the paper does not say whether it is one",
         "the four layers of PEG have batch norm and ReLU, as in table 14; table 7 does not say",
+        SEVERAL_GAP,
         "after blocks 0 to 4 is all but the last of 6 blocks here, the first five of 12 there",
         "of table 1's and table 8's larger images one size is asked here, 40 pixels for 24; the budget paper is "
         "tested at the paper's own sizes",
