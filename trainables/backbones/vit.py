@@ -23,7 +23,7 @@ class ViT(ModelSpec):
     patches; they have no place in the image, and no head reads them. `layer_scale`: each branch is multiplied by a
     learned number a channel, which starts as this one; null leaves it out. `qk_norm`: queries and keys are normalized
     head by head, before the encoding changes them.
-    Source: thesis 4.1 (one block); DeiT 3 (`distilled`); CPVT 3.3 (GAP); Darcet et al. 2024, Vision transformers need
+    Source: thesis 4.1 (one block); DeiT 4 (`distilled`); CPVT 3.3 (GAP); Darcet et al. 2024, Vision transformers need
     registers; Touvron et al. 2021, CaiT, section 2 (`layer_scale`); Dehghani et al. 2023, ViT-22B, section 2
     (`qk_norm`). Differs: CPVT does not say whether it averages before or after the norm; timm calls `registers`
     `reg_tokens` and `layer_scale` `init_values`, and its norms of queries and keys have biases, as here.

@@ -68,7 +68,7 @@ class Taught(Spec):
 
     `tau`: null is hard distillation, the teacher's most likely class is a second label. A number is soft distillation:
     the label is the teacher's probabilities, its logits and the student's divided by `tau`.
-    Source: DeiT 3, equations 2 (soft) and 3 (hard). Differs: DeiT's code divides the soft loss by the number of
+    Source: DeiT 4, equations 2 (soft) and 3 (hard). Differs: DeiT's code divides the soft loss by the number of
     classes.
     """
 
@@ -84,7 +84,7 @@ class TaughtByTrial(Taught):
     `values` names only what the teacher differs in, and is put on the student's own recipe: with its class token as
     pool, all of it learning, without init, teacher, auxiliary loss and test sizes.
     `alpha`, `tau`: its share of the loss, and soft distillation (`Taught`).
-    Source: DeiT 3; CPVT 4.5 (hard distillation). Differs: without augmentation the teacher labels each image once.
+    Source: DeiT 4; CPVT 4.5 (hard distillation). Differs: without augmentation the teacher labels each image once.
     """
 
     kind: Literal["from_trial"] = Field(default="from_trial", init=False)

@@ -70,7 +70,7 @@ class Objective(nn.Module):
         """Returns the loss, summed over the images. Under autocast the heads and the loss are computed in float32.
 
         Without a teacher the mean of all heads learns the label, as timm fine-tunes a distilled model.
-        Source: DeiT 3: the class head learns the label, the other head the teacher's. Differs: nothing.
+        Source: DeiT 4: the class head learns the label, the other head the teacher's. Differs: nothing.
         """
         if kept is not None:
             from trainables.backbones.drop_path_torch import assign_factors

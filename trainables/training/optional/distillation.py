@@ -22,7 +22,7 @@ class Teacher:
     """A trained model that labels images. It sees the student's pixels, normalized as it was trained.
 
     Raises: SpecError if the weights are not those of the teacher's recipe.
-    Source: DeiT 3, equations 2 and 3. Differs: nothing.
+    Source: DeiT 4, equations 2 and 3. Differs: nothing.
     """
 
     def __init__(self, recipe: Recipe, parents: Mapping[Use, Path], device: torch.device, dtype: torch.dtype) -> None:

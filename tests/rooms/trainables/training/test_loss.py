@@ -252,7 +252,7 @@ def test_weights_of_another_recipe_are_refused(tmp_path, changes, sentence):
 
 
 def test_a_soft_label_is_the_teachers_probabilities(tmp_path):
-    """(1 - alpha) CE + alpha tau^2 sum p log(p / q), both at the temperature; DeiT 3, equation 2."""
+    """(1 - alpha) CE + alpha tau^2 sum p log(p / q), both at the temperature; DeiT 4, equation 2."""
     file = kept(pupil(), tmp_path / "teacher.pt")
     run = pupil(teacher=file.model_copy(update={"alpha": 0.3, "tau": 2.0}))
     assert run.key != pupil(teacher=file).key
