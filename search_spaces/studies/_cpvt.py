@@ -3,7 +3,7 @@
 from typing import Any
 
 from search_spaces.presets import DEIT
-from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._imagenet import CROP_GAP, STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Budget
@@ -63,5 +63,6 @@ IMAGES_GAP = "the budget images has 5,000 images of CIFAR-10, without augmentati
 TRAINING_GAPS = (
     "the budget paper has a batch of 1,024, as table 10 has; 4.1 has 2,048 and a rate in proportion to the batch",
     "table 10 names LAMB for CPVT; by 4.1 all models but CPVT-B have AdamW, and so have ours",
+    CROP_GAP,
 )
 GAPS = (SIZE_GAP, IMAGES_GAP, *TRAINING_GAPS)

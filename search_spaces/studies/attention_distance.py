@@ -10,7 +10,7 @@ from typing import Any
 
 from search_spaces.claim import ProbeRising
 from search_spaces.studies._concat import DEEP, PAPER, SMALL_GAP, SMALL_SIZES, TABLE, WHOLE
-from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._imagenet import CROP_GAP, STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Ablation, Budget, Published, Score, Study
@@ -72,6 +72,7 @@ study = Study(
         "the probe sees vit, cait (before its heads are mixed) and convit; of figure 2's models the paper's text "
         "names only DeiT-S",
         "over the first 32 validation images; the paper does not say over which",
+        CROP_GAP,
         SMALL_GAP,
     ),
 )

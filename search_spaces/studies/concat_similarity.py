@@ -10,7 +10,7 @@ from typing import Any
 
 from search_spaces.claim import ProbeAlike, ProbeRising
 from search_spaces.studies._concat import DEEP, PAPER, PYRAMID_GAP, SMALL_SIZES, TABLE, WHOLE
-from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._imagenet import CROP_GAP, STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Ablation, Budget, Published, Score, Study
@@ -71,6 +71,7 @@ study = Study(
     gaps=(
         "300 epochs of ImageNet and tables of 14 x 14 there; red-green images or 5,000 images of CIFAR-10, two blocks "
         "and tables of 8 x 8 here",
+        CROP_GAP,
         "figure 6's similarity of two tables is not defined: here the correlation of their similarity maps over all "
         "pairs of different positions, as the tables differ in width; that 0.8 is alike is ours",
         f"LocalViT-PVT has 0.89 and PVT-S 0.82 there; {PYRAMID_GAP}",

@@ -10,7 +10,7 @@ places with `common`, `key` or `value` in it works.
 from search_spaces.claim import Faster, NoWorse
 from search_spaces.space import Choice, Space, Subset
 from search_spaces.studies._concat import WHOLE
-from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._imagenet import CROP_GAP, STAND_IN_GAP
 from search_spaces.studies._images import SEARCHED
 from search_spaces.studies._smoke import searched
 from search_spaces.study import Budget, Halving, Published, Score, Search, Study
@@ -72,6 +72,7 @@ study = Study(
         "the paper tries the split 1/2 alone, and does not say how a code is joined to heads: here head by head",
         "its 4.3 tries the four places one by one, on Flowers-102, and shows heat maps; it does not join places",
         "DeiT on ImageNet there; one block on red-green images, or 4 blocks on a part of CIFAR-10, here",
+        CROP_GAP,
         "tables start with deviation 0.5 at smoke, cpu and images, 0.02 at paper, as DeiT has it; the paper does not "
         "say",
     ),

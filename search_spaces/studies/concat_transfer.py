@@ -20,7 +20,7 @@ from search_spaces.studies._concat import (
     TABLE,
     TRAINING,
 )
-from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._imagenet import CROP_GAP, STAND_IN_GAP
 from search_spaces.studies._smoke import ARMS_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
 from trainables.data import RedGreen
@@ -139,6 +139,7 @@ study = Study(
         "ImageNet, then five sets of photographs there; two red-green tasks in backbones of two blocks here: only the "
         "differences of two arms of one backbone can be compared",
         "no budget `images` on 5,000 images of CIFAR-10: a parent on other photographs would need CIFAR-100",
+        CROP_GAP,
         SMALL_GAP,
         "the other sets of table 3 (added, concatenated) on CIFAR-100, Flowers-102, Cars, Pets: DeiT-S 87.5, 87.8; "
         "99.2, 99.1; 92.0, 92.1; 95.5, 95.7. CaiT-XXS36 88.8, 89.0; 99.1, 99.3; 92.3, 92.5; 95.8, 96.0. ConViT-S "

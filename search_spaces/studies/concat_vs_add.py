@@ -16,7 +16,7 @@ from search_spaces.studies._concat import (
     TABLE,
     WHOLE,
 )
-from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._imagenet import CROP_GAP, STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
@@ -93,6 +93,7 @@ study = Study(
         "300 epochs of ImageNet there; here red-green images, or at the budget `images` 5,000 images of CIFAR-10 "
         "without augmentation: only the differences of two arms of one backbone can be compared",
         "two blocks, on grids of 4 x 4 patches (VOLO: 2 x 2), at the budget `images` 8 x 8 (VOLO: 4 x 4)",
+        CROP_GAP,
         SMALL_GAP,
         "the paper has no arms `none`: they are ours. ConViT and VOLO have positions of their own (gated attention, an "
         "outlooker), and solve the task of the budget `cpu` without a table; there all tables score near 1, so the "

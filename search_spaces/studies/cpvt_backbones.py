@@ -11,7 +11,7 @@ from typing import Any
 from search_spaces.claim import Better
 from search_spaces.presets import DEIT
 from search_spaces.studies._cpvt import PAPER
-from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._imagenet import CROP_GAP, STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP
 from search_spaces.study import Ablation, Budget, Published, Score, Study
@@ -114,6 +114,7 @@ study = Study(
         "no PVT v1. The table has 13, 25 and 44 M weights for tiny, small and medium, and so have ours",
         "two stages of two blocks at smoke, cpu and images; stochastic depth is left out at paper",
         "at paper all backbones are trained as DeiT is; 4.6 has the same settings for both of a pair, and names none",
+        CROP_GAP,
         "Swin keeps its relative biases, also with a PEG (4.6 does not say whether it does). PVT v2 keeps the zero "
         "padding of its convolutions. So their arm `none` knows positions",
         "table 13's other rows: PVT-small 79.8, with PEG and GAP 81.2; PVT-medium 81.2, with both 82.7 (budgets "

@@ -10,7 +10,7 @@ clear.
 
 from search_spaces.claim import ProbeBetween, ProbeRising
 from search_spaces.studies._concat import DEEP, PAPER, TABLE, WHOLE
-from search_spaces.studies._imagenet import STAND_IN_GAP
+from search_spaces.studies._imagenet import CROP_GAP, STAND_IN_GAP
 from search_spaces.studies._images import IMAGES
 from search_spaces.studies._smoke import ARMS_GAP, SMALL
 from search_spaces.study import Ablation, Budget, Published, Score, Study
@@ -83,6 +83,7 @@ study = Study(
     gaps=(
         "models that 5.2 does not name, on ImageNet, there; a ViT of 4 blocks on red-green images, or on 5,000 images "
         "of CIFAR-10, here: the probe splits the logits of a ViT alone",
+        CROP_GAP,
         "eq. 7 prints the query twice: we take the second as the key. Eq. 8 puts its matrices side by side: we stack "
         "rows",
         "the paper leaves out the layer norm before attention; the probe divides both sides by its deviation",
