@@ -13,7 +13,8 @@ from timm.models.vision_transformer import VisionTransformer
 from torch.nn import Conv2d, LayerNorm, Sequential
 from torch.nn.functional import cross_entropy
 
-from tests.laws.conftest import SIZE
+from tests.laws.conftest import SIZE, toy
+from tests.laws.toys import Spiral, Tide
 from trainables.backbones import ViT
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings import FIRE, PEG, Composed, Fourier, Learnable, NoEncoding, OwnEncoding, Rotary
@@ -63,6 +64,13 @@ def compare(spec, make, images, pool, steps):
 def every(examples):
     """All examples, but a user's own that stand in for the catalog's."""
     return [spec for some in examples.values() for spec in some if not isinstance(spec, OwnEncoding)]
+
+
+def test_an_encoding_of_ones_own_is_an_object_of_its_class(images):
+    for own, spec in ((Spiral(turns=0.7), toy("Spiral", turns=0.7)), (Tide(), toy("Tide"))):
+        given, named = attach(timms(), own), attach(timms(), spec)
+        assert [*given.state_dict()] == [*named.state_dict()]
+        assert torch.equal(given(images), named(images)), spec
 
 
 def test_it_begins_to_train_as_our_own_with_each_encoding(examples, make, images):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import position
 from trainables.backbones.vit_torch import Attention, Block, PositionedViT
-from trainables.encodings import EncodingSpec, ReservedChannels, Shape, Widths
+from trainables.encodings import EncodingSpec, OwnEncoding, ReservedChannels, Shape, Widths
 from trainables.encodings.declared_torch import assign_numbers, draw_numbers, that_draw
 from trainables.encodings.encoding_torch import PositionEncoding, Tokens, TokensBND
 from trainables.spec import SpecError
@@ -134,6 +134,7 @@ def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> Attach
     if not isinstance(encoding, EncodingSpec):
         got = f"the class {encoding.__name__}" if isinstance(encoding, type) else repr(encoding)
         raise SpecError(f"encoding must be one with its values, such as service.Rotary(), got {got}")
+    encoding = OwnEncoding.carried(encoding)
     attached: Any = model
     for must, got in _unlike(model):
         raise SpecError(f"model must {must}, got {got}")
