@@ -395,8 +395,8 @@ def export_model(
 
     The ending of the name decides: `.pt` (torch), `.safetensors`, or `.onnx`. The file says what the model is
     (`trainables.training.trained.Facts`). `arm`: a trial by its name or row, by default the best one; `seed`: by
-    default that with the highest validation score. `ema`: with the moving average of the weights. `force`: a file that
-    is there is replaced. `look` is called with what the model is, before it is written.
+    default that with the highest validation score of these weights. `ema`: with their moving average. `force`: a file
+    that is there is replaced. `look` is called with what the model is, before it is written.
     Raises: LocusError if there is no such model, another code trained it, or the file cannot be written.
     """
     from trainables.training.model_file import check_path, write_model

@@ -298,7 +298,7 @@ class TrialResult:
         """Returns the trained model of a seed (`best_seed`), with its weights, in evaluation mode, on the CPU.
 
         It takes normalized pixels; `predict` takes images. `image_size`: for images of another side, in pixels. `ema`:
-        with the moving average of the weights.
+        with the moving average of the weights, by default of the seed of which that has the highest validation score.
         Raises: LocusError if no weights were kept, or another code trained them; SpecError if the model cannot take
         images of that side.
         """
@@ -378,7 +378,10 @@ class TrialResult:
         return self.find_run_id(self.trial.label, self.best_seed)
 
     def _kept(self, seed: int | None, ema: bool) -> tuple[int, Path]:
-        """Returns a seed whose weights were kept, and the file of them, which is as it was written."""
+        """Returns a seed whose weights were kept, and the file of them, which is as it was written.
+
+        Without a seed, the one of which these weights have the highest validation score; the first of equal ones.
+        """
         files = {known: averaged(path) if ema else path for known, path in self.weights.items()}
         kept = [known for known, path in files.items() if path.exists()]
         if not kept or (seed is not None and seed not in kept):
@@ -387,9 +390,15 @@ class TrialResult:
             none = ema and self.recipe.optimizer.ema_decay is None
             why = ": optimizer.ema_decay lets a run keep them" if none else self.without_weights
             raise LocusError(f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{why}")
-        chosen = max(kept, key=lambda known: self.validation.values.get(known, -math.inf)) if seed is None else seed
+        scores = self._validated(of_ema(self.trial.score.metric)) if ema else self.validation.values
+        chosen = max(kept, key=lambda known: scores.get(known, -math.inf)) if seed is None else seed
         require_sound(files[chosen])
         return chosen, files[chosen]
+
+    def _validated(self, metric: str) -> dict[int, float]:
+        """Returns a metric of the last epoch, by seed, where it is a number."""
+        finals = ((seed, run.final(metric)) for seed, run in self.runs.items())
+        return {seed: value for seed, value in finals if value is not None and math.isfinite(value)}
 
     def _of_today(self, seed: int | None, ema: bool) -> tuple[int, Path]:
         """Returns what `_kept` does. Raises: LocusError as it does, and for weights that another code trained."""

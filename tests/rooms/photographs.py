@@ -66,11 +66,15 @@ def recipe(root: Path) -> Recipe:
     )
 
 
-def trained(root: Path) -> Home:
-    """A home with the study `pets`: two arms of two seeds, with all that a driver keeps of them."""
+def trained(root: Path, **values: float) -> Home:
+    """A home with the study `pets`: two arms of two seeds, with all that a driver keeps of them.
+
+    `values`: of the optimizer.
+    """
     folder = photographs(root / "pets", {"train": 20, "val": 10, "test": 15})
     arms = {"far": {}, "near": {"encoding.gamma": 0.5}}
-    study = Study(name="pets", question="?", base=recipe(folder), plan=Ablation(arms, "near"), seeds=2)
+    base = recipe(folder).put({f"optimizer.{name}": value for name, value in values.items()})
+    study = Study(name="pets", question="?", base=base, plan=Ablation(arms, "near"), seeds=2)
     with ByHand(root / "home", study.at(), seeds=2) as hand:
         for number, (name, values) in enumerate(arms.items()):
             trial = hand.plan("trial", number, values, name)

@@ -274,6 +274,16 @@ def test_the_command_takes_the_moving_average_where_it_is_asked_for(home, tmp_pa
         assert [*model.facts.scores] == [f"test/{name}"]
 
 
+def test_averaged_weights_are_those_of_the_seed_with_their_highest_score(tmp_path):
+    seeds = []
+    for row in service.result("pets", home=str(trained(tmp_path, ema_decay=0.99).root)).rows:
+        facts = row.trained(ema=True).facts
+        other = row.trained(1 - facts.seed, ema=True).facts
+        assert facts.scores["val/accuracy_ema"] >= other.scores["val/accuracy_ema"]
+        seeds.append((facts.seed, row.best_seed))
+    assert any(seed != last for seed, last in seeds), "the weights of the last step are best at another seed"
+
+
 def test_the_scores_of_a_model_are_those_of_its_weights(home, monkeypatch, capsys):
     best = service.result("pets", home=str(home.root)).best
     place = seed, _ = best.best_seed, best.weights[best.best_seed]
