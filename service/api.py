@@ -406,7 +406,7 @@ def export_model(
     row = result(name, home=home, tracking=tracking, adopt=adopt).trial(arm)
     model = row.trained(seed, ema=ema)
     with suppress(LocusError):  # the model is what it is also where MLflow is away
-        run_id = row.find_run_id(row.trial.label, model.facts.seed)
+        run_id = row.run_id_of(model.facts.seed)
         model.facts = model.facts.model_copy(update={"mlflow_run_id": run_id})
     look(model.facts)
     write_model(file, model, force=force)

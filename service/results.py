@@ -100,11 +100,13 @@ class Result(StudyResult):
         return ReportPath(write_report(self, _named(links or self._served_links()), refresh_s))
 
     @staticmethod
-    def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
-        """Returns the id of the MLflow run of a trial's label and a seed. Raises: LocusError if MLflow has none."""
+    def find_run_id(
+        home: Home, edition: Edition, tracking: str | None, label: str, seed: int, key: str, code: str
+    ) -> str:
+        """Returns the id of the MLflow run of a trial's label and a seed. Raises: LocusError as `find_run` does."""
         from service.tracking.registry import find_run
 
-        return find_run(home, edition, tracking, label, seed).id
+        return find_run(home, edition, tracking, label, seed, key, code).id
 
     def register(self, name: str, model: TrainedModel, label: str) -> str:
         """Logs a trained model to the MLflow run that trained it, and registers it under a name; the model's URI.
@@ -113,7 +115,8 @@ class Result(StudyResult):
         """
         from service.tracking.registry import find_run, register
 
-        run = find_run(self.home, self.edition, self.tracking, label, model.facts.seed)
+        facts = model.facts
+        run = find_run(self.home, self.edition, self.tracking, label, facts.seed, facts.key, facts.code)
         return register(self.home, self.tracking, run, name, model)
 
     def _served_links(self) -> Links | None:

@@ -67,7 +67,9 @@ class StudyResult:
         return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
 
     @staticmethod
-    def find_run_id(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> str:
+    def find_run_id(
+        home: Home, edition: Edition, tracking: str | None, label: str, seed: int, key: str, code: str
+    ) -> str:
         """Returns the id of the MLflow run of a trial's label and a seed.
 
         `Result` asks MLflow, this one knows of none.

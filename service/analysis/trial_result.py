@@ -173,8 +173,8 @@ def out_of_race(rows: Iterable[TrialResult]) -> str:
     return "; ".join(f"{listed(names)} after {plural(seeds, 'seed')}" for seeds, names in sorted(by_seeds.items()))
 
 
-FindRunId = Callable[[str, int], str]
-"""Finds the id of the MLflow run of a trial's label and a seed."""
+FindRunId = Callable[[str, int, str, str], str]
+"""Finds the id of the MLflow run of a trial's label and a seed, trained with a key and by a code."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -374,8 +374,16 @@ class TrialResult:
 
     @property
     def run_id(self) -> str:
-        """The id of the MLflow run of the best seed. Raises: LocusError if MLflow has none, or is not there."""
-        return self.find_run_id(self.trial.label, self.best_seed)
+        """The id of the MLflow run of the best seed. Raises: as `run_id_of` does, and if no weights were kept."""
+        return self.run_id_of(self.best_seed)
+
+    def run_id_of(self, seed: int) -> str:
+        """Returns the id of the MLflow run of a seed.
+
+        Raises: LocusError if MLflow has none or that of another training, or is not there.
+        """
+        run = self.runs[seed]
+        return self.find_run_id(self.trial.label, seed, run.run.key, run.code)
 
     def _kept(self, seed: int | None, ema: bool) -> tuple[int, Path]:
         """Returns a seed whose weights were kept, and the file of them, which is as it was written.

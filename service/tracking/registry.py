@@ -24,7 +24,7 @@ from search_spaces.study import Edition
 from search_spaces.words import without_sources
 from service.storage.home import Home, without_secrets
 from service.tracking.databases import in_a_sentence
-from service.tracking.rows import TrackedRun
+from service.tracking.rows import CODE, TrackedRun
 from service.tracking.store import look_up
 from service.tracking.sync import check
 from trainables.spec import LocusError
@@ -36,19 +36,23 @@ NAME = "model"
 """What MLflow calls the logged model at its run."""
 
 
-def find_run(home: Home, edition: Edition, tracking: str | None, label: str, seed: int) -> TrackedRun:
-    """Returns the MLflow run of a trial's label and a seed.
+def find_run(
+    home: Home, edition: Edition, tracking: str | None, label: str, seed: int, key: str, code: str
+) -> TrackedRun:
+    """Returns the MLflow run of a trial's label and a seed, if it shows the training of this key and code.
 
+    It shows another one where the study was trained again and this MLflow was not told: it was away, or not asked.
     Raises: LocusError if MLflow has no such run; MlflowError if it cannot be used.
     """
     check(home, tracking)
     store = look_up(home, edition, tracking)
     shown = store.shown.get(("run", label, seed)) if store else None
-    if shown is None:
+    if shown is None or not {"locus.key": key, CODE: code}.items() <= shown.tags.items():
+        got = "none" if shown is None else f"that of another training, by code {shown.tags.get(CODE)}"
         where = without_secrets(tracking or f"sqlite:///{home.database}")
         raise LocusError(
-            f"MLflow at {where} must have the run of #{label}, seed {seed}, of {edition.id}, got none: run the study "
-            "again, which sends it"
+            f"MLflow at {where} must have the run of #{label}, seed {seed}, of {edition.id} by code {code}, got {got}: "
+            "run the study again, which sends it"
         )
     return shown
 

@@ -9,12 +9,14 @@ import pytest
 import torch
 from mlflow.tracking import MlflowClient
 
+from search_spaces.study import Trial
 from service.storage.editions import save_edition
 from service.tracking.databases import MlflowError
 from service.tracking.registry import find_run, register
 from tests.ports import held_port
 from tests.rooms.service.tracking.facts import Facts, show
 from trainables.data import MeanStd
+from trainables.recipe import Run
 from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError
 from trainables.training.init import init_weights
@@ -35,9 +37,18 @@ assert not [name for name in sys.modules if name.split(".")[0] in ("service", "t
 """
 
 
+def first(facts: Facts) -> Trial:
+    return facts.edition.trial(0, {"encoding.gamma": 2.5})
+
+
+def known(facts: Facts) -> tuple[str, str]:
+    """The key and the code of the first run."""
+    return Run(recipe=first(facts).recipe, seed=0).key, facts.code
+
+
 def model_of(facts: Facts) -> TrainedModel:
     """The model of the first trial as it begins, on bytes that are normalized."""
-    trial = facts.edition.trial(0, {"encoding.gamma": 2.5})
+    trial = first(facts)
     recipe = trial.recipe.put({"data.normalize": MeanStd(mean=(0.5, 0.4, 0.6), std=(0.2, 0.3, 0.25))})
     host = build_model(recipe)
     init_weights(host, 3)
@@ -59,19 +70,29 @@ def expected(model: TrainedModel, images: np.ndarray) -> np.ndarray:
         return model(torch.from_numpy(images)).numpy()
 
 
+def test_a_run_that_was_trained_again_is_not_that_of_the_training_before(home, small):
+    show(home, small)
+    key, code = known(small)
+    assert find_run(home, small.edition, None, "0", 0, key, code).tags["locus.key"] == key
+    for other in ((key, "0ther0ther00"), ("0" * 16, code)):
+        said = f"the run of #0, seed 0, of .* by code {other[1]}, got that of another training, by code {code}: run the"
+        with pytest.raises(LocusError, match=said):
+            find_run(home, small.edition, None, "0", 0, *other)
+
+
 @pytest.mark.slow
 @pytest.mark.gate
 def test_a_registered_model_gives_the_same_numbers(home, small, images, tmp_path, monkeypatch):
     with pytest.raises(LocusError, match=r"MLflow at sqlite:.* must have the run of #0, seed 0, of .*got none: run"):
-        find_run(home, small.edition, None, "0", 0)
+        find_run(home, small.edition, None, "0", 0, *known(small))
     show(home, small)
     with pytest.raises(LocusError, match="#7, seed 0"):
-        find_run(home, small.edition, None, "7", 0)
+        find_run(home, small.edition, None, "7", 0, *known(small))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     before = mlflow.get_tracking_uri()
-    run, model = find_run(home, small.edition, None, "0", 0), model_of(small)
+    run, model = find_run(home, small.edition, None, "0", 0, *known(small)), model_of(small)
     assert [register(home, None, run, "left-right", model) for _ in range(2)] == [
         "models:/left-right/1", "models:/left-right/2",
     ]  # fmt: skip
@@ -79,9 +100,9 @@ def test_a_registered_model_gives_the_same_numbers(home, small, images, tmp_path
     client = MlflowClient(home.tracking)
     version = client.get_model_version("left-right", "2")
     assert (version.run_id, version.tags["locus.key"], version.tags["locus.trial"]) == (run.id, "0123", "gamma=2.5")
-    known = [client.get_logged_model(one.model_id) for one in client.get_run(run.id).outputs.model_outputs]
-    (logged,) = (one for one in known if one.artifact_location == version.source)
-    assert len(known) == 2
+    models = [client.get_logged_model(one.model_id) for one in client.get_run(run.id).outputs.model_outputs]
+    (logged,) = (one for one in models if one.artifact_location == version.source)
+    assert len(models) == 2
     assert (logged.status.name, logged.source_run_id) == ("READY", run.id)
     assert logged.artifact_location.startswith(home.artifacts.as_uri())
     loaded = mlflow.pyfunc.load_model(logged.artifact_location)
@@ -108,7 +129,7 @@ def test_another_process_loads_it_from_a_server(home, small, images, tmp_path):
     with held_port() as port, server(home, port):
         address = f"http://127.0.0.1:{port}"
         show(home, small, tracking=address)
-        run = find_run(home, small.edition, address, "0", 0)
+        run = find_run(home, small.edition, address, "0", 0, *known(small))
         place = register(home, address, run, "left-right", model)
         np.save(tmp_path / "images.npy", images)
         words = [sys.executable, "-c", LOADS, address, place, str(tmp_path)]
