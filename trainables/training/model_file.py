@@ -32,6 +32,8 @@ ENDINGS = (".pt", ".safetensors", ".onnx")
 """How the names of the files end."""
 ONNX_NEEDS = ("onnx", "onnxscript")
 """The packages with which torch writes ONNX."""
+ONNX_BYTES = 3 * 2**29
+"""How many bytes of float32 torch writes into a file of ONNX; it puts the weights of a larger model beside it."""
 CHECK = "outputs"
 """The entry with the outputs for `made_images`."""
 CLOSE, CLOSE_IN_HALF = 1e-3, 5e-2
@@ -155,10 +157,17 @@ def _as_safetensors(model: TrainedModel) -> bytes:
 
 
 def _as_onnx(model: TrainedModel) -> bytes:
-    """Returns the whole model, normalization included: bytes in, outputs out, any number of images."""
-    example = made_images(model)
+    """Returns the whole model, normalization included: bytes in, outputs out, any number of images.
+
+    Raises: LocusError for a model that is too large for one file.
+    """
+    example, whole = made_images(model), in_float32(model)
+    size = sum(value.nbytes for value in (*whole.parameters(), *whole.buffers()))
+    if size > ONNX_BYTES:
+        most, got = (f"{count / 2**30:.1f} GiB" for count in (ONNX_BYTES, size))
+        raise LocusError(f"weights must take at most {most} in a file of ONNX, got {got}: write .pt or .safetensors")
     program = torch.onnx.export(
-        in_float32(model), (example,), dynamo=True, verbose=False, input_names=["images"], output_names=["outputs"],
+        whole, (example,), dynamo=True, verbose=False, input_names=["images"], output_names=["outputs"],
         dynamic_shapes={"images": {0: torch.export.Dim.AUTO}},
     )  # fmt: skip
     assert program is not None

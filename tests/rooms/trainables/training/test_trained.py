@@ -14,6 +14,7 @@ from trainables.encodings import PEG
 from trainables.recipe import Recipe
 from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, SpecError
+from trainables.training import model_file
 from trainables.training import trained as trained_models
 from trainables.training.distributed import SINGLE
 from trainables.training.evaluation import Evaluation
@@ -111,6 +112,14 @@ def test_an_onnx_file_is_made_of_float32():
         assert {kind for kind in kinds if kind.is_floating_point} == {torch.float32}, precision
         torch.testing.assert_close(other(images).double(), model(images).double(), atol=0.05, rtol=0)
         assert model.precision == precision
+
+
+def test_a_model_whose_weights_would_lie_beside_its_onnx_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_file, "ONNX_NEEDS", ())  # it is refused before they are used
+    monkeypatch.setattr(model_file, "ONNX_BYTES", 2**17)
+    with pytest.raises(LocusError, match=r"must take at most .* in a file of ONNX, got .*: write .pt"):
+        write_model(tmp_path / "large.onnx", trained(RED_GREEN))
+    assert not [*tmp_path.iterdir()]
 
 
 def test_outputs_are_compared_by_their_own_size(tmp_path):
