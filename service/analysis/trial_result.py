@@ -308,10 +308,11 @@ class TrialResult:
         from trainables.weights.transfer import at_size
 
         _, path = self._of_today(seed, ema)
-        model: Host = build_model(self.recipe)
-        model.load_state_dict(read(path))
-        leave_out_initial_values(model.eval())
-        return model if image_size is None else at_size(model, self.recipe, image_size)
+        trained: Host = build_model(self.recipe)
+        trained.load_state_dict(read(path))
+        model = trained.eval() if image_size is None else at_size(trained, self.recipe, image_size)
+        leave_out_initial_values(model)
+        return model
 
     def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:
         """Returns the same model with all that a prediction needs: it takes images, and normalizes them itself.

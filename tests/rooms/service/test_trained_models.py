@@ -99,6 +99,13 @@ def test_an_image_is_the_same_however_it_is_given(result, tested):
     assert len(found) == len(found.table()) == 45
 
 
+def test_a_model_for_images_of_any_size_can_be_pickled(result):
+    for side in (SIDE, 2 * SIDE):
+        model, images = result.best.model(image_size=side), torch.rand(2, 3, side, side)
+        with torch.no_grad():
+            assert torch.equal(pickle.loads(pickle.dumps(model))(images), model(images))
+
+
 def test_what_is_no_image_is_one_sentence(result, tested, tmp_path):
     model = result.best.trained()
     (tmp_path / "torn.png").write_bytes(tested[0].read_bytes()[:60])
