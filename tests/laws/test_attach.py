@@ -206,6 +206,21 @@ def test_what_cannot_be_is_one_sentence():
             attach(model, spec)
 
 
+def test_a_dropout_that_is_set_later_is_refused_where_it_is_left_out(images):
+    for name, said in (
+        ("pos_drop", "pos_drop_rate"),
+        ("blocks.1.attn.attn_drop", "attn_drop_rate"),
+        ("blocks.0.attn.proj_drop", "proj_drop_rate"),
+    ):
+        attached = attach(timms(), Rotary())
+        attached.get_submodule(name).p = 0.1
+        with pytest.raises(SpecError, match=f"model must be without {said}, got one that has it"):
+            attached(images)
+    attached = attach(timms(), Rotary())
+    attached.head_drop.p = attached.blocks[0].mlp.drop1.p = 0.5
+    assert not torch.equal(attached(images), attached(images))
+
+
 def test_only_what_is_new_takes_the_models_kind_of_numbers(images):
     model = timms()
     model.blocks[0].mlp.float()

@@ -80,8 +80,11 @@ class AttachedViT(PositionedViT):
     def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:
         """Returns the first tokens after the last block.
 
-        Raises: SpecError for another size than the encoding's, and for weights of half precision.
+        Raises: SpecError for another size than the encoding's, for weights of half precision, and for a dropout that
+        was set after `attach` and is left out here.
         """
+        for must, got in _left_out(self):
+            raise SpecError(f"model must {must}, got {got}")
         kind = next(self.parameters(), images).dtype  # a replica of DataParallel has no parameters of its own
         if kind in HALVES.values():
             raise SpecError(f"model must {FLOAT32}, got {kind}")
@@ -229,12 +232,19 @@ def _unlike(model: Any) -> Iterator[tuple[str, str]]:
             yield "have images of one size", f"dynamic_img_{name}=True"
     if model.grad_checkpointing:
         yield "be without gradient checkpointing until it has its encoding", "set_grad_checkpointing(True)"
+    yield from _left_out(model)
+
+
+def _left_out(model: Any) -> list[tuple[str, str]]:
+    """Lists the same of layers that blocks with an encoding leave out, such as dropout of the attention weights."""
     idle = {"pos_drop_rate": [model.pos_drop], "patch_drop_rate": [model.patch_drop], "pre_norm": [model.norm_pre]}
     idle |= {
         f"{name}_drop_rate": [getattr(block.attn, f"{name}_drop") for block in model.blocks]
         for name in ("attn", "proj")
     }
     idle |= {"scale_attn_norm": [block.attn.norm for block in model.blocks]}
-    for name, layers in idle.items():
-        if not all(isinstance(layer, nn.Identity) or getattr(layer, "p", None) == 0 for layer in layers):
-            yield f"be without {name}", "one that has it"
+    return [
+        (f"be without {name}", "one that has it")
+        for name, layers in idle.items()
+        if not all(isinstance(layer, nn.Identity) or getattr(layer, "p", None) == 0 for layer in layers)
+    ]
