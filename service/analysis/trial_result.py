@@ -405,9 +405,9 @@ class TrialResult:
         return chosen, files[chosen]
 
     def _validated(self, metric: str) -> dict[int, float]:
-        """Returns a metric of the last epoch, by seed, where it is a number."""
+        """Returns a metric of the last epoch, by seed, of the runs that have it."""
         finals = ((seed, run.final(metric)) for seed, run in self.runs.items())
-        return {seed: value for seed, value in finals if value is not None and math.isfinite(value)}
+        return {seed: value for seed, value in finals if value is not None}
 
     def _of_today(self, seed: int | None, ema: bool) -> tuple[int, Path]:
         """Returns what `_kept` does. Raises: LocusError as it does, and for weights that another code trained."""
