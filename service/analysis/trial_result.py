@@ -302,15 +302,11 @@ class TrialResult:
         Raises: LocusError if no weights were kept, or another code trained them; SpecError if the model cannot take
         images of that side.
         """
-        from trainables.recipe.model_torch import build_model
-        from trainables.training.checkpoint import read
         from trainables.training.trained import leave_out_initial_values
         from trainables.weights.transfer import at_size
 
-        _, path = self._of_today(seed, ema)
-        trained: Host = build_model(self.recipe)
-        trained.load_state_dict(read(path))
-        model = trained.eval() if image_size is None else at_size(trained, self.recipe, image_size)
+        trained: Host = self.trained(seed, ema=ema).model.requires_grad_()
+        model = trained if image_size is None else at_size(trained, self.recipe, image_size)
         leave_out_initial_values(model)
         return model
 

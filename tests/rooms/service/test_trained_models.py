@@ -106,6 +106,13 @@ def test_a_model_for_images_of_any_size_can_be_pickled(result):
             assert torch.equal(pickle.loads(pickle.dumps(model))(images), model(images))
 
 
+def test_a_model_has_the_weights_as_they_were_trained_also_in_float64(tmp_path):
+    best = service.result("pets", home=str(trained(tmp_path, precision="float64").root)).best
+    kept, model = read(best.weights[best.best_seed]), best.model()
+    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
+    assert all(value.requires_grad for value in model.parameters())
+
+
 def test_what_is_no_image_is_one_sentence(result, tested, tmp_path):
     model = result.best.trained()
     (tmp_path / "torn.png").write_bytes(tested[0].read_bytes()[:60])
