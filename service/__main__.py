@@ -12,6 +12,9 @@ INTERRUPTED = 130
 MISTAKE = 2
 BUG = 1
 
+CONDUCTS = (["run"], ["job"])
+"""The verbs that conduct a study. They heed SIGINT also if it is ignored, as it is in all that a script starts with
+`&`: with SIGINT Ray stops a job, also on a cluster that a script started, and Slurm's script stops its driver."""
 PATIENCE_S = 5.0
 """A press of Ctrl-C that comes so long after the end of the command means that Python's own end hangs."""
 
@@ -36,7 +39,7 @@ def main(clock: Callable[[], float] = time.monotonic) -> None:
     However the command ends, its exit code is its own: see `_keep_exit_code`.
     """
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first to be registered is the last to be called
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.argv[1:2] in CONDUCTS:
         signal.signal(signal.SIGINT, Presses())
     try:
         from service.cli import main as command

@@ -57,6 +57,15 @@ def test_a_press_that_python_loses_is_heard_before_a_study_begins(tmp_path) -> N
     assert "Exception ignored in" in ended.err, "it was lost"
 
 
+@pytest.mark.parametrize(("verb", "heeds"), [("run", True), ("job", True), ("studies", False)])
+def test_a_verb_that_conducts_a_study_heeds_what_it_was_started_to_ignore(tmp_path, verb, heeds) -> None:
+    """As all that a script starts with `&`: a cluster, and so its jobs, or the driver of Slurm's script."""
+    ignored = LOST.replace("import service.cli", "signal.signal(signal.SIGINT, signal.SIG_IGN)\nimport service.cli")
+    ended = Terminal(tmp_path).python(ignored.replace('"run"', f'"{verb}"'))
+    rest = f"stopped\ncontinue   locus {verb} reach\n" if heeds else "trains\n"
+    assert (ended.code, ended.out) == (130 if heeds else 0, f"went on\n{rest}")
+
+
 ENDS_SLOWLY = """
 import atexit, os, pathlib, sys, time
 import service.cli
