@@ -103,7 +103,9 @@ def test_a_model_computes_where_its_weights_are(monkeypatch):
     assert asked == ["meta"]
 
 
-def test_an_onnx_file_is_made_of_float32():
+def test_an_onnx_file_is_made_of_float32(request):
+    if request.config.getoption("--processor") is not None:
+        pytest.skip("torch exports nothing inside a mode such as that of a played processor")
     for precision in ("float64", "bfloat16", "float16"):
         model = trained(RED_GREEN.put({"optimizer.precision": precision}))
         other, images = in_float32(model), made_images(model)
