@@ -355,11 +355,11 @@ def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:
 
 
 def check_report(study_result: Result) -> None:
-    """Refuses to replace the page of a study by one without answers. Raises: LocusError."""
+    """Refuses to replace a study's page by one without answers, unless they are trained now. Raises: LocusError."""
     id = study_result.edition.id
-    page = study_result.home.study(id).report / "report.html"
-    answered = any(row.test.n for row in study_result.rows)
-    if study_result.history.stale and not answered and page.exists():
+    folder, answered = study_result.home.study(id), any(row.test.n for row in study_result.rows)
+    page = folder.report / "report.html"
+    if study_result.history.stale and not answered and page.exists() and not folder.driven:
         raise LocusError(
             f"today's code has no answers of {id}, and its {plural(study_result.history.stale, 'answer')} by other "
             f"code do not count, so {page} is kept; --adopt counts them, locus run trains again"

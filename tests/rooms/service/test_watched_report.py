@@ -1,21 +1,24 @@
 """`locus report --watch`: pages of a study that trains meanwhile, each as the journal is, and a last one."""
 
 import random
+import re
 from contextlib import ExitStack
 
 import pytest
 from typer.testing import CliRunner
 
+from service.api import check_report
 from service.cli import app
 from service.reporting.figures.curves import curve_lines, learning_curves
 from service.results import Result, watch_report
 from service.storage.home import Home
 from service.terminal.live import POLL_S
 from tests.journeys.terminal import Terminal
-from tests.rooms.by_hand import ablated
+from tests.rooms.by_hand import ablated, edit_lines
 from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import Toy, conduct, driving
 from tests.waiting import until
+from trainables.spec import LocusError
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
@@ -90,6 +93,18 @@ def test_a_watch_that_is_interrupted_leaves_a_page_that_stays(home):
             )
     assert REFRESH in texts[0]
     assert "http-equiv" not in page.read_text()
+
+
+def test_a_study_that_is_trained_again_is_watched_before_its_first_answer(home):
+    conduct(home, arms())
+    folder = home.study(ID)
+    folder.report.mkdir()
+    (folder.report / "report.html").touch()
+    edit_lines(folder.journal, lambda line: re.sub('"code":"[^"]+"', '"code":"0123456789ab"', line))
+    with pytest.raises(LocusError, match="today's code has no answers of"):
+        check_report(Result.open(home, ID))
+    with driving(home, arms()):
+        check_report(Result.open(home, ID))
 
 
 def test_without_a_driver_it_is_a_report(tmp_path):
