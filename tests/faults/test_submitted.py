@@ -122,6 +122,7 @@ def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, clu
         stopped = sent.terminal.type("stop", ID, *sent.at)  # a job of a client that was cut off runs on
         assert stopped.code in (0, 2), stopped.out + stopped.err
         assert "Traceback" not in stopped.err
+        assert len(ended(sent.told())) < 12, f"{name}: the job was not stopped, but went to its end"
         tally(0)
 
     for _ in ("it starts", "it resumes"):
