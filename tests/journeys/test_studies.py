@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from tests.journeys.terminal import Terminal
 from trainables.data import ImagesSpec
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(4000)]
+README = Path(__file__).parents[2] / "README.md"
+SCORE = re.compile(r"\d\.\d{4}")
 
 
 @pytest.fixture(scope="module")
@@ -39,4 +43,22 @@ def test_a_study_runs_at_smoke(terminal, name: str) -> None:
     assert found["state"] == "done"
     assert not [row["label"] for row in found["rows"] if row["state"].startswith(("failed", "diverged"))]
     assert "SUPPORTED:" not in ran.out
+    if name == "fourier-gamma":
+        prints_what_the_readme_shows(ran.out)
     assert ran.out.count("NOT JUDGED") == min(1, len(edition.study.claims))
+
+
+def prints_what_the_readme_shows(out: str) -> None:
+    """Asserts that `make demo` ends as README says, up to what "..." leaves out: its words, and its scores nearly.
+
+    Another processor rounds otherwise, so a score may be off by 0.02.
+    """
+    sample = README.read_text().split("`make demo` ends like this")[1].split("```")[1].removeprefix("text")
+    out = " ".join(out.split())
+    parts = [" ".join(part.split()) for part in sample.partition("\nreport ")[0].split("...")]
+    assert len(parts) == 3
+    for part in parts:
+        begin = SCORE.sub("#.####", out).find(SCORE.sub("#.####", part))
+        assert begin >= 0, f"{part}\nis not in\n{out}"
+        printed = SCORE.findall(out[begin : begin + len(part)])
+        assert [float(score) for score in SCORE.findall(part)] == pytest.approx([*map(float, printed)], abs=0.02)
