@@ -27,7 +27,7 @@ from service.analysis.matrix import FilledMatrix, fill
 from service.analysis.probes import RunProbes
 from service.analysis.study_result import StudyResult
 from service.analysis.study_status import StudyStatus, all_status, one_status
-from service.analysis.trial_result import TrialResult
+from service.analysis.trial_result import Training, TrialResult
 from service.execution import job_messages
 from service.execution.job_messages import EventsOf, ResultOf, StatusOf, StopNow
 from service.execution.submission import ENDED, AnswerError, Submission, ask, ask_for_lines
@@ -100,13 +100,11 @@ class Result(StudyResult):
         return ReportPath(write_report(self, _named(links or self._served_links()), refresh_s))
 
     @staticmethod
-    def find_run_id(
-        home: Home, edition: Edition, tracking: str | None, label: str, seed: int, key: str, code: str
-    ) -> str:
-        """Returns the id of the MLflow run of a trial's label and a seed. Raises: LocusError as `find_run` does."""
+    def find_run_id(home: Home, edition: Edition, tracking: str | None, training: Training) -> str:
+        """Returns the id of the MLflow run that shows a training. Raises: LocusError as `find_run` does."""
         from service.tracking.registry import find_run
 
-        return find_run(home, edition, tracking, label, seed, key, code).id
+        return find_run(home, edition, tracking, training).id
 
     def register(self, name: str, model: TrainedModel, label: str) -> str:
         """Logs a trained model to the MLflow run that trained it, and registers it under a name; the model's URI.
@@ -116,7 +114,8 @@ class Result(StudyResult):
         from service.tracking.registry import find_run, register
 
         facts = model.facts
-        run = find_run(self.home, self.edition, self.tracking, label, facts.seed, facts.key, facts.code)
+        training = Training(label, facts.seed, facts.key, facts.code)
+        run = find_run(self.home, self.edition, self.tracking, training)
         return register(self.home, self.tracking, run, name, model)
 
     def _served_links(self) -> Links | None:

@@ -27,7 +27,7 @@ from service.analysis.multiple_testing import Adjusted, Difference, compare_best
 from service.analysis.probes import alike, probe_scores
 from service.analysis.scores import kept, over_tasks
 from service.analysis.statistics import FEWEST, Scores, level_of
-from service.analysis.trial_result import TrialResult, collect
+from service.analysis.trial_result import Training, TrialResult, collect
 from service.analysis.verdicts import Agreement, Departure, Verdict, agreements, departure, judge
 from service.planning.stopping import Rung, Saved, judge_rungs, saved_images
 from service.storage.editions import stored
@@ -67,10 +67,8 @@ class StudyResult:
         return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
 
     @staticmethod
-    def find_run_id(
-        home: Home, edition: Edition, tracking: str | None, label: str, seed: int, key: str, code: str
-    ) -> str:
-        """Returns the id of the MLflow run of a trial's label and a seed.
+    def find_run_id(home: Home, edition: Edition, tracking: str | None, training: Training) -> str:
+        """Returns the id of the MLflow run that shows a training.
 
         `Result` asks MLflow, this one knows of none.
         """

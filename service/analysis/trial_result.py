@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from statistics import harmonic_mean, median, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from search_spaces.roles import COMPARED
 from search_spaces.study import Trial
@@ -173,8 +173,13 @@ def out_of_race(rows: Iterable[TrialResult]) -> str:
     return "; ".join(f"{listed(names)} after {plural(seeds, 'seed')}" for seeds, names in sorted(by_seeds.items()))
 
 
-FindRunId = Callable[[str, int, str, str], str]
-"""Finds the id of the MLflow run of a trial's label and a seed, trained with a key and by a code."""
+class Training(NamedTuple):
+    """One training of a study: the trial's label, the seed, the key of the run, and the code that trained it."""
+
+    label: str
+    seed: int
+    key: str
+    code: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,7 +269,7 @@ class TrialResult:
     probes: dict[int, RunProbes]
     study: str
     data: Path
-    find_run_id: FindRunId
+    find_run_id: Callable[[Training], str]
     without_weights: str = ""
 
     def __repr__(self) -> str:
@@ -306,9 +311,11 @@ class TrialResult:
         from trainables.weights.transfer import at_size
 
         trained: Host = self.trained(seed, ema=ema).model.requires_grad_()
-        model = trained if image_size is None else at_size(trained, self.recipe, image_size)
-        leave_out_initial_values(model)
-        return model
+        if image_size is None:
+            return trained
+        resized = at_size(trained, self.recipe, image_size)
+        leave_out_initial_values(resized)
+        return resized
 
     def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:
         """Returns the same model with all that a prediction needs: it takes images, and normalizes them itself.
@@ -380,7 +387,7 @@ class TrialResult:
         Raises: LocusError if MLflow has none or that of another training, or is not there.
         """
         run = self.runs[seed]
-        return self.find_run_id(self.trial.label, seed, run.run.key, run.code)
+        return self.find_run_id(Training(self.trial.label, seed, run.run.key, run.code))
 
     def _kept(self, seed: int | None, ema: bool) -> tuple[int, Path]:
         """Returns a seed whose weights were kept, and the file of them, which is as it was written.
@@ -395,15 +402,13 @@ class TrialResult:
             none = ema and self.recipe.optimizer.ema_decay is None
             why = ": optimizer.ema_decay lets a run keep them" if none else self.without_weights
             raise LocusError(f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{why}")
-        scores = self._validated(of_ema(self.trial.score.metric)) if ema else self.validation.values
+        finals = {known: run.final(of_ema(self.trial.score.metric)) for known, run in self.runs.items()}
+        scores = (
+            {known: value for known, value in finals.items() if value is not None} if ema else self.validation.values
+        )
         chosen = max(kept, key=lambda known: scores.get(known, -math.inf)) if seed is None else seed
         require_sound(files[chosen])
         return chosen, files[chosen]
-
-    def _validated(self, metric: str) -> dict[int, float]:
-        """Returns a metric of the last epoch, by seed, of the runs that have it."""
-        finals = ((seed, run.final(metric)) for seed, run in self.runs.items())
-        return {seed: value for seed, value in finals if value is not None}
 
     def _of_today(self, seed: int | None, ema: bool) -> tuple[int, Path]:
         """Returns what `_kept` does. Raises: LocusError as it does, and for weights that another code trained."""
@@ -439,14 +444,14 @@ class TrialResult:
             return self.trial.values.get(path)
 
 
-def collect(history: History, outcomes: Outcomes, find_run_id: FindRunId) -> list[TrialResult]:
+def collect(history: History, outcomes: Outcomes, find_run_id: Callable[[Training], str]) -> list[TrialResult]:
     """Returns every trial of a study, parents too, in the order in which they were added."""
     codes = CodeDigests()
     return [_trial(history, outcomes, trial, codes, find_run_id) for trial in history.trials]
 
 
 def _trial(
-    history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigests, find_run_id: FindRunId
+    history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigests, find_run_id: Callable[[Training], str]
 ) -> TrialResult:
     runs = {seed: _run(history, outcomes, run) for seed, run in history.runs(trial).items()}
     answer = history.answer(trial)

@@ -22,9 +22,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from search_spaces.study import Edition
 from search_spaces.words import without_sources
+from service.analysis.trial_result import Training
 from service.storage.home import Home, without_secrets
 from service.tracking.databases import in_a_sentence
-from service.tracking.rows import CODE, TrackedRun
+from service.tracking.rows import CODE, KEY, TrackedRun
 from service.tracking.store import look_up
 from service.tracking.sync import check
 from trainables.spec import LocusError
@@ -36,18 +37,17 @@ NAME = "model"
 """What MLflow calls the logged model at its run."""
 
 
-def find_run(
-    home: Home, edition: Edition, tracking: str | None, label: str, seed: int, key: str, code: str
-) -> TrackedRun:
-    """Returns the MLflow run of a trial's label and a seed, if it shows the training of this key and code.
+def find_run(home: Home, edition: Edition, tracking: str | None, training: Training) -> TrackedRun:
+    """Returns the MLflow run of a training's label and seed, if it shows that training: its key and its code.
 
     It shows another one where the study was trained again and this MLflow was not told: it was away, or not asked.
     Raises: LocusError if MLflow has no such run; MlflowError if it cannot be used.
     """
+    label, seed, key, code = training
     check(home, tracking)
     store = look_up(home, edition, tracking)
     shown = store.shown.get(("run", label, seed)) if store else None
-    if shown is None or not {"locus.key": key, CODE: code}.items() <= shown.tags.items():
+    if shown is None or not {KEY: key, CODE: code}.items() <= shown.tags.items():
         got = "none" if shown is None else f"that of another training, by code {shown.tags.get(CODE)}"
         where = without_secrets(tracking or f"sqlite:///{home.database}")
         raise LocusError(

@@ -44,8 +44,9 @@ RunId = tuple[str, str, int | None]
 """How a row is known within its study: level, number label, seed."""
 STUDY: RunId = ("study", "", None)
 LEVELS = ("study", "trial", "run")
-CODE, CURVE = "locus.code", "locus.curve"
-"""The tags of the code that gave a row's numbers (of a study: the codes of all its runs), and of a mean curve."""
+KEY, CODE, CURVE = "locus.key", "locus.code", "locus.curve"
+"""The tags of a run's key, of the code that gave a row's numbers (of a study: the codes of all its runs), and of a
+mean curve."""
 METRICS = ("val/", "test/", "train/", "best/", "progress/")
 """How metrics begin that are the journal's alone."""
 
@@ -176,7 +177,7 @@ def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus =
     flying = state.status == "running"
     tags = _tags(history, "run", words) | {
         "locus.seed": str(run.seed),
-        "locus.key": run.key,
+        KEY: run.key,
         CODE: history.code(run),
         "locus.outcome": _unfinished(ended) if flying else state.status,
     }
@@ -196,7 +197,7 @@ def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus =
         state.begun or min((fact.time for fact in state.curve.values()), default=state.last or 0.0),
         state.last or 0.0,
         parent=("trial", trial.label, None),
-        fixed=("locus.key", CODE, *again),  # the clock's numbers of another training differ
+        fixed=(KEY, CODE, *again),  # the clock's numbers of another training differ
     )
 
 

@@ -10,6 +10,7 @@ import torch
 from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Trial
+from service.analysis.trial_result import Training
 from service.storage.editions import save_edition
 from service.tracking.databases import MlflowError
 from service.tracking.registry import find_run, register
@@ -73,26 +74,26 @@ def expected(model: TrainedModel, images: np.ndarray) -> np.ndarray:
 def test_a_run_that_was_trained_again_is_not_that_of_the_training_before(home, small):
     show(home, small)
     key, code = known(small)
-    assert find_run(home, small.edition, None, "0", 0, key, code).tags["locus.key"] == key
+    assert find_run(home, small.edition, None, Training("0", 0, key, code)).tags["locus.key"] == key
     for other in ((key, "0ther0ther00"), ("0" * 16, code)):
         said = f"the run of #0, seed 0, of .* by code {other[1]}, got that of another training, by code {code}: run the"
         with pytest.raises(LocusError, match=said):
-            find_run(home, small.edition, None, "0", 0, *other)
+            find_run(home, small.edition, None, Training("0", 0, *other))
 
 
 @pytest.mark.slow
 @pytest.mark.gate
 def test_a_registered_model_gives_the_same_numbers(home, small, images, tmp_path, monkeypatch):
     with pytest.raises(LocusError, match=r"MLflow at sqlite:.* must have the run of #0, seed 0, of .*got none: run"):
-        find_run(home, small.edition, None, "0", 0, *known(small))
+        find_run(home, small.edition, None, Training("0", 0, *known(small)))
     show(home, small)
     with pytest.raises(LocusError, match="#7, seed 0"):
-        find_run(home, small.edition, None, "7", 0, *known(small))
+        find_run(home, small.edition, None, Training("7", 0, *known(small)))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     before = mlflow.get_tracking_uri()
-    run, model = find_run(home, small.edition, None, "0", 0, *known(small)), model_of(small)
+    run, model = find_run(home, small.edition, None, Training("0", 0, *known(small))), model_of(small)
     assert [register(home, None, run, "left-right", model) for _ in range(2)] == [
         "models:/left-right/1", "models:/left-right/2",
     ]  # fmt: skip
@@ -129,7 +130,7 @@ def test_another_process_loads_it_from_a_server(home, small, images, tmp_path):
     with held_port() as port, server(home, port):
         address = f"http://127.0.0.1:{port}"
         show(home, small, tracking=address)
-        run = find_run(home, small.edition, address, "0", 0, *known(small))
+        run = find_run(home, small.edition, address, Training("0", 0, *known(small)))
         place = register(home, address, run, "left-right", model)
         np.save(tmp_path / "images.npy", images)
         words = [sys.executable, "-c", LOADS, address, place, str(tmp_path)]
