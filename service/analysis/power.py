@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
+from service.analysis.best import place_key
 from service.analysis.format import fixed
 from service.analysis.scores import score_scale, validation_scores
 from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, difference, level_of
@@ -190,12 +191,12 @@ def counted_images(data: Data) -> int:
 def seeds_sentence(history: History, looks: int) -> str:
     """Returns a line of `locus plan`: which differences the seeds can detect, by the validation scores so far.
 
-    `looks`: how many times verdicts could be seen, at the end.
+    Those of a search's confirmed points where it has them, as its verdicts are of these. `looks`: how many times
+    verdicts could be seen, at the end.
     """
     edition, plan = history.edition, history.edition.study.plan
-    trials = {trial.name: validation_scores(history, trial) for trial in history.of("trial")}
     arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
-    data, spread = fewest_tested(arms), paired_spread(trials, plan)
+    data, spread = fewest_tested(arms), _spread_so_far(history)
     first, second = level_of(looks), level_of(looks + 1)
     power = power_sentence(history.seeds, spread, score_scale(data, "test"), counted_images(data), first)
     if not edition.study.claims:
@@ -205,3 +206,13 @@ def seeds_sentence(history: History, looks: int) -> str:
         f"{power} Ask for all seeds in one command: verdicts are tested at {first:.3g} now. If you add seeds after you "
         f"saw them{seen}, they are tested at {second:.3g}."
     )
+
+
+def _spread_so_far(history: History) -> float | None:
+    """Returns `paired_spread` of the confirmed points, the best first, as in the table of results; else of trials."""
+    confirmed = sorted(history.confirmations("confirmation"), key=lambda trial: place_key(history, trial))
+    for trials in (confirmed, history.of("trial")):
+        scores = {trial.name: validation_scores(history, trial) for trial in trials}
+        if (spread := paired_spread(scores, history.edition.study.plan)) is not None:
+            return spread
+    return None

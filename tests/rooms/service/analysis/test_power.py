@@ -1,5 +1,7 @@
 """What seeds can tell apart, against a simulation of the very test that the tables use."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +18,11 @@ from service.analysis.power import (
     smallest_difference,
 )
 from service.analysis.statistics import Estimate, Scale, Scores, difference
+from service.analysis.study_result import StudyResult
+from service.reporting.results_table import measured
+from service.storage.facts import Confirms
 from service.storage.history import History
+from tests.rooms.by_hand import ByHand, base
 from trainables.recipe import Recipe
 
 
@@ -168,3 +174,21 @@ def test_of_tasks_with_many_and_few_test_images_the_few_are_promised():
     base = Recipe().put({"data.test_size": 2000, "encoding.kind": "learnable"})
     edition = Study(name="mixed", question="?", base=base, plan=Ablation(arms, baseline="few"), seeds=5).at()
     assert "about 8 of 60 test images" in seeds_sentence(History(edition, lambda recipe: "code"), 1)
+
+
+def test_a_plan_and_the_page_name_one_difference_once_points_are_confirmed(tmp_path):
+    """The seeds that chose the points differ less than fresh ones; `plan` took these, and promised a fifth of it."""
+    plan = Search(Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}), trials=2)
+    edition = Study(name="gamma", question="?", base=base(), plan=plan, seeds=3).at()
+    values = {number: {"encoding.gamma": gamma} for number, gamma in enumerate((1.0, 2.0))}
+    said = []
+    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
+        for role, noise in (("trial", 0.005), ("confirmation", 0.05)):
+            scores = [[0.8 + noise * luck for luck in row] for row in ((1, -1, 0), (-1, 0.5, 1))]
+            if role == "confirmation":
+                hand.journal.write(Confirms(numbers=(1, 0)))
+            hand.points(role, values, lambda number, place, known=scores: (known[number][place],) * 2)
+            said.append(seeds_sentence(History.open(hand.home, edition), 1))
+    before, after = (float(re.search(r"difference of ([\d.]+) or more", sentence)[1]) for sentence in said)
+    assert after > 5 * before
+    assert said[1] in measured(StudyResult.open(hand.home, edition.id)).note
