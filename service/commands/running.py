@@ -37,6 +37,7 @@ from service.terminal.output import console, labelled, print_json
 from trainables.errors import SpecError
 
 if TYPE_CHECKING:
+    from search_spaces.study import Edition
     from service.planning.run_options import RunOptions
     from service.terminal.live import Detail
 
@@ -120,9 +121,9 @@ def run_resolved(
     from service.planning.schedule import Done, next_action
     from service.terminal import summaries
 
-    command, more = again(), f"{again('--seeds')} --seeds"
+    command, more, sized = again(), again("--seeds"), again("--budget", "--seeds", "--trials")
     if tell is not None:
-        command, more = "the same locus submit", "the same locus submit with --seeds"
+        command, more, sized = "the same locus submit", "the same locus submit with", "the same locus submit with"
     told: dict[str, Any] = {}
 
     def hear(**facts: Any) -> None:
@@ -144,9 +145,22 @@ def run_resolved(
         summaries.answer(result)
         _stopped(f" after {options.hours:g} hour{'s' * (options.hours != 1)}", command)
         raise typer.Exit(UNFINISHED)
-    summaries.ending(result, f"{more} {result.history.seeds + 2}")
+    summaries.ending(result, f"{more} --seeds {result.history.seeds + 2}", _larger(result.edition, sized))
     if result.history.failed:
         raise typer.Exit(1)
+
+
+def _larger(edition: "Edition", command: str) -> str:
+    """Returns the command for the size after `smoke`, and what that takes; empty at other sizes.
+
+    `command`: the one that was typed, without its size. If it names an edition (`NAME@smoke`), it takes no other size.
+    """
+    sizes = [*edition.study.budgets]
+    if edition.budget != "smoke" or sizes[-1] == "smoke" or "@smoke" in command:
+        return ""
+    size = sizes[sizes.index("smoke") + 1]
+    time = "" if edition.mark else edition.study.time_words(size)
+    return f"{command} --budget {size}   ({f'{time}; ' if time else ''}smoke shows only that all works)"
 
 
 def _stopped(after: str, command: str) -> None:

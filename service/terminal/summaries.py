@@ -55,8 +55,11 @@ def plan(history: History, estimate: WorkEstimate) -> None:
     sentence(out, seeds_sentence(history, estimate.looks))
 
 
-def ending(result: StudyResult, more: str) -> None:
-    """Prints how a run ended: the table, the verdicts, and what to do next; `more` is the command for more seeds."""
+def ending(result: StudyResult, more: str, larger: str = "") -> None:
+    """Prints how a run ended: the table, the verdicts, and what to do next.
+
+    `more`: the command for more seeds; `larger`: that for the next size, if this one shows only that all works.
+    """
     answer(result)
     out, edition = console(), result.edition
     home = home_option(result.home)
@@ -69,6 +72,8 @@ def ending(result: StudyResult, more: str) -> None:
     if failed := result.history.failed:
         labelled(out, "failed", f"{plural(failed, 'run')}; the same command tries again", "bold red")
         labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
+    elif larger:
+        labelled(out, "next", larger)
     else:
         judged = any(claim.word != "NOT JUDGED" for claim in result.claims)
         price = f"; verdicts are then tested at {level_of(result.history.looks + 1):.3g}" if judged else ""

@@ -1,6 +1,13 @@
 """What a run prints at its end: verdicts, and one line where a size judges no claim."""
 
+import sys
+
+import pytest
+
 from search_spaces.claim import Better, NoWorse
+from service import api
+from service.commands.running import run_resolved
+from service.planning.run_options import RunOptions
 from service.terminal import summaries
 from tests.rooms.service.reporting.test_claims_and_papers import GAP, run, study
 
@@ -41,3 +48,23 @@ def test_more_seeds_have_a_price_where_verdicts_were_seen(tmp_path, capsys) -> N
         summaries.ending(run(tmp_path / budget, study(claims=CLAIMS).at(budget)), "locus run papers --seeds 5")
         shown = " ".join(capsys.readouterr().out.split())
         assert f"locus run papers --seeds 5 (only the new seeds run{price})" in shown
+
+
+NEXT = {
+    "run papers --budget smoke --seeds 3 --home H": "locus run papers --home H --budget full (6 min; smoke shows only",
+    "run papers@smoke": "locus run papers@smoke --seeds 5 (only the new seeds run)",
+    "run papers --budget full": "locus run papers --budget full --seeds 5 (only the new seeds run",
+    "job": "the same locus submit with --budget full (6 min; smoke shows only that all works)",
+}
+
+
+@pytest.mark.parametrize("typed", NEXT)
+def test_after_the_smallest_size_comes_the_next_one(typed, tmp_path, monkeypatch, capsys) -> None:
+    """More seeds of trainings that are too short say nothing."""
+    budget = "full" if "full" in typed else "smoke"
+    result = run(tmp_path, study(minutes={"full": 6}).at(budget))
+    monkeypatch.setattr(api, "here", lambda *_, **__: result)
+    monkeypatch.setattr(sys, "argv", ["locus", *typed.split()])
+    tell = (lambda **_: None) if typed == "job" else None
+    run_resolved(result.edition, RunOptions(home=str(tmp_path)), fresh=False, detail="quiet", tell=tell)
+    assert f"next {NEXT[typed]}" in " ".join(capsys.readouterr().out.split())
