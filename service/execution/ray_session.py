@@ -112,7 +112,11 @@ class LocalRay:
             _kill(left)
 
     def leave(self) -> None:
-        """Ends what a start that is left has begun; not in its last step, in which Ray would end this process."""
+        """Ends what a start that stands still has begun; not in its last step, in which Ray would end this process.
+
+        It also does so a minute after its GCS was ended while the start asks for something, with exit code 1 and no
+        word. So a start that goes on is not left, but waited for (`Apart.share`).
+        """
         if ray._private.worker._global_node is None:
             _kill(self._processes())
 

@@ -223,7 +223,9 @@ class Apart:
             raise self._error
 
     def share(self) -> None:
-        """Is called by the work before it uses what belongs to whoever waits: from here on its end is waited for.
+        """Is called by the work before it does what must not be cut short: from here on its end is waited for.
+
+        It uses what belongs to whoever waits, or starts Ray.
 
         Raises: KeyboardInterrupt if it was left before.
         """

@@ -263,7 +263,8 @@ def run_on_tune(
     `note` is called with a line for a person, where runs wait for resources or are trained in another way. `run_hours`:
     how long a run may take. `look` is called about once a second; `busy` with what is being done before runs begin, and
     with nothing when that is over.
-    All of it happens in a thread: Ray may stand still for a minute, and this one hears signals meanwhile.
+    All of it happens in a thread: Ray may stand still for a minute, and this one hears signals meanwhile. If a stop
+    comes while Ray starts on this machine, the start is brought to its end first.
     Raises: RayError if Ray does not start, or dies; KeyboardInterrupt.
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
@@ -271,6 +272,8 @@ def run_on_tune(
     began = threading.Event()
 
     def work() -> None:
+        if here is not None:
+            apart.share()  # a start takes seconds; if it is cut short, Ray ends this process a minute later
         with _ray(address, driver.placement, here, apart):
             apart.share()
             began.set()
