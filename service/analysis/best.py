@@ -101,6 +101,11 @@ def ranked(history: History) -> list[Trial]:
     return sorted(history.trials, key=lambda trial: place_key(history, trial))
 
 
+def confirmed_points(history: History) -> list[Trial]:
+    """Returns the confirmations of a search's points that count, the best first."""
+    return sorted(history.confirmations("confirmation"), key=lambda trial: place_key(history, trial))
+
+
 def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
     """Returns what trials are ordered by: kind, status, the mean that chooses with a minus, number.
 

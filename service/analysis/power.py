@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
-from service.analysis.best import place_key
+from service.analysis.best import confirmed_points
 from service.analysis.format import fixed
 from service.analysis.scores import score_scale, validation_scores
 from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, difference, level_of
@@ -210,8 +210,7 @@ def seeds_sentence(history: History, looks: int) -> str:
 
 def _spread_so_far(history: History) -> float | None:
     """Returns `paired_spread` of the confirmed points, the best first, as in the table of results; else of trials."""
-    confirmed = sorted(history.confirmations("confirmation"), key=lambda trial: place_key(history, trial))
-    for trials in (confirmed, history.of("trial")):
+    for trials in (confirmed_points(history), history.of("trial")):
         scores = {trial.name: validation_scores(history, trial) for trial in trials}
         if (spread := paired_spread(scores, history.edition.study.plan)) is not None:
             return spread

@@ -20,7 +20,7 @@ from search_spaces.claim import (
 from search_spaces.roles import POINTS
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
 from search_spaces.words import plural, quoted, setting_words
-from service.analysis.best import Best, best_rivals, find_best, one_of, place_key, point_scores
+from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of, point_scores
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.format import Lines
 from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs
@@ -81,8 +81,7 @@ class StudyResult:
     @cached_property
     def confirmed(self) -> list[TrialResult]:
         """A search's trials on fresh seeds, the best first."""
-        rows = [row for row in self.of("confirmation") if not self.history.is_replaced(row.trial)]
-        return sorted(rows, key=lambda row: place_key(self.history, row.trial))
+        return self._rows_of(confirmed_points(self.history))
 
     @cached_property
     def random(self) -> TrialResult | None:

@@ -123,7 +123,8 @@ def run_resolved(
 
     command, more, sized = again(), again("--seeds"), again("--budget", "--seeds", "--trials")
     if tell is not None:
-        command, more, sized = "the same locus submit", "the same locus submit with", "the same locus submit with"
+        command = "the same locus submit"
+        more = sized = f"{command} with"
     told: dict[str, Any] = {}
 
     def hear(**facts: Any) -> None:
