@@ -73,6 +73,22 @@ class ClaimAtSize(Spec):
         return f" at {self.image_size} px" if self.image_size else ""
 
 
+class ClaimOfSeeds(ClaimAtSize):
+    """Fields of the claims that may be about how well a trial scores, and not about how often it trains.
+
+    `of`: all seeds; or, where a paper leaves out runs that failed, those that train.
+    """
+
+    of: Literal["all seeds", "seeds that train"] = Field(
+        default="all seeds", kw_only=True, description="'all seeds', or 'seeds that train' (those that did not fail)"
+    )
+
+    @property
+    def seed(self) -> str:
+        """The seed that the claim speaks of, in words."""
+        return "the typical seed" if self.of == "all seeds" else "the typical seed that trains"
+
+
 class ClaimOfProbe(Spec):
     """Fields of the claims about a number that a probe finds, and not about test scores.
 
@@ -91,15 +107,18 @@ class ClaimOfProbe(Spec):
         return f"{self.probe} probe ({self.value}) {self.when} training"
 
 
-class AtLeast(ClaimOfOne, ClaimAtSize):
-    """The mean test score of `who` is at least `value`."""
+class AtLeast(ClaimOfOne, ClaimOfSeeds):
+    """The typical seed of `who` has a test score of at least `value`.
+
+    Of few seeds that are skewed, as near a perfect score, a test holds for the typical seed and not for the mean.
+    """
 
     kind: Literal["at_least"] = Field(default="at_least", init=False)
     value: float
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{quoted(self.who)} reaches at least {self.value:g}{self.where}"
+        return f"{self.seed} of {quoted(self.who)} reaches at least {self.value:g}{self.where}"
 
 
 class AtChance(ClaimOfOne, ClaimAtSize):
@@ -113,8 +132,8 @@ class AtChance(ClaimOfOne, ClaimAtSize):
         return f"{quoted(self.who)} stays at chance, within {self.margin:g}{self.where}"
 
 
-class Better(ClaimOfTwo, ClaimAtSize):
-    """`who` scores higher than `than` by more than `margin`, paired by seed."""
+class Better(ClaimOfTwo, ClaimOfSeeds):
+    """The typical seed of `who` scores higher than that of `than` by more than `margin`, paired by seed."""
 
     kind: Literal["better"] = Field(default="better", init=False)
     margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
@@ -122,7 +141,7 @@ class Better(ClaimOfTwo, ClaimAtSize):
 
     def __str__(self) -> str:
         margin = f" by more than {self.margin:g}" if self.margin else ""
-        return f"{quoted(self.who)} is better than {quoted(self.than)}{margin}{self.where}"
+        return f"{self.seed} of {quoted(self.who)} is better than that of {quoted(self.than)}{margin}{self.where}"
 
 
 class BetterOverTasks(ClaimOfTwo):
@@ -146,18 +165,19 @@ class BetterOverTasks(ClaimOfTwo):
         return f"{quoted(self.who)} is better than {quoted(self.than)}{margin}{self.where}"
 
 
-class NoWorse(ClaimOfTwo, ClaimAtSize):
-    """`who` scores lower than `than` by less than `margin`, or higher, paired by seed (non-inferiority)."""
+class NoWorse(ClaimOfTwo, ClaimOfSeeds):
+    """The typical seed of `who` scores higher than that of `than`, or lower by less than `margin` (non-inferiority)."""
 
     kind: Literal["no_worse"] = Field(default="no_worse", init=False)
     margin: float = Field(gt=0, description="a positive margin")
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{quoted(self.who)} is no worse than {quoted(self.than)}, within {self.margin:g}{self.where}"
+        who, than = f"{self.seed} of {quoted(self.who)}", f"that of {quoted(self.than)}"
+        return f"{who} is no worse than {than}, within {self.margin:g}{self.where}"
 
 
-class Equivalent(ClaimOfTwo, ClaimAtSize):
+class Equivalent(ClaimOfTwo, ClaimOfSeeds):
     """`who` and `than` score alike, within `margin`, paired by seed."""
 
     kind: Literal["equivalent"] = Field(default="equivalent", init=False)
@@ -165,7 +185,8 @@ class Equivalent(ClaimOfTwo, ClaimAtSize):
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{quoted(self.who)} equals {quoted(self.than)} within {self.margin:g}{self.where}"
+        who, than = f"{self.seed} of {quoted(self.who)}", f"that of {quoted(self.than)}"
+        return f"{who} equals {than} within {self.margin:g}{self.where}"
 
 
 class KeepsMore(ClaimOfTwo):
@@ -190,7 +211,7 @@ class KeepsMore(ClaimOfTwo):
         return f"{quoted(self.who)} keeps more of its score than {quoted(self.than)}{margin}{self.where}"
 
 
-class Rising(ClaimOfSeveral, ClaimAtSize):
+class Rising(ClaimOfSeveral, ClaimOfSeeds):
     """The score rises along the trials of `who`, by more than `margin` from one to the next, paired by seed.
 
     What rises is the least-squares line of each seed over 0, 1, 2 and so on, so single steps may fall (`Ranked` is

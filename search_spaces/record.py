@@ -12,18 +12,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from search_spaces.claim import KeepsMore, Ranked, Rising
 from search_spaces.study import Ablation, Edition, Study
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import Spec, SpecError, digest
 
-RULES = 4
-"""The number of the rules in service/README.md that judge scores. It rises with a rule that changes verdicts.
-
-The third rules judge all seeds that are one group, also if only some of them learn; else they judge as the second did.
-The fourth judge orders by each of their steps, and ask orders and what is kept for the seeds that learn.
-"""
+RULES = 5
+"""The number of the rules in service/README.md that judge scores. It rises with a rule that changes verdicts."""
 BEFORE = "before these rules"
 """What is said of results that were judged by earlier rules, such as the words in `Study.found`."""
 ANOTHER = "of another definition"
@@ -33,14 +28,14 @@ ANOTHER = "of another definition"
 class Scored(Spec):
     """The test scores of a trial over its seeds.
 
-    `learnt`: how many seeds learn. `interval`: of the mean; None for too few seeds, or two groups of them.
+    `failed`: how many seeds failed. `interval`: of the mean over all seeds; None for too few seeds.
     """
 
     n: int
     mean: float
     std: float | None
     interval: tuple[float, float] | None
-    learnt: int
+    failed: int
 
 
 class Row(Spec):
@@ -71,8 +66,8 @@ class Row(Spec):
 class Judged(Spec):
     """A claim with its verdict, and the numbers that decided it.
 
-    `scope`: what the verdict is about, where seeds that were not seen could change it. `p`: adjusted for all claims of
-    the study.
+    `interval`: one of all claims of the study together. `p`: two-sided, adjusted for these and for looks. `unseen`:
+    what seeds that were not seen might do.
     """
 
     claim: str
@@ -80,14 +75,8 @@ class Judged(Spec):
     n: int
     measured: float | None
     interval: tuple[float, float] | None
-    confidence: float | None
     p: float | None
-    scope: str = ""
-
-    @property
-    def label(self) -> str:
-        """The word, with what it is about."""
-        return f"{self.word} {self.scope}".rstrip()
+    unseen: str = ""
 
 
 class Record(Spec):
@@ -135,15 +124,7 @@ class Record(Spec):
 
         Rows of another definition are not compared by their code.
         """
-        some_learn = any(
-            0 < scored.learnt < scored.n for row in self.rows for scored in (row.test, *row.test_sizes.values())
-        )
-        fourth = any(
-            isinstance(claim, Ranked) or (some_learn and isinstance(claim, KeepsMore | Rising))
-            for claim in edition.study.claims
-        )
-        judged_else = self.rules < 2 or (self.rules < 3 and some_learn) or (self.rules < RULES and fourth)
-        differences = [BEFORE] if judged_else else []
+        differences = [BEFORE] if self.rules < RULES else []
         if self.definition != defined(edition) or not {row.name for row in self.rows} <= {*edition.study.names()}:
             return [*differences, ANOTHER]
         older = any(row.code != codes(row.recipe(edition)).digest for row in self.rows)

@@ -179,19 +179,17 @@ def _chosen(result: StudyResult, row: TrialResult) -> dict[str, Any]:
 
 def _scored(scores: Scores) -> Scored:
     assert scores.mean is not None, "a study that has ended has a score of each trial"
-    interval = scores.interval if scores.uniform else None
-    return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=interval, learnt=len(scores.learnt))
+    return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, failed=len(scores.failed))
 
 
 def _judged(verdict: Verdict) -> Judged:
     return Judged(
         claim=str(verdict.claim),
         word=verdict.word,
-        scope=verdict.scope,
+        unseen=verdict.unseen,
         n=verdict.n,
         measured=verdict.measured,
         interval=verdict.interval,
-        confidence=verdict.confidence,
         p=verdict.p,
     )
 

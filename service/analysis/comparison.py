@@ -24,8 +24,7 @@ from service.analysis.statistics import (
     difference,
     drawn,
     estimate,
-    level_of,
-    on_logits,
+    on_curve,
     over_draws,
 )
 from service.analysis.trial_result import TrialResult, out_of_race
@@ -274,13 +273,13 @@ def unpaired(who: Scores, than: Scores) -> Estimate | None:
     involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor
     of `estimate` holds for each of the two; `over_draws`.
     """
-    sides = who.sound, than.sound
+    sides = who, than
     if not all(side.values for side in sides):
         return None
     ends = (who.scale.low - than.scale.high, who.scale.high - than.scale.low)
     twin = None
-    if all(side.scale.logits for side in sides):
-        twin = _welch([_mean(side, on_logits(side, [*side.values])) for side in sides])
+    if all(side.scale.curve for side in sides):
+        twin = _welch([_mean(side, on_curve(side, [*side.values])) for side in sides])
     gap = _welch([_mean(side, [*side.values.values()]) for side in sides], ends, twin)
     return over_draws(
         gap, *(drawn([side], [sign], [*side.values]) for side, sign in zip(sides, (1.0, -1.0), strict=True))
@@ -339,8 +338,7 @@ class Match:
             return plural(len(self.seeds), "same run")
         if self.how != "paired":
             return self.how
-        learn = self.estimate.n if self.estimate else 0
-        return f"{f'{learn} of ' if learn < len(self.seeds) else ''}{plural(len(self.seeds), 'pair')}"
+        return plural(len(self.seeds), "pair")
 
 
 @dataclass(frozen=True, repr=False)
@@ -363,9 +361,9 @@ class Comparison:
         return a, b
 
     @property
-    def alpha(self) -> float:
-        """The level of the tests: that of a study's own ones, at the look of the side that was looked at more often."""
-        return level_of(max(self.a.looks, self.b.looks))
+    def look(self) -> int:
+        """The look of the tests: that of the side that was looked at more often."""
+        return max(self.a.looks, self.b.looks)
 
     @cached_property
     def differences(self) -> dict[int, Difference]:
@@ -377,7 +375,7 @@ class Comparison:
         }
         tested = {place: gap for place, gap in known.items() if self.matches[int(place)].how != "same runs"}
         same = {place: Difference(*gap, None) for place, gap in known.items() if place not in tested}
-        return {int(place): gap for place, gap in (together(tested, self.alpha) | same).items()}
+        return {int(place): gap for place, gap in (together(tested, self.look) | same).items()}
 
     @cached_property
     def tests(self) -> int:
@@ -443,10 +441,8 @@ class Comparison:
             "difference": gap.mean if gap else None,
             "low": low,
             "high": high,
-            "confidence": gap.confidence if gap and gap.adjusted else None,
             "p": gap.estimate.p() if gap and gap.adjusted else None,
             "p_holm": gap.p if gap else None,
-            "opposed": gap.opposed if gap else False,
         }
 
 
@@ -455,7 +451,7 @@ def _scores(name: str, scores: Scores) -> dict[str, Any]:
         f"{name}_n": scores.n,
         f"{name}_mean": scores.mean,
         f"{name}_std": scores.std,
-        f"{name}_learnt": len(scores.learnt),
+        f"{name}_failed": len(scores.failed),
         f"{name}_diverged": len(scores.diverged),
     }
 

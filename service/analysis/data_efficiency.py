@@ -109,7 +109,7 @@ class Curve:
         """Returns a number of the laws (`limit`, `exponent`, `error`) over the seeds."""
         values = {seed: getattr(law, name) for seed, law in self.laws.items()}
         if name == "limit":  # a score as others are: limits that all are perfect have an interval, too
-            return Scores(values, len(values), next(iter(self.scores.values())).scale).whole
+            return Scores(values, len(values), next(iter(self.scores.values())).scale).estimate
         return estimate([*values.values()]) if values else None
 
     def level(self, share: float) -> float:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 from search_spaces.claim import (
@@ -16,22 +15,20 @@ from search_spaces.claim import (
     Claim,
     ClaimOfMaps,
     ClaimOfProbe,
+    ClaimOfSeeds,
     Equivalent,
-    Faster,
     KeepsMore,
     NoWorse,
     ProbeAlike,
     ProbeAsAlike,
     ProbeBetween,
     ProbeRising,
-    Ranked,
     Rising,
 )
 from search_spaces.words import listed, plural, quoted
-from service.analysis.best import DRAWS, PointScores, lead
-from service.analysis.format import between, fixed, number, p_text, percent, signed, whole_percent
-from service.analysis.scores import ScoresOverTasks, counts, difference_over_tasks, most_unlike, opposing_p, shifts
-from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
+from service.analysis.format import between, fixed, number, signed
+from service.analysis.scores import group_words, unseen_words
+from service.analysis.statistics import FEWEST, Estimate, Scores, contrast, difference, slope_weights
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
 
@@ -50,34 +47,26 @@ class Region:
         return math.isfinite(self.low) + math.isfinite(self.high)
 
     def p_inside(self, estimate: Estimate) -> float:
-        """Returns the p of the tests that the true mean lies inside: a one-sided t-test at each end, and the larger p.
+        """Returns the p of the test that the true mean lies inside: below it, an interval of that level lies inside.
 
-        Source: Schuirmann 1987 (TOST), where there are two ends.
+        Source: Schuirmann 1987 (TOST), where there are two ends. Differs: it is doubled, as every p is two-sided.
         """
-        return max(self._ps(estimate.p_above(self.low), estimate.p_below(self.high)))
+        return min(1.0, 2 * max(self._ps(estimate.p_above(self.low), estimate.p_below(self.high))))
 
     def p_outside(self, estimate: Estimate) -> float:
-        """Returns the p of the tests that the true mean lies outside.
-
-        With two ends this is a union of two tests, so the p is twice the smaller one (Bonferroni).
-        """
-        return min(1.0, self.ends * min(self._ps(estimate.p_below(self.low), estimate.p_above(self.high))))
+        """Returns the p of the test that the true mean lies outside: as an interval of that level then does."""
+        return min(1.0, 2 * min(self._ps(estimate.p_below(self.low), estimate.p_above(self.high))))
 
     def _ps(self, at_low: float | None, at_high: float | None) -> list[float]:
         """Returns the ps at the ends that there are."""
-        known = [(self.low, at_low), (self.high, at_high)]
-        ps = [p for end, p in known if math.isfinite(end) and p is not None]
+        sides = [(self.low, at_low), (self.high, at_high)]
+        ps = [p for end, p in sides if math.isfinite(end) and p is not None]
         assert ps, "an estimate that can be tested comes first"
         return ps
 
     def margin(self, estimate: Estimate) -> float:
         """Returns how far a mean lies inside; negative outside."""
         return min(estimate.mean - self.low, self.high - estimate.mean)
-
-    def distances(self, estimate: Estimate) -> list[float]:
-        """Returns how far an interval may reach and still decide: to each end from inside, to one from outside."""
-        known = [abs(estimate.mean - end) for end in (self.low, self.high) if math.isfinite(end)]
-        return known if self.margin(estimate) > 0 else [min(known)]
 
     def place(self, word: Word) -> str:
         """Returns where the interval that decided lies."""
@@ -90,87 +79,26 @@ class Region:
         return f"the interval {where} {number(line)}"
 
 
-Decided = Literal["SUPPORTED", "REFUTED"]
-Part = tuple[str, Scores, float]
-"""A trial's name, its scores, and what they count."""
-
-
 @dataclass(frozen=True)
 class Evidence:
     """The numbers about a claim.
 
-    `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `refuting_tests`:
-    how many tests could refute the claim, of which one must; `about`, `seeds`: how a sentence begins, and the seeds.
-    `parts`: the trials, each with what its score counts in `estimate`.
+    `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `about`, `seeds`:
+    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials, by name.
     """
 
     claim: Claim
     estimate: Estimate
     region: Region
-    p_supports: float
-    p_refutes: float
     about: str
     seeds: str
-    parts: tuple[Part, ...]
-    refuting_tests: int = 1
-
-    @property
-    def scope(self) -> str:
-        """What a verdict is about where seeds that were not seen could change it."""
-        some = any(counts(scores)[0] for _, scores, _ in self.parts)
-        return "of seeds that learn" if some else "of seeds that do not learn"
-
-    @property
-    def learners(self) -> bool:
-        """Whether the numbers are those of seeds that learn, so that nothing is known yet of the others."""
-        return not isinstance(self.claim, ClaimOfProbe | Faster)
-
-    def holds_for_all(self, word: Decided, level: float) -> bool:
-        """Returns whether the finding holds for all seeds, however many of them may fail to learn.
-
-        `level`: of the finding. One half of it is spent on the interval of the seeds that learn, and one on the shares
-        of seeds that may fail: of each trial as many as its seeds allow, with the worst effect. A seed that fails is at
-        chance; of a trial whose seeds do not learn, one that does may have any score.
-        """
-        if not self.learners:
-            return True
-        if isinstance(self.claim, KeepsMore | Ranked):  # a share of what was learnt; the weakest of several steps
-            return False
-        interval = self.estimate.interval(1 - level)
-        assert interval is not None, "an estimate that can be tested comes first"
-        moves = [
-            weight * move for _, scores, weight in self.parts for move in shifts(scores, level / 2 / len(self.parts))
-        ]
-        low = interval[0] + sum(min(0.0, move) for move in moves)
-        high = interval[1] + sum(max(0.0, move) for move in moves)
-        if word == "SUPPORTED":
-            return low > self.region.low and high < self.region.high
-        return high < self.region.low or low > self.region.high
-
-    def opposed(self, word: Decided, level: float) -> str:
-        """Returns how the numbers of seeds that learn say the opposite of the scores, in words; empty if they do not.
-
-        `level`: of the test of the numbers.
-        """
-        if isinstance(self.claim, AtChance) and word == "SUPPORTED" and self.parts[0][1].learnt:
-            return "but some of its seeds learn"
-        if not isinstance(self.claim, Better | BetterOverTasks | NoWorse | Equivalent | Ranked | Rising):
-            return ""
-        who, than = (end(self.parts, key=lambda part: part[2])[1] for end in (max, min))
-        sides = [(who, than)] if word == "SUPPORTED" else [(than, who)]
-        if isinstance(self.claim, Ranked) and word == "SUPPORTED":
-            sides = list(pairwise(scores for _, scores, _ in self.parts))
-        if isinstance(self.claim, Equivalent):  # it says nothing of which one is better
-            above = [(who, than)] if self.estimate.mean > 0 else [(than, who)]
-            sides = [(who, than), (than, who)] if word == "SUPPORTED" else above
-        ps = [p for side in sides if (p := opposing_p(*side, level)) is not None]
-        return f"but they do not learn equally often (Fisher's test p {p_text(min(ps))})" if ps else ""
+    trials: Mapping[str, Scores]
 
     @property
     def ceiling(self) -> str:
-        """Says that a pair has the highest score there is, to an image: there, any two that learn are alike."""
-        scales = [(scores.sound.mean, scores.scale) for _, scores, _ in self.parts]
-        highest = all(scale.logits and mean is not None and mean >= scale.high - scale.step for mean, scale in scales)
+        """Says that a pair has the highest score there is, to an image: there, any two are alike."""
+        tops = [(scores.mean, scores.scale) for scores in self.trials.values()]
+        highest = all(scale.step and mean is not None and mean >= scale.high - scale.step for mean, scale in tops)
         return CEILING if isinstance(self.claim, NoWorse | Equivalent) and highest else ""
 
     @property
@@ -178,26 +106,31 @@ class Evidence:
         """How far the number lies inside the claim; negative outside."""
         return self.region.margin(self.estimate)
 
-    def words(self, word: Word, confidence: float) -> str:
-        """Returns the measured number with its interval: `“best” has test score 0.9500 (90 % interval ..., 3 seeds).
+    def unseen(self, word: Word) -> str:
+        """Returns what seeds that were not seen might do to the verdict; of several trials, of each in turn.
+
+        Empty for values of probes, where nothing fails.
+        """
+        if isinstance(self.claim, ClaimOfProbe):
+            return ""
+        by_words: dict[str, list[str]] = {}
+        for name, scores in self.trials.items():
+            by_words.setdefault(unseen_words(scores, refuted=word == "REFUTED"), []).append(name)
+        if len(by_words) == 1:
+            return f"{next(iter(by_words))}{' of each' if len(self.trials) > 1 else ''}"
+        return "; ".join(f"{_listed(tuple(names))}: {words}" for words, names in by_words.items())
+
+    def words(self, word: Word, level: float) -> str:
+        """Returns the measured number with its interval: `“best” has test score 0.9500 (interval ..., 3 seeds).
 
         ...`.
         """
-        about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(confidence)
-        if interval is None:
-            return f"{about} ({self.seeds}); {LUCK[word]}"
+        about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(1 - level)
         images = f", {self.estimate.draws} draws of images" if self.estimate.draws > 1 else ""
         images += ", folds of the same images" if self.estimate.overlap else ""
-        at = f"{percent(confidence)} interval {between(interval)}"
-        return f"{about} ({at}, {self.seeds}{images}); {self.region.place(word)}"
+        return f"{about} (95 % interval {between(interval)}, {self.seeds}{images}); {self.region.place(word)}"
 
 
-LUCK: dict[Word, str] = {
-    "SUPPORTED": "luck alone seldom leads as far",
-    "REFUTED": "luck alone seldom lags as far behind",
-    "INCONCLUSIVE": "luck alone may do the same",
-}
-"""What a permutation test, which has no interval, says of the points of a search."""
 CEILING = " Both have the highest score there is: a harder task may tell them apart."
 NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 """Claims on which a diverged seed decides nothing: at chance it looks like a low value."""
@@ -205,25 +138,20 @@ NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
     """Returns why the scores cannot decide a claim, in a sentence; None if they can."""
-    if isinstance(claim, Faster):
-        return _lacking_points(scores)
     reasons = (_lacking(name, scores.get(name), claim) for name in claim.names)
     reason = next((reason for reason in reasons if reason), None)
     if reason or len(claim.names) == 1:
         return reason
-    pairs = len(set.intersection(*({*scores[name].sound.values} for name in claim.names)))
+    pairs = len(set.intersection(*({*trial.values} for trial in judged(claim, scores).values())))
     if pairs < FEWEST:
-        learn = " that learn in each" if any(scores[name].sound is not scores[name] for name in claim.names) else ""
-        return f"{_listed(claim.names)} share {plural(pairs, 'seed')}{learn}; a claim needs {FEWEST}."
+        return f"{_listed(claim.names)} share {plural(pairs, 'seed')}; a claim needs {FEWEST}."
     return _unlike_itself(claim, scores[claim.than]) if isinstance(claim, ProbeAsAlike) else None
 
 
-def _lacking_points(scores: Mapping[str, Scores]) -> str | None:
-    """Returns why the points of a search cannot be compared with the random ones yet."""
-    if not scores:
-        return "The best points of the search and of the random ones are not confirmed yet."
-    left = sum(points.asked - len(points.images) for points in scores.values() if isinstance(points, PointScores))
-    return f"The search and its random points lack the end of {plural(left, 'point')}." if left else None
+def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
+    """Returns the scores of a claim's trials over the seeds that it is about, by name."""
+    train = isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train"
+    return {name: scores[name].trained if train else scores[name] for name in claim.names}
 
 
 def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
@@ -241,40 +169,36 @@ def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
     who = quoted(name)
     if scores is None or not scores.asked:
-        answer = "value of the probe" if isinstance(claim, ClaimOfProbe | Faster) else f"test score{claim.where}"
+        answer = "value of the probe" if isinstance(claim, ClaimOfProbe) else f"test score{claim.where}"
         return f"{who} has no {answer} yet."
     if not scores.complete and isinstance(claim, KeepsMore):
         none = plural(scores.asked - scores.n, "seed")
-        low = "a score at chance or in the lower of two groups"
-        return f"{none} of {who} had nothing to keep: no answer yet, or {low} at the training's own side."
+        return f"{none} of {who} had nothing to keep: no answer yet, or a score at chance at the training's own side."
     if not scores.complete:
         answer = "a value of the probe" if isinstance(claim, ClaimOfProbe) else "an answer"
         return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have {answer}."
     if scores.n < FEWEST:
         return f"{who} has {_values(scores)}; a claim needs {FEWEST} seeds or more."
-    if not isinstance(claim, AtChance) and scores.sound.n < FEWEST:
-        return f"Only {len(scores.learnt)} of {scores.n} seeds of {who} learn; a claim needs {FEWEST} that do."
-    if isinstance(scores, ScoresOverTasks) and scores.fewest[0] < FEWEST:
-        few, task = scores.fewest
-        return f"Only {few} of {scores.n} seeds of {who} learn on {quoted(task)}; a claim needs {FEWEST} that do."
     if len(scores.diverged) == scores.n and isinstance(claim, NoWorse | Equivalent):
         return f"All {scores.n} seeds of {who} diverged, which shows no score at all."
     if scores.diverged and isinstance(claim, NEEDS_SCORES):
         return f"{len(scores.diverged)} of {scores.n} seeds of {who} diverged, which shows no score at all."
+    if judged(claim, {**dict.fromkeys(claim.names, scores)})[name].n < FEWEST:
+        return f"{len(scores.failed)} of {scores.n} seeds of {who} failed; the claim needs {FEWEST} seeds that train."
     return None
 
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
     """Returns the evidence on a claim whose scores lack nothing."""
-    trials = [scores[name] for name in claim.names]
+    trials = judged(claim, scores)
     match claim:
         case AtLeast(value=value):
-            return _of_mean(claim, trials[0], Region(low=value))
+            return _of_mean(claim, trials, Region(low=value))
         case AtChance(margin=margin):
-            chance = trials[0].scale.chance
-            return _of_mean(claim, trials[0], _around(chance, margin, f"chance, {number(chance)}"), all_seeds=True)
+            chance = trials[claim.who].scale.chance
+            return _of_mean(claim, trials, _around(chance, margin, f"chance, {number(chance)}"))
         case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high):
-            return _of_mean(claim, trials[0], _between(low, high))
+            return _of_mean(claim, trials, _between(low, high))
         case ProbeAsAlike(low=low, high=high):
             return _of_gap(claim, trials, _between(low, high))
         case Better(margin=margin) | BetterOverTasks(margin=margin) | KeepsMore(margin=margin):
@@ -283,12 +207,8 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
             return _of_gap(claim, trials, Region(low=-margin))
         case Equivalent(margin=margin):
             return _of_gap(claim, trials, _around(0.0, margin, "0"))
-        case Faster():
-            return _of_lead(claim, trials)
         case Rising() | ProbeRising():
             return _of_slope(claim, trials)
-        case Ranked():
-            return _of_ranks(claim, scores)
 
 
 def _around(center: float, margin: float, name: str) -> Region:
@@ -300,87 +220,35 @@ def _between(low: float | None, high: float | None) -> Region:
     return Region(*ends, name=f"{number(ends[0])} to {number(ends[1])}")
 
 
-def _of_mean(claim: Claim, who: Scores, region: Region, *, all_seeds: bool = False) -> Evidence:
-    estimate = _known(who.whole if all_seeds else who.estimate)
-    about = _mean_words(claim, claim.names[0], estimate.mean)
-    return _tested(claim, estimate, region, about, seeds_words(who), ((claim.names[0], who, 1.0),))
+def _of_mean(claim: Claim, trials: Mapping[str, Scores], region: Region) -> Evidence:
+    who = trials[claim.names[0]]
+    estimate = _known(who.estimate)
+    return Evidence(claim, estimate, region, _mean_words(claim, claim.names[0], who.mean), seeds_words(who), trials)
 
 
 def _of_gap(
     claim: Better | BetterOverTasks | KeepsMore | NoWorse | Equivalent | ProbeAsAlike,
-    pair: list[Scores],
+    trials: Mapping[str, Scores],
     region: Region,
 ) -> Evidence:
-    who, than = pair
-    if isinstance(who, ScoresOverTasks) and isinstance(than, ScoresOverTasks):
-        gap = _known(difference_over_tasks(who, than))
-    else:
-        gap = _known(difference(who, than))
-    words = _gap_words(claim.who, claim.than, gap)
+    who, than = trials[claim.who], trials[claim.than]
+    gap = _known(difference(who, than))
+    words = f"{quoted(claim.who)} minus {quoted(claim.than)} is {signed(gap.mean)}"
     if isinstance(claim, ProbeAsAlike):
-        words = (
-            f"{'; '.join(_mean_words(claim, name, side.mean) for name, side in zip(claim.names, pair, strict=True))}: "
-            f"{signed(gap.mean)}"
-        )
+        sides = [_mean_words(claim, name, trials[name].mean) for name in claim.names]
+        words = f"{'; '.join(sides)}: {signed(gap.mean)}"
     if isinstance(claim, KeepsMore):
         words = f"the share kept by {words.replace(' minus ', ' minus that of ')}"
     words += _where(claim)
     if who is than:  # such as the best point of a search, where it is the one that was tried first
         words = f"{_listed(claim.names)} are the same trial; {words}"
-    parts = tuple(zip(claim.names, pair, (1.0, -1.0), strict=True))
-    return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"), parts)
+    return Evidence(claim, gap, region, words, _pairs(gap, trials), trials)
 
 
-def _of_lead(claim: Faster, trials: list[Scores]) -> Evidence:
-    who, than = (trial for trial in trials if isinstance(trial, PointScores))
-    gap = lead(who, than)
-    about = (
-        f"the best score so far of the search minus that of the random points is {signed(gap.mean)}, in the mean "
-        f"over the first {gap.images:,} training images"
-    )
-    points = f"{len(who.images)} and {plural(len(than.images), 'point')}, {DRAWS:,} permutations"
-    estimate = Estimate(len(who.images), gap.mean)
-    return Evidence(claim, estimate, Region(low=0.0), gap.p_above, gap.p_below, about, points, ())
-
-
-def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
-    weights = slope_weights(len(trials))
-    slope = _known(contrast(trials, weights))
+def _of_slope(claim: Rising | ProbeRising, trials: Mapping[str, Scores]) -> Evidence:
+    slope = _known(contrast([*trials.values()], slope_weights(len(trials))))
     about = f"the slope along {claim.listed} is {signed(slope.mean)} a step{_where(claim)}"
-    parts = tuple(zip(claim.names, trials, weights, strict=True))
-    return _tested(claim, slope, Region(low=claim.margin), about, _seeds(slope, trials, "seed"), parts)
-
-
-def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
-    """Judges a ranking by its weakest pair, because every neighboring pair must differ; one reversed pair refutes it.
-
-    Source: Berger 1982 (intersection-union test): the largest p supports, unadjusted. Refuting is a union of tests, so
-    the smallest p is multiplied by their number (Bonferroni). The estimate is that of the weakest pair, or of the pair
-    that is most surely reversed, where one is: of accuracies, judged twice, another pair may have the largest p.
-    """
-    region, pairs = Region(low=claim.margin), list(pairwise(claim.who))
-    gaps = {pair: _known(difference(scores[pair[0]], scores[pair[1]])) for pair in pairs}
-    weakest = max(pairs, key=lambda pair: (region.p_inside(gaps[pair]), -gaps[pair].mean))
-    p_supports = region.p_inside(gaps[weakest])
-    reversed_ = min(pairs, key=lambda pair: (region.p_outside(gaps[pair]), gaps[pair].mean))
-    p_reversed = region.p_outside(gaps[reversed_])
-    if p_reversed < 0.5:
-        weakest = reversed_
-    gap, trials = gaps[weakest], [scores[name] for name in weakest]
-    few = "" if len(pairs) == 1 else "the weakest step, "
-    return Evidence(
-        claim, gap, region, p_supports, min(1.0, len(pairs) * p_reversed),
-        f"{few}{_gap_words(*weakest, gap)}{_where(claim)}", _seeds(gap, trials, "pair of seeds"),
-        tuple((name, scores[name], {weakest[0]: 1.0, weakest[1]: -1.0}.get(name, 0.0)) for name in claim.names),
-        refuting_tests=len(pairs),
-    )  # fmt: skip
-
-
-def _tested(
-    claim: Claim, estimate: Estimate, region: Region, about: str, seeds: str, parts: tuple[Part, ...]
-) -> Evidence:
-    ps = region.p_inside(estimate), region.p_outside(estimate)
-    return Evidence(claim, estimate, region, *ps, about, seeds, parts, region.ends)
+    return Evidence(claim, slope, Region(low=claim.margin), about, _pairs(slope, trials), trials)
 
 
 def _known(estimate: Estimate | None) -> Estimate:
@@ -409,63 +277,34 @@ def _where(claim: Claim) -> str:
     return str(getattr(claim, "where", ""))
 
 
-def _gap_words(who: str, than: str, gap: Estimate) -> str:
-    return f"{quoted(who)} minus {quoted(than)} is {signed(gap.mean)}"
-
-
-def _seeds(estimate: Estimate, trials: list[Scores], noun: str) -> str:
-    """Returns how many seeds decided, and how many of the trials' seeds diverged."""
-    fallen = len(frozenset().union(*(trial.diverged for trial in trials)))
-    return f"{plural(estimate.n, noun)}{f', {fallen} diverged' if fallen else ''}"
-
-
-def learn_words(parts: Sequence[Part]) -> str:
-    """Returns how many seeds of each trial learn, and the largest share of all seeds that may be unlike these."""
-    groups: dict[tuple[int, int, str], list[str]] = {}
-    for name, scores, _ in parts:
-        group = *counts(scores), "run" if isinstance(scores, ScoresOverTasks) else "seed"
-        groups.setdefault(group, []).append(name)
-    clauses = []
-    for (learnt, n, noun), names in groups.items():
-        each = " each" if len({*names}) > 1 else ""
-        who = _listed(tuple(dict.fromkeys(names)))
-        may = f"so up to {whole_percent(most_unlike(learnt, n))} of all {noun}s may{' not' if learnt else ''}"
-        clauses.append(f"{learnt} of {plural(n, noun)} of {who} learn{each}, {may}")
-    return f"{'; '.join(clauses)}."
+def _pairs(estimate: Estimate, trials: Mapping[str, Scores]) -> str:
+    """Returns how many seeds decided, the groups in which they lie, and how many of the trials' seeds diverged."""
+    diverged = len(frozenset().union(*(trial.diverged for trial in trials.values())))
+    groups = [f"{quoted(name)} {words}" for name, trial in trials.items() if (words := group_words(trial))]
+    lost = [f"{diverged} diverged"] if diverged else []
+    return ", ".join([plural(estimate.n, "seed"), *groups, *lost])
 
 
 def score_words(claim: Claim, name: str, scores: Scores) -> str:
     """Returns a trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
-    if isinstance(claim, Faster):
-        who = "points of the search" if name == claim.who else "random points"
-        return f"{scores.n} of {scores.asked} {who} have all their seeds"
-    mean = scores.mean if isinstance(claim, AtChance) else scores.sound.mean
-    return f"{_mean_words(claim, name, mean)} ({spread_words(scores)})"
+    return f"{_mean_words(claim, name, scores.mean)} ({spread_words(scores)})"
 
 
-def spread_words(scores: Scores, of: int = 1) -> str:
-    """Returns the 95 % interval of the seeds that learn, and the seeds; these alone if too few learn for an interval.
-
-    `of`: among how many trials this one was chosen by the same runs: its interval is one of so many that hold together.
-    """
-    interval = scores.estimate.interval(1 - (1 - CONFIDENCE) / of) if scores.estimate else None
-    best = f" for the best of {of}:" if of > 1 else ""
-    return f"{f'95 % interval{best} {between(interval)}, ' if interval else ''}{seeds_words(scores)}"
+def spread_words(scores: Scores) -> str:
+    """Returns the 95 % interval of the mean, and the seeds."""
+    best = f" for the best of {scores.best_of}:" if scores.best_of > 1 else ""
+    return f"{f'95 % interval{best} {between(scores.interval)}, ' if scores.interval else ''}{seeds_words(scores)}"
 
 
 def seeds_words(scores: Scores) -> str:
-    """Returns how many seeds learn, with scores if some do not: `1 of 3 seeds learns: 0.5000, 0.5000, 0.9800`."""
-    fallen = f", {len(scores.diverged)} diverged" if scores.diverged else ""
-    learnt = len(scores.learnt)
-    if 0 < learnt < scores.n:
-        return f"{learnt} of {scores.n} seeds learn{'s' if learnt == 1 else ''}: {_list(scores)}{fallen}"
-    return f"{_values(scores) if scores.n < FEWEST else plural(scores.n, 'seed')}{fallen}"
+    """Returns how many seeds there are; if they lie in two groups, these; if they are too few for an interval, all."""
+    if groups := group_words(scores):
+        return groups
+    diverged = f", {len(scores.diverged)} diverged" if scores.diverged else ""
+    return f"{_values(scores) if scores.n < FEWEST else plural(scores.n, 'seed')}{diverged}"
 
 
 def _values(scores: Scores) -> str:
     """Returns the seeds themselves, where they are too few for an interval: `2 seeds: 0.9700, 0.9800`."""
-    return f"{plural(scores.n, 'seed')}: {_list(scores)}" if scores.n > 1 else plural(scores.n, "seed")
-
-
-def _list(scores: Scores) -> str:
-    return ", ".join(fixed(value) for value in sorted(scores.values.values()))
+    values = ", ".join(fixed(value) for value in sorted(scores.values.values()))
+    return f"{plural(scores.n, 'seed')}: {values}" if scores.n > 1 else plural(scores.n, "seed")

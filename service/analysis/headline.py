@@ -1,24 +1,24 @@
-"""A study's question, answered in one or two sentences; for a person's own images also what to take, and what it costs.
+"""A study's question, answered: one short sentence, then what a reader must know of it, and what to type next.
 
-The headline says what was found. The advice says what to do; it is for ablations whose arms race, which ask for one
-choice.
+The first sentence has at most 25 words and two numbers. The table of results has the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
-from search_spaces.words import listed, plural, quoted
+from search_spaces.words import listed, plural, quoted, rough_time
 from service.analysis.best import chosen_by
 from service.analysis.evidence import spread_words
-from service.analysis.format import between, fixed, metric_words, number, p_text, percent
+from service.analysis.format import fixed, metric_words, number
 from service.analysis.multiple_testing import Difference
-from service.analysis.power import never_apart, seeds_needed, smallest_difference
-from service.analysis.scores import counts
-from service.analysis.statistics import ALPHA, FEWEST, Interval, Scores, level_of
+from service.analysis.power import POWER, seeds_needed, smallest_difference
+from service.analysis.scores import group_words
+from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scores, share_of
 from service.analysis.trial_result import TrialResult, out_of_race
 from service.planning.schedule import unplanned
 from trainables.recipe.cost import estimate_cost
@@ -28,28 +28,45 @@ if TYPE_CHECKING:
 
 
 LACKS = ("open", "incomplete")
-"""A trial that lacks seeds cannot be best, but may have learnt."""
+"""A trial that lacks seeds cannot be best, but may be above chance."""
 MOST = 3
 """How many trials a sentence names; all stand in the table of results."""
 
 
 def headline(result: StudyResult) -> str:
-    """Returns what was found, how sure it is, and what is still missing."""
-    missing = _missing(result)
-    plan = result.edition.study.plan
+    """Returns what was found in one sentence, of at most 25 words and two numbers."""
+    plan, missing = result.edition.study.plan, _missing(result)
     if isinstance(plan, Ablation) and plan.tasks:
-        sentence = _over_tasks(result) + _diverged(result)
-        return f"{sentence} Not finished: {missing}." if missing else sentence
+        return _over_tasks(result)
     if not result.ranking.highest:
         return f"No answer yet: {missing or 'no trial has all its seeds'}."
     if not result.winners:
-        sentence = _at_chance(result, finished=not missing)
-    elif len(result.winners) > 1:
-        sentence = _tie(result)
-    else:
-        sentence = _arm(result, missing) if isinstance(result.edition.study.plan, Ablation) else _point(result)
-    sentence += _diverged(result)
-    return f"{sentence} Not finished: {missing}." if missing else sentence
+        return _at_chance(result, finished=not missing)
+    if len(result.winners) > 1:
+        return _tie(result)
+    if not isinstance(plan, Ablation):
+        return _point(result)
+    if not plan.race or (result.departure and not result.departure.told):
+        return _arm(result, missing)
+    return _ahead(result) if missing else _take(result)
+
+
+def details(result: StudyResult) -> list[str]:
+    """Returns what a reader must know beside the first sentence, a sentence each: scores, rivals, cost, what lacks."""
+    plan, missing = result.edition.study.plan, _missing(result)
+    unfinished = [f"Not finished: {missing}."] if missing and result.ranking.highest else []
+    best = result.best
+    if best is None or (isinstance(plan, Ablation) and plan.tasks):
+        return [*filter(None, [_but_tests(result), _diverged(result)]), *unfinished]
+    rows = result.of("trial") if isinstance(plan, Ablation) else result.confirmed
+    sentences = [*(_tested(result, row) for row in result.winners[:MOST] if row in result.tested)]
+    if len(result.winners) == 1 and best.test.complete:
+        sentences += [*_beside(result, best), *_above(result, best, rows), *_not_told_apart(result, best, rows)]
+    sentences += [_diverged(result)]
+    if isinstance(plan, Ablation) and plan.race:
+        partner = next((row for row in rows if row.name == plan.compared_with(best.name)), None)
+        sentences += [_ended(rows), _cost(best, partner), *_sizes(best, partner)]
+    return [*filter(None, sentences), *unfinished]
 
 
 def _over_tasks(result: StudyResult) -> str:
@@ -68,7 +85,7 @@ def _diverged(result: StudyResult) -> str:
         if row.validation.diverged
     ]
     more = f" and of {plural(len(lost) - 3, 'more trial')}" if len(lost) > 3 else ""
-    return f" Diverged, and counted at chance: {listed(lost[:3])}{more}." if lost else ""
+    return f"Diverged, and counted at chance: {listed(lost[:3])}{more}." if lost else ""
 
 
 def trial_words(result: StudyResult, row: TrialResult) -> str:
@@ -89,47 +106,42 @@ def _number(row: TrialResult) -> str:
     return f"#{'r' if row.trial.role in RIVALS else ''}{row.trial.number}"
 
 
+def _on_images(row: TrialResult) -> str:
+    """Returns ` on these 80 test images`, where nothing is known of other images; else nothing."""
+    estimate = row.test.estimate
+    if estimate and estimate.draws > 1:
+        return ""
+    return f" on these {plural(row.recipe.data.image_counts.test, 'test image')}"
+
+
 def _at_chance(result: StudyResult, *, finished: bool) -> str:
-    """Says that there is no winner: nothing was learnt, or only by some seeds."""
+    """Says that no trial is best: none is above chance, or none of those that have all their seeds."""
     noun = "arm" if isinstance(result.edition.study.plan, Ablation) else "point"
     chance = number(result.edition.study.base.data.chance("val"))
     epochs = plural(max(row.trial.recipe.optimizer.epochs for row in result.of("trial")), "epoch")
     some = result.confirmed if result.ranking.confirmed else result.of("trial")
     if ahead := [row for row in some if row.answer.status in LACKS and row.validation.any_above_chance]:
-        who = listed(
-            [f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in ahead[:MOST]]
+        return (
+            f"No {noun} that has all its seeds is above chance ({chance}), but {trial_words(result, ahead[0])} may be."
         )
-        return f"No {noun} that has all its seeds is above chance ({chance}). Without all of them, {who}."
-    if not result.ranking.learnt:
-        end = f"nothing was learnt in {epochs}" if finished else "nothing was learnt so far"
-        return f"No {noun} is above chance ({chance}): {end}.{_but_tests(result)}"
-    compared = result.confirmed if result.ranking.confirmed else result.of("trial")
-    rows = [row for row in compared if row.validation.any_above_chance]
-    parts = listed([f"{trial_words(result, row)} has {_metric(result)} {_score(row.validation)}" for row in rows[:3]])
-    return f"No {noun} is above chance ({chance}{_guessed(rows)}) over its seeds: {parts}.{_but_tests(result)}"
-
-
-def _guessed(rows: list[TrialResult]) -> str:
-    """Returns what guessing reaches, where an interval over seeds lies above chance and yet says nothing."""
-    for row in rows:
-        scores = row.validation
-        if scores.interval and scores.interval[0] > scores.scale.chance:
-            return f"; a model that guesses reaches {fixed(scores.scale.chance + scores.scale.luck)} on so many images"
-    return ""
+    end = f"nothing was learned in {epochs}" if finished else "nothing was learned so far"
+    return f"No {noun} is above chance ({chance}): {end}."
 
 
 def _but_tests(result: StudyResult) -> str:
-    """Returns the highest test score, where it says more than validation: of more images, or far from it."""
-    rows = [row for row in result.of("trial") if row.test.mean is not None] if _tested(result) else []
-    if not rows:
+    """Returns the highest test score where no validation score is above chance, if it is one of more images."""
+    tested = result.ranking.confirmed or isinstance(result.edition.study.plan, Ablation)
+    rows = [row for row in result.of("trial") if row.test.mean is not None] if tested and not result.winners else []
+    best = max(rows, key=lambda row: row.test.mean or 0.0, default=None)
+    if best is None or not best.test.above_chance:
         return ""
-    best = max(rows, key=lambda row: row.test.mean or 0.0)
-    counts, own = best.recipe.data.image_counts, best.validation
-    far = abs((best.test.mean or 0.0) - (own.mean or 0.0)) > own.scale.luck
-    if not (far or counts.test > counts.validation) or not best.test.any_above_chance:
+    counts = best.recipe.data.image_counts
+    if counts.test <= counts.validation:
         return ""
-    images, score = plural(counts.test, "image"), _score(best.test, len(rows))
-    return f" On the {images} of the test set, which choose nothing, {trial_words(result, best)} has {score}."
+    images = plural(counts.test, "image")
+    return (
+        f"On the {images} of the test set, which choose nothing, {trial_words(result, best)} has {_score(best.test)}."
+    )
 
 
 def _metric(result: StudyResult) -> str:
@@ -138,21 +150,12 @@ def _metric(result: StudyResult) -> str:
 
 
 def _tie(result: StudyResult) -> str:
-    score = result.edition.study.score
-    chosen = "by the search's own seeds" if result.ranking.confirmed else "by validation"
     shown, hidden = result.winners[:MOST], result.winners[MOST:]
-    of = 1 if result.ranking.confirmed else len(result.of("trial"))
     names = listed([*(trial_words(result, row) for row in shown), *_more(hidden)])
-    value = fixed(chosen_by(result.history, result.winners[0].trial))
-    tests = "; ".join(f"{trial_words(result, row)} {_score(row.test, of)}" for row in shown)
-    if hidden:
-        means = [row.test.mean for row in result.winners if row.test.mean is not None]
-        low, high = fixed(min(means, default=None)), fixed(max(means, default=None))
-        same = f"{low} each" if means else "not measured"
-        tests = same if low == high else f"means from {low} to {high}"
-    fresh = " on fresh seeds" if result.ranking.confirmed else ""
-    tested = f"; {metric_words(score.test)}{fresh}: {tests}" if _tested(result) else ""
-    return f"Chosen {chosen}, {names} tie with {_metric(result)} {value}{tested}."
+    value = chosen_by(result.history, result.winners[0].trial)
+    if value == result.winners[0].validation.scale.high and len(result.winners) == len(result.of("trial")):
+        return f"All {len(result.winners)} trials reach the highest score there is: the task is too easy for them."
+    return f"{names} tie with the highest {_metric(result)}, {fixed(value)}."
 
 
 def _more(rows: Sequence[object]) -> list[str]:
@@ -160,203 +163,131 @@ def _more(rows: Sequence[object]) -> list[str]:
     return [plural(len(rows), "more trial")] if rows else []
 
 
-def _tested(result: StudyResult) -> bool:
-    """Returns whether test scores may be shown; a search shows none before its points are confirmed."""
-    return result.ranking.confirmed or isinstance(result.edition.study.plan, Ablation)
-
-
 def _point(result: StudyResult) -> str:
     (best,) = result.winners
-    of = plural(len(result.of("trial")), "point")
-    score = result.edition.study.score
     if not result.ranking.confirmed:
-        return (
-            f"Of {of}, {trial_words(result, best)} scores highest so far: {_metric(result)} {_score(best.validation)}; "
-            "not confirmed on fresh seeds."
-        )
-    text = f"Of {of}, {trial_words(result, best)} comes out best: "
-    text += f"{metric_words(score.test)} {_score(best.test)} on fresh seeds"
-    first = result.named.get("first")
-    if first is best:
-        text += "; it was tried first"
-    elif first is not None:
-        text += f"; the point tried first, {trial_words(result, first)}, has {_score(first.test)}"
-    if result.random is not None:
-        of = plural(len(result.of("rival")), "random point")
-        text += f"; the best of {of}, {trial_words(result, result.random)}, has {_score(result.random.test)}"
-    return f"{text}.{_not_told_apart(result, best, result.confirmed)}"
+        mean = fixed(best.validation.mean)
+        return f"{trial_words(result, best)} is highest so far: {_metric(result)} {mean}, not confirmed on fresh seeds."
+    score = f"{metric_words(result.edition.study.score.test)} {fixed(best.test.mean)}"
+    return f"{trial_words(result, best)} comes out best: {score} on fresh seeds{_on_images(best)}."
 
 
 def _arm(result: StudyResult, missing: str) -> str:
     (best,) = result.winners
-    study = result.edition.study
-    assert isinstance(study.plan, Ablation)
-    arm = f"the arm {quoted(best.name)} comes out best{' so far' if missing else ''}"
-    arms = len(result.of("trial"))
-    text = f"Chosen by validation, {arm}: {metric_words(study.score.test)} {_score(best.test, arms)}"
-    partner = study.plan.compared_with(best.name)
-    if study.plan.is_baseline(best.name):
-        text += f"; it has the baseline {quoted(study.plan.baseline)}" if study.plan.axes else "; it is the baseline"
-    elif partner and best.name in result.differences:
-        gap = result.differences[best.name]
-        side = "above" if gap.mean >= 0 else "below"
-        text += f", {fixed(abs(gap.mean))} {side} {quoted(partner)}{_sureness(gap, gap.interval)}"
-    return f"{text}.{_not_told_apart(result, best, result.of('trial'))}"
+    plan = result.edition.study.plan
+    assert isinstance(plan, Ablation)
+    score = f"{metric_words(result.edition.study.score.test)} {fixed(best.test.mean)}{_on_images(best)}"
+    partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
+    beside = ""
+    if partner and gap and gap.adjusted:
+        sure = "significantly above" if gap.significant and gap.mean > 0 else "not significantly above"
+        beside = f", {sure} {quoted(partner)}"
+    return f"{quoted(best.name)} comes out best{' so far' if missing else ''} by validation: {score}{beside}."
 
 
-def _sureness(gap: Difference, ends: Interval | None) -> str:
-    """Returns how sure a difference is. `ends`: its interval, in the direction in which it is told."""
-    if gap.adjusted is None:
-        return ""
-    interval = f"{percent(gap.confidence)} interval {between(ends)}"
-    tests = "as its claim tests it" if gap.claimed else f"Holm over {plural(gap.adjusted.tests, 'difference')}"
-    but = ", but they do not learn equally often" if gap.opposed else ""
-    return f" ({interval}, p {p_text(gap.adjusted.p)}; {tests}{but})"
+def _ahead(result: StudyResult) -> str:
+    """Returns which arm of a race is ahead, while it goes on."""
+    rows = [row for row in result.of("trial") if row.validation.mean is not None]
+    ahead = max(rows, key=lambda row: row.validation.mean or 0.0)
+    seeds = f"{ahead.validation.n} of {plural(ahead.validation.asked, 'seed')}"
+    return f"Nothing to take yet: the race goes on; {quoted(ahead.name)} is ahead, with {seeds}."
 
 
-def _not_told_apart(result: StudyResult, best: TrialResult, rows: list[TrialResult]) -> str:
-    """Lists the trials above the best one, and those not told apart from it, with the difference that seeds detect."""
-    level = result.level_with(best, rows) if best.test.complete and best.test.learnt else {}
-    if level and best.test.sound.n < FEWEST:
-        learn = " that learn" if len(best.test.learnt) < best.test.n else ""
-        return f" With {plural(best.test.sound.n, 'seed')}{learn} no difference can be tested."
-    others = {row.trial.label: row for row in rows}
-    above = _above(result, best, rows)
-    nearest = sorted(level, key=lambda label: abs(level[label].mean))
-    shown, hidden = [label for label in level if label in nearest[:MOST]], nearest[MOST:]
-    words = [_gap_words(result, others[label], level[label]) for label in shown]
-    return above + (f" Not distinguishable from it: {'; '.join([*words, *_more(hidden)])}." if words else "")
+def _take(result: StudyResult) -> str:
+    """Returns which arm of a race to take; if the tests decide nothing, this."""
+    (best,) = result.winners
+    plan, rows, images = result.edition.study.plan, result.of("trial"), _on_images(best)
+    assert isinstance(plan, Ablation)
+    if best.test.n < FEWEST:
+        return f"Nothing is decided: a test needs {FEWEST} seeds; {quoted(best.name)} is the highest by validation."
+    if above := result.above(best, rows):
+        other = next(row for row in rows if row.trial.label in above)
+        sure = f"{quoted(other.name)} is significantly above it{images}"
+        return f"Nothing is decided: validation chooses {quoted(best.name)}, but {sure}."
+    rivals, told = result.rivals(best, rows), len(result.rivals(best, rows)) - len(result.level_with(best, rows))
+    if rivals and not told:
+        return f"Nothing is decided: no arm is told apart from {quoted(best.name)}, the highest by validation{images}."
+    partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
+    if partner and gap and gap.significant:
+        return f"Take {quoted(best.name)}: it is significantly above {quoted(partner)}{images}, by {fixed(gap.mean)}."
+    return f"Take {quoted(best.name)}: it is told apart from {plural(told, 'other arm')}{images}."
 
 
-def _above(result: StudyResult, best: TrialResult, rows: Sequence[TrialResult]) -> str:
-    """Returns the trials that surely score higher on the test images than the one that validation chose."""
-    above = result.above(best, rows) if best.test.complete and best.test.learnt else {}
-    words = []
+def _tested(result: StudyResult, row: TrialResult) -> str:
+    """Returns a trial's test score with its interval, and the groups in which its seeds lie."""
+    fresh = " on fresh seeds" if result.ranking.confirmed else ""
+    score = metric_words(result.edition.study.score.test)
+    return f"{_upper(trial_words(result, row))} has {score} {_score(row.test)}{fresh}."
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _score(scores: Scores) -> str:
+    """Returns the mean over all seeds with its interval, and the groups in which the seeds lie."""
+    return "unknown" if scores.mean is None else f"{fixed(scores.mean)} ({spread_words(scores)})"
+
+
+def _beside(result: StudyResult, best: TrialResult) -> Iterator[str]:
+    """Yields the best trial beside what it is compared with: the baseline; the first and the best random point."""
+    plan = result.edition.study.plan
+    if isinstance(plan, Ablation):
+        partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
+        if partner and gap:
+            side = "above" if gap.mean >= 0 else "below"
+            yield f"It is {fixed(abs(gap.mean))} {side} {quoted(partner)} ({gap.sureness})."
+        elif plan.is_baseline(best.name):
+            yield "It is the baseline."
+        return
+    first = result.named.get("first")
+    if first is best:
+        yield "It was tried first."
+    elif first is not None:
+        yield f"The point tried first, {trial_words(result, first)}, has {_score(first.test)}."
+    if result.random is not None:
+        of = plural(len(result.of("rival")), "random point")
+        yield f"The best of {of}, {trial_words(result, result.random)}, has {_score(result.random.test)}."
+
+
+def _above(result: StudyResult, best: TrialResult, rows: Sequence[TrialResult]) -> Iterator[str]:
+    """Yields the trials that score significantly higher on the test images than the one that validation chose."""
+    above = result.above(best, rows)
     for row in rows:
         if gap := above.get(row.trial.label):
-            ends = gap.interval and (-gap.interval[1], -gap.interval[0])
-            words.append(f"{trial_words(result, row)} is {fixed(-gap.mean)} above it{_sureness(gap, ends)}")
-    return f" But on test images, which choose nothing, {listed(words)}." if words else ""
+            who = trial_words(result, row)
+            yield f"On the test images, which choose nothing, {who} is {fixed(-gap.mean)} above it (p {gap.p_words})."
+
+
+def _not_told_apart(result: StudyResult, best: TrialResult, rows: Sequence[TrialResult]) -> Iterator[str]:
+    """Yields the trials that are not told apart from the best one, and the difference that their seeds can detect."""
+    level = result.level_with(best, rows)
+    tested = {label: gap for label, gap in level.items() if gap.adjusted}
+    if level and not tested:
+        yield f"With {plural(best.test.n, 'seed')} no difference can be tested."
+    if not tested:
+        return
+    order = [row for row in rows if row.trial.label in tested]
+    nearest = sorted(order, key=lambda row: abs(tested[row.trial.label].mean))
+    shown = [row for row in order if row in nearest[:MOST]]
+    words = [_gap_words(result, row, tested[row.trial.label]) for row in shown]
+    yield f"Not told apart from it: {'; '.join([*words, *_more(nearest[MOST:])])}."
 
 
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
-    """Returns `“peg”, 0.0021 below it (5 seeds can detect 0.0060 or more)`."""
-    level = gap.adjusted.level if gap.adjusted else ALPHA
-    n, std = gap.estimate.n, gap.estimate.spread or 0.0
-    least = smallest_difference(n, std, alpha=level, like=gap.estimate)
-    side, told = "below" if gap.mean >= 0 else "above", ""
-    if least is not None:
-        detect = f"{plural(n, 'seed')} can detect {fixed(least)} or more"
-        told = f" ({never_apart('them', n, least, std, row.test.scale, level, gap.estimate) or detect})"
-    if gap.opposed:
-        told = f" (p {p_text(gap.p)}, but they do not learn equally often)"
-    return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it{told}"
+    """Returns `“peg”, 0.0021 below it (5 seeds; 0.0060 or more can be seen)`."""
+    assert gap.adjusted is not None
+    n, estimate = gap.estimate.n, gap.estimate
+    least = smallest_difference(n, estimate.spread or 0.0, alpha=gap.adjusted.level, like=estimate)
+    seen = "" if least is None else f"; {fixed(least)} or more can be seen"
+    side = "below" if gap.mean >= 0 else "above"
+    return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it ({plural(n, 'seed')}{seen})"
 
 
-def _score(scores: Scores, of: int = 1) -> str:
-    """Returns the score of the seeds that learn. `of`: among how many trials this one was chosen by the same runs."""
-    if scores.sound.mean is None:
-        return "unknown"
-    return f"{fixed(scores.sound.mean)} ({spread_words(scores, of)})"
-
-
-def _missing(result: StudyResult) -> str:
-    """Returns what has no answer yet, in words; empty if the study is done."""
-    replaced, settled = result.history.is_replaced, result.history.tuning.is_settled
-    some = [row for row in result.rows if row.trial.role != "parent"]
-    rows = [row for row in some if not replaced(row.trial) and not settled(row.trial)]
-    opened = [row for row in rows if row.answer.status == "open"]
-    broken = [row for row in rows if row.answer.status == "incomplete"]
-    plan = result.edition.study.plan
-    asked = len(plan.arms) if isinstance(plan, Ablation) else result.history.trial_count
-    wanted = max(asked - len(result.of("trial")), 0) + max(result.history.rival_count - len(result.of("rival")), 0)
-    wanted += len([*unplanned(result.history)])
-    parts = [
-        f"{plural(wanted, 'trial')} not begun" if wanted else "",
-        f"{plural(len(opened), 'trial')} begun" if opened else "",
-        f"{plural(len(broken), 'trial')} with failed runs" if broken else "",
-        f"{plural(result.stale, 'answer')} of other code that do not count" if rows and result.stale and opened else "",
-    ]
-    return listed([words for words in parts if words])
-
-
-MOST_RIVALS = 6
-"""How many rivals a sentence names."""
-FEWEST_TO_PLAN = 5
-"""How many seeds must have shown how much they differ before a number of further seeds is named."""
-
-
-def advice(result: StudyResult) -> list[str]:
-    """Returns what to take, then cost, other image sizes, the race and what is open, a sentence each.
-
-    None without a winner.
-    """
-    plan, best = result.edition.study.plan, result.best
-    if not (isinstance(plan, Ablation) and plan.race and best):
-        return []
-    if (departure := result.departure) and not departure.told:
-        return [f"Nothing to take {departure.where}: {departure.why}."]
-    if missing := _missing(result):
-        return [f"Nothing to take yet: {missing}.{_ahead(result, best)}"]
-    names = {row.trial.label: row.name for row in result.of("trial")}
-    rivals = {names[label]: gap for label, gap in result.level_with(best, result.of("trial")).items()}
-    partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
-    known = [
-        _take(result, best, rivals),
-        _cost(best, partner),
-        *_sizes(best, partner),
-        _out(result),
-        _open(result, best, rivals),
-    ]
-    return [sentence for sentence in known if sentence]
-
-
-def _ahead(result: StudyResult, best: TrialResult) -> str:
-    """Returns the arm without all its seeds that scores highest so far, if it is above those that have them."""
-    rows = [row for row in result.of("trial") if not row.validation.complete and row.validation.sound.mean is not None]
-    ahead = max(rows, key=lambda row: row.validation.sound.mean or 0.0, default=best)
-    score = ahead.validation
-    if ahead is best or (score.sound.mean or 0.0) <= (best.validation.sound.mean or 0.0):
-        return ""
-    return f" {quoted(ahead.name)} is ahead, with {score.n} of {plural(score.asked, 'seed')}."
-
-
-def _take(result: StudyResult, best: TrialResult, rivals: dict[str, Difference]) -> str:
-    """Returns what to take; if no arm is told apart, what may tell them apart."""
-    learn, seeds = counts(best.test)
-    share = f"; {learn} of {plural(seeds, 'seed')} learn" if learn < seeds else ""
-    if learn < FEWEST:
-        few = f"{learn or 'none'} of {seeds} seeds of {quoted(best.name)}"
-        return (
-            f"Nothing is decided: {few}, which has the highest validation score, learn{'s' if learn < 2 else ''}. "
-            "A larger budget, or more images, may."
-        )
-    if above := _above(result, best, result.of("trial")):
-        return f"Nothing is decided: validation chooses {quoted(best.name)}{share}.{above} More validation images may."
-    if not rivals:
-        return f"Take {quoted(best.name)}{share}."
-    rows = {row.name: row for row in result.of("trial")}
-    names = [quoted(name) + _share_words(rows[name].test) for name in rivals]
-    others = listed([*names[:MOST_RIVALS], *([f"{len(names) - MOST_RIVALS} more"] if len(names) > MOST_RIVALS else [])])
-    learners = len(result.rivals(best, result.of("trial")))
-    if len(rivals) == learners > 1:
-        arms = len(result.of("trial"))
-        if len(result.winners) == arms and best.validation.mean == 1:
-            return (
-                f"Nothing is decided: all {arms} arms reach the highest score there is. The task is too easy for them."
-            )
-        none = "none of the arms left in the race" if any(row.answer.raced for row in result.of("trial")) else "no arm"
-        return (
-            f"Nothing is decided: {plural(seeds, 'seed')} tell {none} apart from {quoted(best.name)}, which has the "
-            f"highest validation score{share}. A larger budget, or more images, may."
-        )
-    return f"Take {quoted(best.name)}{share}. {plural(seeds, 'seed')} do not tell it apart from {others}."
-
-
-def _share_words(scores: Scores) -> str:
-    """Returns how many seeds learn, where not all do."""
-    learn, seeds = counts(scores)
-    return f" ({learn} of {plural(seeds, 'seed')} learn)" if learn < seeds else ""
+def _ended(rows: Sequence[TrialResult]) -> str:
+    """Returns which arms the race has ended."""
+    ended = out_of_race(rows)
+    return f"Ended by the race (validation): {ended}." if ended else ""
 
 
 def _cost(best: TrialResult, partner: TrialResult | None) -> str:
@@ -386,36 +317,82 @@ def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:
     """Yields what it scores on images of other sizes, without training on them."""
     for size in best.test_sizes:
         rows = [row for row in (best, partner) if row and size in row.test_sizes]
-        own, *others = [f"{quoted(row.name)} has {_at_size(row.test_sizes[size])}" for row in rows]
-        yield f"On test images of {size} x {size} pixels {own}{''.join(f', {other}' for other in others)}."
+        scores = listed([f"{quoted(row.name)} has {_at_size(row.test_sizes[size])}" for row in rows])
+        none = "" if any(row.test_sizes[size].any_above_chance for row in rows) else "; no seed is above guessing"
+        yield f"On test images of {size} x {size} pixels {scores}{none}."
 
 
 def _at_size(scores: Scores) -> str:
-    return fixed(scores.sound.mean) + _share_words(scores)
+    groups = group_words(scores)
+    return f"{fixed(scores.mean)} ({groups})" if groups else fixed(scores.mean)
 
 
-def _out(result: StudyResult) -> str:
-    out = out_of_race(result.of("trial"))
-    return f"Out of the race, as they were clearly below the best: {out}." if out else ""
+def _missing(result: StudyResult) -> str:
+    """Returns what has no answer yet, in words; empty if the study is done."""
+    replaced, settled = result.history.is_replaced, result.history.tuning.is_settled
+    some = [row for row in result.rows if row.trial.role != "parent"]
+    rows = [row for row in some if not replaced(row.trial) and not settled(row.trial)]
+    opened = [row for row in rows if row.answer.status == "open"]
+    broken = [row for row in rows if row.answer.status == "incomplete"]
+    plan = result.edition.study.plan
+    asked = len(plan.arms) if isinstance(plan, Ablation) else result.history.trial_count
+    wanted = max(asked - len(result.of("trial")), 0) + max(result.history.rival_count - len(result.of("rival")), 0)
+    wanted += len([*unplanned(result.history)])
+    parts = [
+        f"{plural(wanted, 'trial')} not begun" if wanted else "",
+        f"{plural(len(opened), 'trial')} begun" if opened else "",
+        f"{plural(len(broken), 'trial')} with failed runs" if broken else "",
+        f"{plural(result.stale, 'answer')} of other code that do not count" if rows and result.stale and opened else "",
+    ]
+    return listed([words for words in parts if words])
 
 
-def _open(result: StudyResult, best: TrialResult, rivals: dict[str, Difference]) -> str:
-    """Returns how many seeds would tell the nearest rivals apart, if the differences stay as they are.
+@dataclass(frozen=True)
+class NextSeeds:
+    """A number of seeds in all with which an open question would be decided at the next look, if it is as measured.
 
-    They are tested at the level of the next look. Rivals of which some seeds fail are left out: more seeds would not
-    tell how often they fail from how well they learn.
+    `away`: the difference that would be found; `seconds`: of the runs that are added, one after another.
     """
-    if best.test.sound.n < FEWEST_TO_PLAN or not best.test.uniform:
-        return ""
-    words: list[str] = []
-    uniform = {row.name for row in result.of("trial") if row.test.uniform}
-    later = level_of(result.history.looks + 1) / level_of(result.history.looks)
-    plain = {name: gap for name, gap in rivals.items() if name in uniform and not gap.opposed}
-    for name, gap in sorted(plain.items(), key=lambda item: -abs(item[1].mean))[:3]:
-        level = (gap.adjusted.level if gap.adjusted else result.alpha) * later
-        spread = gap.estimate.spread or 0.0
-        needed = seeds_needed(gap.mean, std=spread, alpha=level, like=gap.estimate) if gap.mean else None
-        seeds = "more than 1,000" if needed is None else f"about {needed}"
-        words.append(f"{seeds}{'' if words else ' seeds would tell it apart'} from {quoted(name)}")
-    sentence = f"{listed(words)}, if the differences stay as they are."
-    return sentence[0].upper() + sentence[1:] if words else ""
+
+    seeds: int
+    away: float
+    level: float
+    seconds: float
+
+    def __str__(self) -> str:
+        found = f"a difference of {fixed(self.away)} is found with a power of {POWER:.0%} at the level {self.level:.3g}"
+        return f"{found}; about {rough_time(self.seconds / 60)} of training"
+
+
+def next_seeds(result: StudyResult) -> NextSeeds | None:
+    """Returns the fewest seeds, at most twice as many as now, that would decide something; None if none would.
+
+    Questions are claims that are not decided, and the trials that are not told apart from the best one. Arms that the
+    race has ended get no further seed.
+    """
+    now, look = result.history.seeds, result.history.looks
+    share = share_of(look + 1) / share_of(look)
+    options = []
+    for estimate, away, level in _open_questions(result):
+        needed = seeds_needed(away, estimate.spread or 0.0, 2 * now, alpha=level * share, like=estimate)
+        if needed is not None:
+            options.append((max(needed, now + 1), abs(away)))
+    if not options:
+        return None
+    seeds, away = min(options, key=lambda option: (option[0], -option[1]))
+    rows = [row for row in result.tested if row.runs and not row.answer.raced]
+    seconds = sum(row.seconds / len(row.runs) * (seeds - now) for row in rows)
+    return NextSeeds(seeds, away, ALPHA * share_of(look + 1), seconds)
+
+
+def _open_questions(result: StudyResult) -> Iterator[tuple[Estimate, float, float]]:
+    """Yields what is not decided: the estimate, how far it is from what would decide it, and the level of its test."""
+    for verdict in result.claims:
+        if verdict.word == "INCONCLUSIVE" and verdict.estimate and verdict.level and verdict.margin:
+            yield verdict.estimate, verdict.margin, verdict.level
+    best = result.best
+    if best is not None and len(result.winners) == 1 and best in result.tested and best.test.complete:
+        rows = [row for row in result.tested if not row.answer.raced]
+        for gap in result.level_with(best, rows).values():
+            if gap.adjusted:
+                yield gap.estimate, gap.mean, gap.adjusted.level

@@ -231,14 +231,11 @@ def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None)
 
 
 def _alone(verdict: Verdict, result: StudyResult) -> float | None:
-    """Returns the p of a claim that its study decided, without the other claims of the study; None of another one.
-
-    It is to be held to ALPHA: the level of the study's look is lower, so p is as much higher.
-    """
+    """Returns the p of a claim that its study decided, without the other claims of the study; None of another one."""
     if verdict.word not in DECIDED:
         return None
     (alone,) = judge([verdict.claim], result.scores_of, result.departure, look=result.history.looks)
-    return None if alone.p is None else min(1.0, alone.p * ALPHA / result.alpha)
+    return alone.p
 
 
 def _trained_parameters(study: Study, arm: str) -> int:

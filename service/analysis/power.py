@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from search_spaces.roles import CONFIRMED
 from search_spaces.study import Ablation, Plan
 from search_spaces.words import plural
 from service.analysis.best import confirmed_points
 from service.analysis.format import fixed
 from service.analysis.scores import score_scale, validation_scores
-from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, difference, level_of
+from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, difference, share_of
 from service.planning.t_distribution import quantile
 from service.storage.history import History
 from trainables.data import Data
@@ -19,12 +20,8 @@ from trainables.recipe import Recipe
 
 POWER = 0.8
 """The probability with which the smallest difference is found."""
-MANY = 1000
-"""The most seeds that are counted as needed; nobody trains more."""
 GUESS = 0.02
 """The least standard deviation of a paired difference of accuracies, where no trial has shown one yet."""
-MODEST = 0.1
-"""A difference that is named where the seeds can detect none."""
 PLAIN = Estimate(FEWEST, 0.0)
 """A difference of scores that are not rounded, on images that are fixed and no folds."""
 
@@ -59,47 +56,18 @@ def smallest_difference(
 
 
 def seeds_needed(
-    *differences: float,
-    std: float,
-    alpha: float = ALPHA,
-    power: float = POWER,
-    like: Estimate = PLAIN,
+    away: float, std: float, most: int, *, alpha: float = ALPHA, power: float = POWER, like: Estimate = PLAIN
 ) -> int | None:
-    """Returns the fewest pairs with which a true difference of this size is found with probability `power`.
+    """Returns the fewest pairs, at most `most`, with which a true difference is found with probability `power`.
 
-    None for very many.
-
-    Of several differences all must be found, each by a test of its own, as an equivalence is tested at both its ends.
-    What the tests miss is added up (Bonferroni's inequality), so the pairs are enough, and rarely one too many. `std`:
-    the standard deviation of the paired differences; `like`: as above. Units: pairs of seeds.
+    None where so many are too few. `away`: the difference; `std`: the standard deviation of the paired differences;
+    `like`: as above. Units: pairs of seeds.
     """
-    sizes = [abs(size) for size in differences]
-
-    def enough(pairs: int) -> bool:
+    for pairs in range(FEWEST, most + 1):
         error, df = like.of_more(pairs, std)
-        powers = [_power(df, size / error, alpha) if error else float(size > 0) for size in sizes]
-        return sum(1 - value for value in powers) <= 1 - power
-
-    low, high = FEWEST - 1, FEWEST
-    while not enough(high):
-        if high >= MANY:
-            return None
-        low, high = high, min(2 * high, MANY)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def std_interval(std: float, df: int) -> tuple[float, float]:
-    """Returns the 80 % interval of a standard deviation that was measured with so many degrees of freedom.
-
-    Source: the chi-squared distribution of a variance of normal values. Differs: nothing.
-    """
-    from scipy.special import chdtri  # here, for `locus status` must start without scipy
-
-    low, high = (std * math.sqrt(df / float(chdtri(df, p))) for p in (0.1, 0.9))
-    return low, high
+        if (_power(df, abs(away) / error, alpha) if error else float(away != 0)) >= power:
+            return pairs
+    return None
 
 
 def _power(df: int, away: float, alpha: float) -> float:
@@ -136,46 +104,45 @@ def guessed_spread(scale: Scale) -> float:
     As if it were luck for each image of each trial whether it is right, at a score half-way from chance to a perfect
     one. Source: the binomial distribution. Differs: it is at least GUESS, which more images do not make smaller.
     """
-    if not scale.logits:
+    if not scale.step:
         return GUESS
     width, right = scale.high - scale.low, (scale.chance + scale.high) / 2 - scale.low
-    return max(GUESS, math.sqrt(2 * right * (width - right) / scale.logits.images))
+    return max(GUESS, math.sqrt(2 * right * (width - right) * scale.step / width))
 
 
-def never_apart(
-    who: str, pairs: int, least: float, std: float, scale: Scale, alpha: float = ALPHA, like: Estimate = PLAIN
+def power_sentence(
+    pairs: int, spread: float | None, scale: Scale, images: int = 0, tests: int = 1, look: int = 1
 ) -> str:
-    """Says that the seeds cannot tell two trials apart, whatever the difference; empty if they can.
+    """Returns which differences a study's seeds can detect, in the tests that it makes.
 
-    `who`: two trials; `least`: the smallest difference that the seeds detect. The largest of the scale is from chance
-    to a perfect score.
-    """
-    room = scale.high - scale.chance
-    if least < room:
-        return ""
-    modest = min(MODEST, room / 2)
-    needed = seeds_needed(modest, std=std, alpha=alpha, like=like)
-    more = "" if needed is None else f"; {needed} would detect {modest:.2g}"
-    return f"{plural(pairs, 'seed')} cannot tell {who} apart, whatever the difference{more}"
-
-
-def power_sentence(pairs: int, spread: float | None, scale: Scale, images: int = 0, level: float = ALPHA) -> str:
-    """Returns which differences a study's seeds can detect, tested alone at a level.
-
-    `spread`: `paired_spread` of the scores so far; `images`: how many test images the scale counts, where it does.
+    `spread`: `paired_spread` of the scores so far; `images`: how many test images the scale counts, where it does;
+    `tests`: how many differences are tested together: the surest of them must pass the smallest level (Holm).
     """
     if pairs < FEWEST:
         return f"{plural(pairs, 'seed')} can detect no difference: a test needs {FEWEST} or more."
     std = guessed_spread(scale) if spread is None else spread
     source = "a guess" if spread is None else "as measured"
     like = replace(PLAIN, overlap=scale.overlap)
-    least = smallest_difference(pairs, std, alpha=level, like=like)
+    least = smallest_difference(pairs, std, alpha=ALPHA * share_of(look) / tests, like=like)
     assert least is not None
+    if least >= scale.high - scale.chance:
+        return f"{plural(pairs, 'seed')} cannot tell two trials apart, whatever the difference."
     counted = f", about {least / (scale.high - scale.low) * images:.0f} of {images:,} test images," if images else ""
-    words = never_apart("two trials", pairs, least, std, scale, level, like) or (
-        f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more{counted} between two trials"
+    together = f"tested with {tests - 1} others" if tests > 1 else "tested alone"
+    return (
+        f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more{counted} between two trials, "
+        f"{together} (power {POWER:.0%}, standard deviation of differences {fixed(std)}, {source})."
     )
-    return f"{words} (power {POWER:.0%}, level {level:.3g}, standard deviation of differences {fixed(std)}, {source})."
+
+
+def tests_together(plan: Plan, trials: int) -> int:
+    """Returns how many differences a study tests together at most: of a race all pairs, else each to the baseline.
+
+    `trials`: how many trials are compared.
+    """
+    if isinstance(plan, Ablation) and not plan.race:
+        return max(1, trials - 1)
+    return max(1, trials * (trials - 1) // 2)
 
 
 def fewest_tested(recipes: Iterable[Recipe]) -> Data:
@@ -188,23 +155,25 @@ def counted_images(data: Data) -> int:
     return data.image_counts.test if data.metric == "accuracy" else 0
 
 
-def seeds_sentence(history: History, looks: int) -> str:
+def seeds_sentence(history: History) -> str:
     """Returns a line of `locus plan`: which differences the seeds can detect, by the validation scores so far.
 
-    Those of a search's confirmed points where it has them, as its verdicts are of these. `looks`: how many times
-    verdicts could be seen, at the end.
+    Those of a search's confirmed points where it has them, as its verdicts are of these.
     """
-    edition, plan = history.edition, history.edition.study.plan
+    edition, plan, look = history.edition, history.edition.study.plan, history.looks
     arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
     data, spread = fewest_tested(arms), _spread_so_far(history)
-    first, second = level_of(looks), level_of(looks + 1)
-    power = power_sentence(history.seeds, spread, score_scale(data, "test"), counted_images(data), first)
-    if not edition.study.claims:
-        return power
-    seen = " (or chose these arms by answers that are there already)" if edition.some_arms else ""
+    together = tests_together(plan, len(arms) if isinstance(plan, Ablation) else CONFIRMED)
+    scale = score_scale(data, "test")
+    return f"{power_sentence(history.seeds, spread, scale, counted_images(data), together, look)} {look_words(look)}"
+
+
+def look_words(look: int) -> str:
+    """Says which look this is, at which level its tests are, and what a further one would cost."""
+    now, after = ALPHA * share_of(look), ALPHA * share_of(look + 1)
     return (
-        f"{power} Ask for all seeds in one command: verdicts are tested at {first:.3g} now. If you add seeds after you "
-        f"saw them{seen}, they are tested at {second:.3g}."
+        f"This is look {look}: its tests are at {now:.3g} of {ALPHA:g}. Seeds that are added after verdicts were seen "
+        f"are look {look + 1}, at {after:.3g}; what was found stays."
     )
 
 

@@ -1,15 +1,16 @@
-"""The scores of a trial by seed, with the scale of its data, and how many of its seeds learn. Needs no scipy."""
+"""The scores of a trial by seed, with the scale of its data, and how many of its seeds failed. Needs no scipy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import fmean
 
 from search_spaces.study import Trial
-from service.analysis.statistics import ALPHA, Estimate, Scale, Scores, difference
+from search_spaces.words import listed, plural
+from service.analysis.format import whole_percent
+from service.analysis.statistics import ALPHA, Scale, Scores
 from service.storage.history import History
 from service.storage.states import TrialAnswer
 from trainables.data import Data
@@ -52,39 +53,18 @@ def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None
 
 @dataclass(frozen=True, kw_only=True)
 class ScoresOverTasks(Scores):
-    """The mean over tasks of one method's scores, by seed. `tasks`: its scores on each; `shares`: what each counts.
-
-    A run that does not learn is put at the mean of those of its task that do (`_filled`).
-    """
+    """The mean over tasks of one method's scores, by seed. `tasks`: its scores on each."""
 
     tasks: Mapping[str, Scores]
-    shares: Mapping[str, float]
-
-    @cached_property
-    def learnt(self) -> frozenset[int]:
-        """All seeds where some run learns: what runs that do not learn score is not in the values."""
-        return frozenset(self.values if any(scores.learnt for scores in self.tasks.values()) else ())
-
-    @property
-    def cells(self) -> list[tuple[float, Scores]]:
-        """The scores on each task, with what they count."""
-        return [(self.shares[task], scores) for task, scores in self.tasks.items()]
-
-    @property
-    def fewest(self) -> tuple[int, str]:
-        """The number of seeds that learn on the task where fewest do, and the task."""
-        return min((scores.sound.n, task) for task, scores in self.tasks.items())
 
 
 def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> ScoresOverTasks:
     """Returns a method's scores over tasks: each family counts the same, and in it each task. `families`: by task."""
     names = [families.get(task, task) for task in tasks]
-    shares = {task: 1 / len({*names}) / names.count(name) for task, name in zip(tasks, names, strict=True)}
-    answered = [{*scores.values} for scores in tasks.values() if scores.sound.n]
-    seeds = sorted(set.intersection(*answered)) if len(answered) == len(tasks) else []
-    parts = [(shares[task], _filled(scores, seeds)) for task, scores in tasks.items()]
-    values = {seed: math.fsum(share * filled[seed] for share, filled in parts) for seed in seeds}
-    scales = [(shares[task], scores.scale) for task, scores in tasks.items()]
+    shares = [1 / len({*names}) / names.count(name) for name in names]
+    seeds = sorted(set.intersection(*({*scores.values} for scores in tasks.values())))
+    parts = [(share, scores) for share, scores in zip(shares, tasks.values(), strict=True)]
+    scales = [(share, scores.scale) for share, scores in parts]
     scale = Scale(
         math.fsum(share * scale.chance for share, scale in scales),
         math.fsum(share * scale.low for share, scale in scales),
@@ -92,37 +72,19 @@ def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> Scor
         math.hypot(*(share * scale.step for share, scale in scales)),
         overlap=max(scale.overlap for _, scale in scales),
     )
-    fallen = frozenset().union(*(scores.diverged for scores in tasks.values()))
-    asked = max(scores.asked for scores in tasks.values())
-    return ScoresOverTasks(values, asked, scale, fallen, tasks=tasks, shares=shares)
+    values = {seed: math.fsum(share * scores.values[seed] for share, scores in parts) for seed in seeds}
+    diverged = frozenset().union(*(scores.diverged for scores in tasks.values()))
+    return ScoresOverTasks(values, max(scores.asked for scores in tasks.values()), scale, diverged, tasks=tasks)
 
 
-def _filled(scores: Scores, seeds: list[int]) -> dict[int, float]:
-    """Returns a score for every seed, with the mean of the seeds that learn; their spread gives the error of this mean.
-
-    Of n seeds k learn; so that the spread of n values gives the error of a mean of k, they are moved away from their
-    mean by the square root of n (n - 1) / (k (k - 1)).
-    """
-    own = {seed: value for seed, value in scores.sound.values.items() if seed in seeds}
-    n, k = len(seeds), len(own)
-    if k == n or not own:
-        return own
-    center = fmean(own.values())
-    wider = math.sqrt(n * (n - 1) / (k * (k - 1))) if k > 1 else 1.0
-    return {seed: center + wider * (own[seed] - center) if seed in own else center for seed in seeds}
-
-
-def difference_over_tasks(who: ScoresOverTasks, than: ScoresOverTasks) -> Estimate | None:
-    """Returns `who` minus `than`, paired by seed; its degrees of freedom are of the task where fewest seeds learn."""
-    gap = difference(who, than)
-    if gap is None:
-        return None
-    freedom = min(who.fewest[0], than.fewest[0], gap.n) - 1
-    return replace(gap, df=freedom, twin=replace(gap.twin, df=freedom) if gap.twin else None)
+def failures(scores: Scores) -> tuple[int, int]:
+    """Returns how many runs failed, and of how many: of the seeds, over tasks of those on all tasks."""
+    runs = [*scores.tasks.values()] if isinstance(scores, ScoresOverTasks) else [scores]
+    return sum(len(of_task.failed) for of_task in runs), sum(of_task.n for of_task in runs)
 
 
 def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
-    """Returns the largest share of all seeds that may not learn, where `failed` of `seeds` did not; one-sided.
+    """Returns the largest share of all seeds that may fail, where `failed` of `seeds` did; one-sided.
 
     If none failed, it is 1 - level^(1 / seeds): 63 % for 3 seeds, 45 % for 5, 26 % for 10.
     Source: Clopper and Pearson 1934. Differs: nothing.
@@ -136,67 +98,43 @@ def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
     return high
 
 
-def counts(scores: Scores) -> tuple[int, int]:
-    """Returns how many runs learn, and of how many: of the seeds, and over tasks of those on tasks where some do."""
-    cells = [cell for _, cell in scores.cells]
-    tried = [cell for cell in cells if cell.learnt] or cells
-    return sum(len(cell.learnt) for cell in tried), sum(cell.n for cell in tried)
-
-
-def most_unlike(learnt: int, runs: int, level: float = ALPHA) -> float:
-    """Returns the largest share of all runs that may be unlike those judged, where `learnt` of `runs` learn; one-sided.
-
-    If some learn, it is the share that may not; if none does, the share that may.
-    """
-    return most_that_fail(runs - learnt if learnt else 0, runs, level)
-
-
-def shifts(scores: Scores, level: float) -> list[float]:
-    """Returns by how much runs unlike those that are judged may move the mean, up and down; signed.
-
-    As many may fail as the seeds allow, and those are at chance. If no seed learns, one that does may be perfect.
-    Over several tasks all failures may be on the task that moves the mean most. `level`: of all together.
-    """
-    groups = [[cell for cell in scores.cells if cell[1].learnt], [cell for cell in scores.cells if not cell[1].learnt]]
-    groups = [group for group in groups if group]
-    return [_shift(group, level / len(groups)) for group in groups]
-
-
-def _shift(group: list[tuple[float, Scores]], level: float) -> float:
-    unlike = most_unlike(sum(len(scores.learnt) for _, scores in group), sum(scores.n for _, scores in group), level)
-    moves = [
-        share * ((scores.scale.chance if scores.learnt else scores.scale.high) - (scores.sound.mean or 0.0))
-        for share, scores in group
-    ]
-    largest = max(moves, key=abs)
-    return min(sum(moves), unlike * len(group) * largest, key=abs)
-
-
 def _at_most(failed: int, seeds: int, share: float) -> float:
     """Returns the probability that at most `failed` of `seeds` fail, each with the probability `share`."""
     terms = (math.comb(seeds, k) * share**k * (1 - share) ** (seeds - k) for k in range(failed + 1))
     return math.fsum(terms)
 
 
-def fails_more(who: Scores, than: Scores) -> float:
-    """Returns the one-sided p of the null hypothesis that `who` fails to learn no more often than `than`.
+def unseen_words(scores: Scores, *, refuted: bool = False) -> str:
+    """Says what seeds that were not seen might do: `of 5 seeds none failed; up to 45 % may`.
 
-    Source: Fisher 1935, the exact test of a table of two by two. Differs: nothing.
+    `refuted`: for a claim that came out false, seeds that do better matter, and none was seen. The same is said of a
+    trial that is not above guessing.
     """
-    (learn, runs), (others, of) = counts(who), counts(than)
-    failed, both = runs - learn, runs - learn + of - others
-    ways = sum(math.comb(runs, k) * math.comb(of, both - k) for k in range(failed, min(both, runs) + 1))
-    return ways / math.comb(runs + of, both)
+    failed, runs = failures(scores)
+    noun = "run" if isinstance(scores, ScoresOverTasks) else "seed"
+    if refuted or not scores.above_chance:
+        return f"{plural(runs, noun)} seen; up to {whole_percent(most_that_fail(0, runs))} of all may do better"
+    count = f"{failed} failed" if failed else "none failed"
+    return f"of {plural(runs, noun)} {count}; up to {whole_percent(most_that_fail(failed, runs))} may"
 
 
-def opposing_p(better: Scores, worse: Scores, level: float) -> float | None:
-    """Returns the p with which the numbers of seeds that learn say the opposite of the scores; None if they do not.
+def group_words(scores: Scores) -> str:
+    """Returns the two groups in which seeds lie: `4 of 5 seeds at 0.98, 1 at 0.77`; empty if they lie in one.
 
-    `better`: of two trials the one with the higher scores. They say the opposite where it fails to learn more often
-    than the other one, by Fisher's exact test at `level`.
+    A seed that failed is called so.
     """
-    p = fails_more(better, worse)
-    return p if p < level else None
+    lower = scores.lower | scores.diverged
+    upper = {*scores.values} - lower
+    if not lower or not upper:
+        return ""
+    failed = sorted(scores.failed & lower)
+    low = [f"{len(lower - {*failed})} at {_center(scores, lower - {*failed}):.2f}"] if lower - {*failed} else []
+    low += [f"{len(failed)} failed ({_center(scores, failed):.2f})"] if failed else []
+    return f"{len(upper)} of {plural(scores.n, 'seed')} at {_center(scores, upper):.2f}, {listed(low)}"
+
+
+def _center(scores: Scores, seeds: Iterable[int]) -> float:
+    return fmean(scores.values[seed] for seed in seeds)
 
 
 LEAST_GAIN = 0.05
@@ -207,11 +145,10 @@ def kept(after: Scores, before: Scores) -> Scores:
     """Returns the share that a trial keeps of what it has above chance, by seed: 1 if nothing changes, 0 at chance.
 
     Seeds near chance before have nothing to keep, and are left out: the share of a gain of almost 0 may be any number.
-    So are those of the lower group, where seeds split in two before: they do not learn.
     """
     chance, high = before.scale.chance, before.scale.high
     least = chance + max(before.scale.luck, LEAST_GAIN * (high - chance) if math.isfinite(high) else 0.0)
-    had = {seed: own - chance for seed, own in before.sound.values.items() if own > least and seed in after.values}
+    had = {seed: own - chance for seed, own in before.values.items() if own > least and seed in after.values}
     values = {seed: (after.values[seed] - chance) / own for seed, own in had.items()}
     steps = math.hypot(after.scale.step, before.scale.step)
     scale = Scale(step=steps / min(had.values(), default=1.0), overlap=before.scale.overlap)

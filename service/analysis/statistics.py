@@ -1,9 +1,8 @@
 """Scores by seed, and what can be concluded from them: means, intervals, paired differences.
 
-Pure. The seeds of a trial that learn are the sample: an interval says where the score of such seeds lies, for the
-images that the study holds fixed. How many seeds learn is a result of its own (`scores.py`). A diverged seed is in
-`values` at chance and is listed in `diverged`; a missing seed is left out. `service/README.md` holds the policy that
-these numbers follow.
+Pure. The seeds of a trial are the sample, all of them: no number leaves a seed out. A diverged seed is in `values` at
+chance and is listed in `diverged`; a missing seed is left out. `service/README.md` holds the policy that these numbers
+follow.
 """
 
 from __future__ import annotations
@@ -14,9 +13,27 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from statistics import NormalDist, fmean, stdev
+from typing import TYPE_CHECKING, Protocol
 
 from service.planning.t_distribution import cdf, quantile
 from trainables.data.dataset import luck
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Curve(Protocol):
+    """A second scale of scores, on which errors near a perfect score are not skewed."""
+
+    def of(self, score: float) -> float:
+        """Returns the place of a score on the second scale."""
+
+    def score(self, place: float) -> float:
+        """Returns the score at a place."""
+
+    def slope(self, place: float) -> float:
+        """Returns by how much the score rises there as the place rises by 1."""
 
 
 @dataclass(frozen=True)
@@ -51,34 +68,57 @@ def _share(logit: float) -> float:
     return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
 
 
+@dataclass(frozen=True)
+class LogErrors:
+    """The logarithm of 1 - R², with a minus: R² has an upper end, and no lower one.
+
+    `least` is added to 1 - R², so that a perfect score has a place.
+    """
+
+    least: float = 1e-4
+
+    def of(self, score: float) -> float:
+        """Returns the place of an R²."""
+        return -math.log(max(1 - score, 0.0) + self.least)
+
+    def score(self, place: float) -> float:
+        """Returns the R² at a place."""
+        return 1 + self.least - math.exp(-place)
+
+    def slope(self, place: float) -> float:
+        """Returns by how much R² rises there as the place rises by 1."""
+        return math.exp(-place)
+
+
 ALPHA = 0.05
-"""The level of all tests of a study: the share of true null hypotheses that may be rejected, at all looks together."""
-FIRST_LOOK = 0.9
-"""The share of ALPHA that the first look gets. A smaller share would cost a study with one look too much power."""
+"""The two-sided level of all tests on a page, at all looks together."""
 CONFIDENCE = 1 - ALPHA
-"""The level of the interval of a mean, and of a difference that was tested alone."""
+"""The level of intervals: of a mean alone, of differences all together."""
+EACH_LOOK = 0.75
+"""The share that each look takes of what earlier looks have left of ALPHA."""
 FEWEST = 3
 """How many seeds, or pairs of seeds, an interval or a test needs: with two, one degree of freedom decides nothing."""
 GUESSED = 0.001
-"""How often a seed that guesses may count as one that learns. A study has dozens of seeds, so ALPHA would be too often:
-of ten seeds of a trial at chance one would seem to learn in 40 % of cases."""
+"""How often a seed that guesses may score above what counts as guessing. A study has dozens of seeds."""
 SPLIT_SHARE = 0.25
-"""Seeds split in two where the gap is at least this share of the way from chance to a perfect score."""
+"""Seeds lie in two groups where the gap is at least this share of the way from chance to a perfect score."""
 SPLIT_RATIO = 3.0
-"""Seeds split in two only if the gap is also this many times as wide as either group."""
+"""Seeds lie in two groups only if the gap is also this many times as wide as either group."""
+UNCOUNTED = 1000
+"""Scores with two ends that are not counted in images have the logits of so many."""
 
 Interval = tuple[float, float]
 
 
-def level_of(look: int) -> float:
-    """Returns the level of the tests at a look: 0.045 at the first one, then 0.0025, 0.00125 and so on, 0.05 in all.
+def share_of(look: int) -> float:
+    """Returns the share of ALPHA that the tests at a look get: 3/4 at the first, then 3/16, 3/64 and so on; 1 in all.
 
     A look is a number of seeds, or of points, at which verdicts could be seen. Who adds seeds until a claim is
     supported looks several times, and each look may err.
     Source: Bonferroni's inequality over looks, with unequal shares (alpha spending: Lan and DeMets 1983). Differs: the
     looks need no plan, as there is a share for each that may come.
     """
-    return ALPHA * (FIRST_LOOK if look == 1 else (1 - FIRST_LOOK) / 2 ** (look - 1))
+    return EACH_LOOK * (1 - EACH_LOOK) ** (look - 1)
 
 
 @dataclass(frozen=True)
@@ -97,10 +137,13 @@ class Scale:
     overlap: float = 0.0
 
     @property
-    def logits(self) -> Logits | None:
-        """The logits of accuracies; None for scores that are not counted in images."""
-        counted = self.step and math.isfinite(self.low) and math.isfinite(self.high)
-        return Logits(self.low, self.high, (self.high - self.low) / self.step) if counted else None
+    def curve(self) -> Curve | None:
+        """The second scale: logits of scores with two ends, log(1 - R²) of R²; None for scores without an upper end."""
+        if not math.isfinite(self.high):
+            return None
+        if not math.isfinite(self.low):
+            return LogErrors()
+        return Logits(self.low, self.high, (self.high - self.low) / self.step if self.step else UNCOUNTED)
 
     @property
     def rounding(self) -> float:
@@ -119,8 +162,8 @@ class Scale:
         return width * luck((self.chance - self.low) / width, width / self.step)
 
     @property
-    def learns(self) -> float:
-        """The score above which a seed learns: guessing exceeds it with the probability GUESSED."""
+    def guessing(self) -> float:
+        """The highest score of one seed that counts as guessing: a guess exceeds it with the probability GUESSED."""
         return self.chance + self.luck * NormalDist().inv_cdf(1 - GUESSED) / NormalDist().inv_cdf(1 - ALPHA)
 
 
@@ -129,12 +172,13 @@ class Estimate:
     """A mean over n seeds with its standard deviation and standard error (None for one seed).
 
     `low`, `high`: the ends of what the mean can be; intervals are cut there. `df`: the degrees of freedom where they
-    are not n - 1. `twin`: the same question asked of logits, of accuracies. A test finds something where both find it,
+    are not n - 1. `twin`: the same question asked on the second scale. A test finds something where both find it,
     and the interval holds both intervals: so neither skewed errors near a perfect score nor the transformation of
-    scores that are not skewed makes a finding. `logits`: the scale of `mean` and `error`, of a twin that is on it.
-    `draws`: over how many draws of test images the error was measured, beside seeds; 1 if the images are fixed.
-    `overlap`: that of the scale. What more seeds do not make smaller: `floor`, the least standard error of the seeds;
-    `images`, the variance that a draw of images adds; `drawn`, that of the draws' means (draws - 1 degrees of freedom).
+    scores that are not skewed makes a finding. `curve`: the scale of `mean` and `error`, of a twin that is on it.
+    `draws`: over how many draws of test images, or single ones, the error was measured, beside seeds; 1 if the images
+    are fixed. `overlap`: that of the scale. What more seeds do not make smaller: `floor`, the least standard error of
+    the seeds; `images`, the variance that other images add. `seeds`: the error and the degrees of freedom of seeds
+    alone, where images were added: a test finds something only where seeds alone find it, too.
     """
 
     n: int
@@ -145,12 +189,12 @@ class Estimate:
     high: float = math.inf
     df: int | None = None
     twin: Estimate | None = None
-    logits: Logits | None = None
+    curve: Curve | None = None
     draws: int = 1
     overlap: float = 0.0
     floor: float = 0.0
     images: float = 0.0
-    drawn: float = 0.0
+    seeds: tuple[float, int] | None = None
 
     @property
     def spread(self) -> float | None:
@@ -162,7 +206,7 @@ class Estimate:
     def of_more(self, n: int, std: float) -> tuple[float, int]:
         """Returns the error and the degrees of freedom that n such values would have, if one deviates by `std`."""
         seeds = max(std * of_mean(n, self.overlap), self.floor) ** 2
-        return _seeds_and_images(seeds, n - 1, self.images, self.drawn, self.draws)
+        return _seeds_and_images(seeds, n - 1, self.images, self.draws)
 
     @property
     def freedom(self) -> int:
@@ -178,10 +222,11 @@ class Estimate:
         """Returns Student's t-interval of the mean or of the logits, cut to the scale; None for too few values."""
         if self.error is None or not self.testable:
             return None
-        half = quantile((1 + confidence) / 2, self.freedom) * self.error
+        errors = [(self.error, self.freedom), *([self.seeds] if self.seeds else [])]
+        half = max(quantile((1 + confidence) / 2, df) * error for error, df in errors)
         low, high = self.mean - half, self.mean + half
-        if self.logits:
-            low, high = self.logits.score(low), self.logits.score(high)
+        if self.curve:
+            low, high = self.curve.score(low), self.curve.score(high)
         if self.twin and (other := self.twin.interval(confidence)):
             low, high = min(low, other[0]), max(high, other[1])
         return max(low, self.low), min(high, self.high)
@@ -210,15 +255,18 @@ class Estimate:
             return None
         if value > self.high if side > 0 else value < self.low:  # no mean lies there
             return 0.0
-        own = cdf(side * self._t(value), self.freedom)
+        away = side * (self.mean - (self.curve.of(value) if self.curve else value))
+        errors = [(self.error or 0.0, self.freedom), *([self.seeds] if self.seeds else [])]
+        ps = [cdf(_ratio(away, error), df) for error, df in errors]
         other = self.twin._p(value, side) if self.twin else None
-        return own if other is None else max(own, other)
+        return max(ps) if other is None else max(*ps, other)
 
-    def _t(self, value: float) -> float:
-        away = self.mean - (self.logits.of(value) if self.logits else value)
-        if self.error:
-            return away / self.error
-        return math.copysign(math.inf, away) if away else 0.0
+
+def _ratio(away: float, error: float) -> float:
+    """Returns how many errors a mean is away; infinitely many where there is no error."""
+    if error:
+        return away / error
+    return math.copysign(math.inf, away) if away else 0.0
 
 
 def of_mean(n: int, overlap: float = 0.0) -> float:
@@ -237,7 +285,7 @@ def estimate(
     floor: float = 0.0,
     ends: Interval = (-math.inf, math.inf),
     *,
-    logits: Logits | None = None,
+    curve: Curve | None = None,
     twin: Estimate | None = None,
     overlap: float = 0.0,
 ) -> Estimate:
@@ -250,10 +298,10 @@ def estimate(
     only if the spread is below a step or so.
     """
     if len(values) < 2:
-        return Estimate(len(values), fmean(values), None, None, *ends, None, twin, logits, overlap=overlap)
+        return Estimate(len(values), fmean(values), None, None, *ends, None, twin, curve, overlap=overlap)
     std = stdev(values)
     error = max(std * of_mean(len(values), overlap), floor)
-    return Estimate(len(values), fmean(values), std, error, *ends, None, twin, logits, overlap=overlap, floor=floor)
+    return Estimate(len(values), fmean(values), std, error, *ends, None, twin, curve, overlap=overlap, floor=floor)
 
 
 def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
@@ -280,32 +328,68 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
     `sides`: for each draw of images a score a seed; of a sum of means over unlike seeds, such scores for each of them.
     The variance that another draw brings is that of the draws' means, less what seeds bring to it: their residuals. The
     mean stays that of the first draw, which is the study's own.
-    Of accuracies all this is asked of their logits, too: near a perfect score the two differ most.
+    All this is asked on the second scale, too: near a perfect score the two differ most.
     Source: two-way random effects (Searle, Casella and McCulloch 1992, 4.5); degrees of freedom: Satterthwaite 1946.
-    Differs: these are rounded down, and take the variance of the means as it is; a sum has the residuals of its sides.
+    Differs: these are rounded down; a sum has the residuals of its sides.
     """
     if not sides[0] or over_seeds.error is None or any(len(side) != len(sides[0]) for side in sides):
         return over_seeds
     twin = over_seeds.twin
     if twin is not None:
-        of = twin.logits.of if twin.logits else float
-        twin = _wider(twin, [[[of(score) for score in draw] for draw in side] for side in sides])
-    return replace(_wider(over_seeds, sides), twin=twin)
+        of = twin.curve.of if twin.curve else float
+        twin = _wider(
+            twin, _of_draws([[[of(score) for score in draw] for draw in side] for side in sides]), len(sides[0])
+        )
+    return replace(_wider(over_seeds, _of_draws(sides), len(sides[0])), twin=twin)
 
 
-def _wider(narrow: Estimate, sides: Sequence[Sequence[Sequence[float]]]) -> Estimate:
-    """Returns an estimate whose error also holds for other draws, of scores or of their logits."""
-    assert narrow.error is not None
+def over_images(
+    over_seeds: Estimate, trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]
+) -> Estimate:
+    """Returns an estimate whose error also holds for other images, of which the test images are a sample.
+
+    As it is where it is not known which images each run has right, and of fewer than two seeds. An image adds at least
+    half of what one image in each trial would, so that equal answers to few images are no certainty.
+    Source: as `over_draws`; the single images are the draws, and the score is the mean over all of them.
+    """
+    known = len(seeds) > 1 and all(seed in trial.right for trial in trials for seed in seeds)
+    if over_seeds.error is None or not known or over_seeds.draws > 1:
+        return over_seeds
+    import numpy as np  # here, for it takes a while to import
+
+    parts = [
+        weight * np.stack([trial.right[seed] for seed in seeds]) for trial, weight in zip(trials, weights, strict=True)
+    ]
+    right = np.sum(parts, axis=0) * (trials[0].scale.high - trials[0].scale.low)
+    count = right.shape[1]
+    rest = right - right.mean(0) - right.mean(1, keepdims=True) + right.mean()
+    residual = float((rest**2).sum()) / ((len(seeds) - 1) * (count - 1)) / len(seeds)
+    floor = math.fsum((weight * trial.scale.step) ** 2 for trial, weight in pairs) / 2
+    images = max((float(right.mean(0).var(ddof=1)) - residual) / count, floor)
+    twin = over_seeds.twin
+    if twin is not None:
+        slope = twin.curve.slope(twin.mean) if twin.curve else 1.0
+        twin = _wider(twin, images / slope**2, count)
+    return replace(_wider(over_seeds, images, count), twin=twin)
+
+
+def _of_draws(sides: Sequence[Sequence[Sequence[float]]]) -> float:
+    """Returns the variance that another draw of images brings, of scores or of their places on the second scale."""
     means = [math.fsum(map(fmean, draws)) for draws in zip(*sides, strict=True)]
-    spread = stdev(means) ** 2
-    images = max(0.0, spread - math.fsum(map(_residual, sides)))
-    error, df = _seeds_and_images(narrow.error**2, narrow.freedom, images, spread, len(means))
-    return replace(narrow, error=error, df=df, draws=len(means), images=images, drawn=spread)
+    return max(0.0, stdev(means) ** 2 - math.fsum(map(_residual, sides)))
 
 
-def _seeds_and_images(seeds: float, df: int, images: float, drawn: float, draws: int) -> tuple[float, int]:
-    """Returns the error of two variances together, and its degrees of freedom (`drawn`: see `Estimate`)."""
-    parts = seeds**2 / df + (drawn**2 / (draws - 1) if images else 0.0)
+def _wider(narrow: Estimate, images: float, draws: int) -> Estimate:
+    """Returns an estimate whose error has the variance of images, too."""
+    assert narrow.error is not None
+    error, df = _seeds_and_images(narrow.error**2, narrow.freedom, images, draws)
+    alone = (narrow.error, narrow.freedom)
+    return replace(narrow, error=error, df=df, draws=draws, images=images, seeds=alone)
+
+
+def _seeds_and_images(seeds: float, df: int, images: float, draws: int) -> tuple[float, int]:
+    """Returns the error of two variances together, and its degrees of freedom."""
+    parts = seeds**2 / df + (images**2 / (draws - 1) if images else 0.0)
     together = max(1, math.floor((seeds + images) ** 2 / parts * (1 + 1e-12))) if parts else df
     return math.sqrt(seeds + images), together
 
@@ -327,7 +411,9 @@ def _residual(draws: Sequence[Sequence[float]]) -> float:
 class Scores:
     """One trial's scores by seed. `asked`: how many seeds there should be; `diverged`: those that count as chance.
 
-    `further`: by seed, the scores on further draws of the test images, where these are made by a generator.
+    `further`: by seed, the scores on further draws of the test images, where these are made by a generator. `right`: by
+    seed, which test images are right, where these are a sample of a person's own. `best_of`: among how many trials the
+    same runs chose this one, so that its interval is one of so many that hold together.
     """
 
     values: Mapping[int, float]
@@ -335,6 +421,8 @@ class Scores:
     scale: Scale = Scale()
     diverged: frozenset[int] = frozenset()
     further: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    right: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
+    best_of: int = 1
 
     @property
     def n(self) -> int:
@@ -347,61 +435,57 @@ class Scores:
         return self.n == self.asked
 
     @cached_property
-    def learnt(self) -> frozenset[int]:
-        """The seeds that learn: above `Scale.learns`, and not in the lower group where seeds split in two.
+    def above_chance(self) -> bool:
+        """True if the trial is above guessing: the mean of its seeds is above what a guess reaches on so many images.
 
-        All of them for values of probes, and where there is no perfect score: there is nothing to learn.
+        Where scores are not counted in images, the interval of the mean, or every seed, must be above chance.
         """
-        if not (self.scale.task and math.isfinite(self.scale.high)):
-            return frozenset(self.values)
-        learnt = frozenset(seed for seed, value in self.values.items() if value > self.scale.learns)
-        return learnt - self._lower
+        if self.mean is None or self.mean <= self.scale.chance + self.scale.luck:
+            return False
+        sure = self.interval is not None and self.interval[0] > self.scale.chance
+        return bool(self.scale.step) or sure or min(self.values.values()) > self.scale.chance
 
     @property
-    def cells(self) -> list[tuple[float, Scores]]:
-        """The scores whose runs learn or fail, with what each counts: these themselves, or those of several tasks."""
-        return [(1.0, self)]
-
-    @property
-    def uniform(self) -> bool:
-        """True if the seeds are one group: none diverged, and they do not split; or all of them learn, or none.
-
-        If they are two groups, the mean of all describes neither. If they are one that lies about the threshold of
-        learning, those above it are the lucky ones.
-        """
-        return not (self._lower | self.diverged) or len(self.learnt) in (0, self.n)
+    def any_above_chance(self) -> bool:
+        """True if at least one seed scores above what guessing reaches."""
+        return any(value > self.scale.chance + self.scale.luck for value in self.values.values())
 
     @cached_property
-    def sound(self) -> Scores:
-        """The scores of the seeds that learn, if seeds are two groups; else all scores."""
-        if self.uniform:
+    def failed(self) -> frozenset[int]:
+        """The seeds that failed: those that diverged, and those at chance that lie apart from all others.
+
+        None but the diverged ones where the trial itself is not above guessing, and for values of probes.
+        """
+        if not (self.scale.task and self.above_chance):
+            return self.diverged
+        return self.diverged | {seed for seed in self.lower if self.values[seed] <= self.scale.guessing}
+
+    @cached_property
+    def trained(self) -> Scores:
+        """The scores of the seeds that did not fail; only claims that declare it are judged on them."""
+        if not self.failed:
             return self
-        failed = self._lower | self.diverged
-        values = {seed: value for seed, value in self.values.items() if seed not in failed}
-        return Scores(values, len(values), self.scale, further=self.further)
+        values = {seed: value for seed, value in self.values.items() if seed not in self.failed}
+        return replace(self, values=values, asked=self.asked - len(self.failed), diverged=frozenset())
 
     @cached_property
     def estimate(self) -> Estimate | None:
-        """The mean of the sound scores, and how sure it is; None for none."""
-        return self.sound.whole
-
-    @cached_property
-    def whole(self) -> Estimate | None:
-        """The mean over all seeds; None for none. How sure it is holds only if no seed fails."""
+        """The mean over all seeds, and how sure it is; None for none."""
         if not self.values:
             return None
         scale, values = self.scale, list(self.values.values())
         floor, ends, overlap = scale.rounding, (scale.low, scale.high), scale.overlap
         twin = None
-        if scale.logits:
-            on = [scale.logits.of(value) for value in values]
-            twin = estimate(on, floor / scale.logits.slope(fmean(on)), logits=scale.logits, overlap=overlap)
+        if curve := scale.curve:
+            on = [curve.of(value) for value in values]
+            twin = estimate(on, floor / curve.slope(fmean(on)), curve=curve, overlap=overlap)
         over_seeds = estimate(values, floor, ends, twin=twin, overlap=overlap)
-        return over_draws(over_seeds, drawn([self], [1.0], [*self.values]))
+        over_seeds = over_draws(over_seeds, drawn([self], [1.0], [*self.values]))
+        return over_images(over_seeds, [self], [1.0], [*self.values])
 
     @property
     def mean(self) -> float | None:
-        """The mean over the answered seeds, also those that do not learn."""
+        """The mean over all answered seeds."""
         return fmean(self.values.values()) if self.values else None
 
     @property
@@ -409,36 +493,20 @@ class Scores:
         """The standard deviation over the answered seeds (n - 1)."""
         return stdev(self.values.values()) if self.n > 1 else None
 
-    @property
+    @cached_property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the sound scores; None for fewer than three."""
-        return self.estimate.interval() if self.estimate else None
+        """The 95 % interval of the mean, of the best of `best_of` trials; None for fewer than three seeds.
 
-    @property
-    def above_chance(self) -> bool:
-        """True if the mean is above what guessing reaches, and its interval or every seed is above chance.
-
-        A model that always gives the same answer has one score for all seeds, a little off chance: no interval over
-        seeds can see that, the number of images can.
+        It is cut at chance where the mean lies above: a seed that learns nothing is at chance, so no mean lies below.
         """
-        if self.mean is None or self.mean <= self.scale.chance + self.scale.luck:
-            return False
-        sure = self.interval is not None and self.interval[0] > self.scale.chance
-        return sure or min(self.values.values()) > self.scale.chance + self.scale.luck
-
-    @property
-    def any_above_chance(self) -> bool:
-        """True if at least one seed scores above what guessing reaches."""
-        return any(value > self.scale.chance + self.scale.luck for value in self.values.values())
-
-    @property
-    def split(self) -> bool:
-        """True if the seeds lie in two groups far apart, so that their mean describes neither."""
-        return bool(self._lower)
+        ends = self.estimate.interval(1 - ALPHA / self.best_of) if self.estimate else None
+        if ends is None or not self.scale.task or self.mean is None or self.mean < self.scale.chance:
+            return ends
+        return max(ends[0], self.scale.chance), ends[1]
 
     @cached_property
-    def _lower(self) -> frozenset[int]:
-        """The seeds of the lower group where seeds split in two; none if they do not."""
+    def lower(self) -> frozenset[int]:
+        """The seeds of the lower group where seeds lie in two groups far apart; none if they lie in one."""
         order = sorted(self.values, key=lambda seed: self.values[seed])
         if len(order) < FEWEST or not math.isfinite(self.scale.high):
             return frozenset()
@@ -450,7 +518,7 @@ class Scores:
 
 
 def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) -> Estimate | None:
-    """Returns `who` minus `than`, paired over the seeds that learn in both; None for none.
+    """Returns `who` minus `than`, paired over the seeds that both have; None for none.
 
     Source: the paired t-test. Differs: `contrast`.
     """
@@ -458,39 +526,38 @@ def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) ->
 
 
 def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable[int] | None = None) -> Estimate | None:
-    """Returns the sum of weight times score, seed by seed, over the seeds that learn in all trials; None for none.
+    """Returns the sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
 
-    `among`: the seeds that are compared, where not all are. Whether one learns is seen beside all seeds of its trial.
-    Of accuracies the twin asks the same of the scores that belong to the mean logits; each seed stands for what its
-    logits move that sum by (the delta method).
+    `among`: the seeds that are compared, where not all are. The twin asks the same of the scores that belong to the
+    mean places on the second scale; each seed stands for what its place moves that sum by (the delta method).
     Differs: `estimate`'s floor, here of so many rounded scores.
     """
-    sounds = [trial.sound for trial in trials]
-    known = [{*sound.values} for sound in sounds] + ([] if among is None else [{*among}])
-    seeds = sorted(set.intersection(*known))
+    columns = [{*trial.values} for trial in trials] + ([] if among is None else [{*among}])
+    seeds = sorted(set.intersection(*columns))
     if not seeds:
         return None
-    parts = [(sound, weight) for sound, weight in zip(sounds, weights, strict=True) if weight]
-    floor = math.hypot(*(weight * sound.scale.rounding for sound, weight in parts))
-    overlap = max((sound.scale.overlap for sound, _ in parts), default=0.0)
-    ends = [sorted((weight * sound.scale.low, weight * sound.scale.high)) for sound, weight in parts]
-    sums = [sum(weight * sound.values[seed] for sound, weight in parts) for seed in seeds]
+    parts = [(trial, weight) for trial, weight in zip(trials, weights, strict=True) if weight]
+    floor = math.hypot(*(weight * trial.scale.rounding for trial, weight in parts))
+    overlap = max((trial.scale.overlap for trial, _ in parts), default=0.0)
+    ends = [sorted((weight * trial.scale.low, weight * trial.scale.high)) for trial, weight in parts]
+    sums = [sum(weight * trial.values[seed] for trial, weight in parts) for seed in seeds]
     twin = None
-    if all(sound.scale.logits for sound, _ in parts):
-        columns = [[weight * value for value in on_logits(sound, seeds)] for sound, weight in parts]
-        twin = estimate([math.fsum(column) for column in zip(*columns, strict=True)], floor, overlap=overlap)
+    if all(trial.scale.curve for trial, _ in parts):
+        curved = [[weight * value for value in on_curve(trial, seeds)] for trial, weight in parts]
+        twin = estimate([math.fsum(column) for column in zip(*curved, strict=True)], floor, overlap=overlap)
     limits = sum(low for low, _ in ends), sum(high for _, high in ends)
     over_seeds = estimate(sums, floor, limits, twin=twin, overlap=overlap)
-    return over_draws(over_seeds, drawn([sound for sound, _ in parts], [weight for _, weight in parts], seeds))
+    some, counts = [trial for trial, _ in parts], [weight for _, weight in parts]
+    return over_images(over_draws(over_seeds, drawn(some, counts, seeds)), some, counts, seeds)
 
 
-def on_logits(scores: Scores, seeds: Sequence[int]) -> list[float]:
-    """Returns a score for each seed; their mean is the score of the mean logit, their spread is that of the logits."""
-    logits = scores.scale.logits
-    assert logits is not None
-    on = [logits.of(scores.values[seed]) for seed in seeds]
+def on_curve(scores: Scores, seeds: Sequence[int]) -> list[float]:
+    """Returns a score for each seed; their mean is the score of the mean place, their spread is that of the places."""
+    curve = scores.scale.curve
+    assert curve is not None
+    on = [curve.of(scores.values[seed]) for seed in seeds]
     center = fmean(on)
-    return [logits.score(center) + logits.slope(center) * (logit - center) for logit in on]
+    return [curve.score(center) + curve.slope(center) * (place - center) for place in on]
 
 
 def slope_weights(trials: int) -> list[float]:

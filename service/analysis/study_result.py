@@ -13,22 +13,21 @@ from search_spaces.claim import (
     Claim,
     ClaimOfMaps,
     ClaimOfProbe,
-    Faster,
     KeepsMore,
     ProbeAsAlike,
 )
-from search_spaces.roles import POINTS
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
 from search_spaces.words import plural, quoted, setting_words
-from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of, point_scores
+from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.format import Lines
-from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs
+from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs, staying
 from service.analysis.probes import alike, probe_scores
 from service.analysis.scores import kept, over_tasks
-from service.analysis.statistics import FEWEST, Scores, level_of
+from service.analysis.statistics import FEWEST, Scores
 from service.analysis.trial_result import Training, TrialResult, collect
 from service.analysis.verdicts import Agreement, Departure, Verdict, agreements, departure, judge
+from service.analysis.verdicts import staying as staying_verdicts
 from service.planning.stopping import Rung, Saved, judge_rungs, saved_images
 from service.storage.editions import stored
 from service.storage.history import History
@@ -51,7 +50,9 @@ class StudyResult:
         self.home, self.edition, self.history = home, edition, history
         self.mlflow_url = without_secrets(tracking) if tracking else None
         self.tracking = tracking
-        self.rows = collect(history, outcomes, partial(self.find_run_id, home, edition, tracking))
+        self._outcomes = outcomes
+        rows = collect(history, outcomes, partial(self.find_run_id, home, edition, tracking))
+        self.rows = rows if isinstance(edition.study.plan, Search) else best_of(rows, self.ranking.trials)
         self._against: dict[tuple[str, ...], dict[str, Difference]] = {}
 
     @classmethod
@@ -65,6 +66,12 @@ class StudyResult:
         """
         edition = stored(home, id)
         return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
+
+    @cached_property
+    def previous(self) -> StudyResult | None:
+        """The study as it stood before its present look; None at the first one."""
+        history = self.history.at_earlier_look(self.home)
+        return None if history is None else StudyResult(self.home, self.edition, history, self._outcomes)
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, training: Training) -> str:
@@ -191,19 +198,13 @@ class StudyResult:
         }
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
-        """Returns the scores that a claim is judged on: of the test set, or of its probe; empty if there is none yet.
-
-        Those of the points of a search count once the best are confirmed: then verdicts are seen.
-        """
+        """Returns the scores that a claim is judged on, by trial; empty if there is none yet."""
         if isinstance(claim, ClaimOfMaps):
             return self._alike(claim)
         if isinstance(claim, ClaimOfProbe):
             return self.probe_scores(claim.probe, claim.value, claim.when)
         if isinstance(claim, BetterOverTasks):
             return self._over_tasks(claim)
-        if isinstance(claim, Faster):
-            pairs = zip(claim.names, POINTS, strict=True) if {*claim.names} <= {*self.named} else ()
-            return {name: point_scores(self.history, role) for name, role in pairs}
         if isinstance(claim, KeepsMore):
             after = self.scores_at(claim.image_size)
             return {name: kept(after[name], own) for name, own in self.scores.items() if name in after}
@@ -249,26 +250,28 @@ class StudyResult:
 
     @cached_property
     def claims(self) -> Lines[Verdict]:
-        """The verdicts on the study's claims."""
-        verdicts = judge(self.edition.study.claims, self.scores_of, self.departure, look=self.history.looks)
+        """The verdicts on the study's claims; what an earlier look found stays."""
+        before, now = self.previous, self._present
+        verdicts = now if before is None else staying_verdicts(now, before.claims)
         return Lines(verdicts, none=f"{self.edition.study.name} claims nothing")
 
-    @property
-    def alpha(self) -> float:
-        """The level of the tests at this look."""
-        return level_of(self.history.looks)
+    @cached_property
+    def _present(self) -> list[Verdict]:
+        """The verdicts of the present look."""
+        return judge(self.edition.study.claims, self.scores_of, self.departure, look=self.history.looks)
 
     @cached_property
     def _claimed(self) -> dict[frozenset[str], Adjusted]:
-        """The tests of claims that ask which of two trials is better, by the names of the two.
+        """The tests of claims that ask which of two trials is better, over all seeds, by the names of the two.
 
         If claims ask it both ways, the one with the smaller p: it is adjusted for the other one.
         """
         tests = [
-            (frozenset(verdict.claim.names), Adjusted(verdict.p, 1 - verdict.confidence, self.alpha))
-            for verdict in self.claims
-            if isinstance(verdict.claim, Better) and not (verdict.claim.margin or verdict.claim.image_size)
-            and verdict.p is not None and verdict.confidence is not None
+            (frozenset(verdict.claim.names), Adjusted(verdict.p, verdict.level))
+            for verdict in self._present
+            if isinstance(verdict.claim, Better) and verdict.claim.of == "all seeds"
+            and not (verdict.claim.margin or verdict.claim.image_size)
+            and verdict.p is not None and verdict.level is not None
         ]  # fmt: skip
         return dict(sorted(tests, key=lambda test: -test[1].p))
 
@@ -290,7 +293,9 @@ class StudyResult:
         scores, partners = self.scores, self._partners
         pairs = {name: (scores[name], scores[other]) for name, other in partners.items()}
         tests = {name: self._claimed.get(frozenset((name, other))) for name, other in partners.items()}
-        return compare_pairs(pairs, self.alpha, {name: test for name, test in tests.items() if test is not None})
+        claimed = {name: test for name, test in tests.items() if test is not None}
+        gaps = compare_pairs(pairs, self.history.looks, claimed)
+        return staying(gaps, self.previous.differences) if self.previous else gaps
 
     @property
     def adjusted_over(self) -> int:
@@ -310,12 +315,8 @@ class StudyResult:
         return self._against[asked]
 
     def rivals(self, best: TrialResult, rows: Sequence[TrialResult]) -> list[TrialResult]:
-        """Returns the trials that can be compared with the best one: with all their seeds.
-
-        Those of which no seed learns are not compared with one of which all do.
-        """
-        some = len(best.test.learnt) < best.test.n
-        return [row for row in rows if row is not best and row.test.complete and (some or row.test.learnt)]
+        """Returns the trials that can be compared with the best one: with all their seeds, or ended by the race."""
+        return [row for row in rows if row is not best and (row.test.complete or row.answer.raced)]
 
     def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
         """Returns, by label, the rivals that are not told apart from the best one."""
@@ -333,22 +334,31 @@ class StudyResult:
     def _compared_with_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         names = {id(row): name for name, row in self.named.items()}
         trials = {row.trial.label: row.test for row in [best, *others]}
-        gaps = compare_best(best.trial.label, trials, self.alpha)
+        gaps = compare_best(best.trial.label, trials, self.history.looks)
         partners = self._partners
         own = {frozenset((name, partners[name])): gap for name, gap in self.differences.items()}
-        tests = {pair: (gap.adjusted, gap.claimed) for pair, gap in own.items()}
+        tests = {pair: (gap.adjusted, gap.claimed) for pair, gap in own.items() if not gap.later}
         tests |= {pair: (test, True) for pair, test in self._claimed.items()}
         for row in others:
             pair = frozenset({names.get(id(best), ""), names.get(id(row), "")})
             if pair in tests and row.trial.label in gaps:
                 test, asked = tests[pair]
                 gaps[row.trial.label] = replace(gaps[row.trial.label], adjusted=test, claimed=asked)
-        return gaps
+        return staying(gaps, self._found_before(best, others))
+
+    def _found_before(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
+        """Returns the differences of the same trials at the look before this one, by label; none at the first."""
+        if self.previous is None:
+            return {}
+        rows = {row.trial.label: row for row in self.previous.tested}
+        earlier = [rows[row.trial.label] for row in others if row.trial.label in rows]
+        first = rows.get(best.trial.label)
+        return self.previous.against_best(first, self.previous.rivals(first, earlier)) if first else {}
 
     @cached_property
     def agreements(self) -> dict[int, Agreement]:
         """Whether scores equal published numbers, by the place of these in the study, where it states a margin."""
-        return agreements(self.edition.study.published, self.scores, self.comparable, self.alpha)
+        return agreements(self.edition.study.published, self.scores, self.comparable, self.history.looks)
 
     @cached_property
     def league(self) -> League | None:
@@ -358,7 +368,7 @@ class StudyResult:
             return None
         from service.analysis.league import league  # here, for scipy takes a while to import
 
-        return league(plan, self.of("trial"), self.alpha)
+        return league(plan, self.of("trial"))
 
     @cached_property
     def importances(self) -> list[dict[str, float]]:
@@ -402,6 +412,21 @@ class StudyResult:
     def stale(self) -> int:
         """How many of the study's answers do not count, because another code trained them."""
         return self.history.stale
+
+
+def best_of(rows: list[TrialResult], winners: Sequence[Trial]) -> list[TrialResult]:
+    """Returns the trials where each winner's scores know among how many arms the same runs chose it."""
+    labels, arms = {trial.label for trial in winners}, sum(row.trial.role == "trial" for row in rows)
+    return [
+        replace(
+            row,
+            test=replace(row.test, best_of=arms),
+            test_sizes={side: replace(scores, best_of=arms) for side, scores in row.test_sizes.items()},
+        )
+        if row.trial.label in labels
+        else row
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True)

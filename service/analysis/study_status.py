@@ -274,7 +274,7 @@ def _row(row: Row) -> str:
 
 def _scored(scored: Scored) -> str:
     interval = f" ({between(scored.interval)})" if scored.interval else ""
-    return f"{spread(scored.mean, scored.std)}{interval}, {scored.learnt} of {plural(scored.n, 'seed')} learn"
+    return f"{spread(scored.mean, scored.std)}{interval}, {scored.failed} of {plural(scored.n, 'seed')} failed"
 
 
 def _verdicts(record: Record) -> list[str]:
@@ -289,9 +289,9 @@ def _verdicts(record: Record) -> list[str]:
 
 def _verdict(judged: Judged) -> str:
     if judged.measured is None:
-        return f"{judged.label}: {judged.claim}"
+        return f"{judged.word}: {judged.claim}"
     numbers = [fixed(judged.measured)]
-    if judged.confidence is not None and judged.interval is not None:
-        numbers.append(f"{percent(judged.confidence)} interval {between(judged.interval)}")
+    if judged.interval is not None:
+        numbers.append(f"95 % interval {between(judged.interval)}")
     numbers += [f"p {p_text(judged.p)}"] if judged.p is not None else []
-    return f"{judged.label}: {judged.claim} ({'; '.join(numbers)})"
+    return f"{judged.word}: {judged.claim} ({'; '.join(numbers)})"

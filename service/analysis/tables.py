@@ -19,7 +19,7 @@ FIRST = ("trial", "name", "n", "mean", "test_mean", "test_low", "test_high", "di
 """The columns of trials that come first."""
 
 if TYPE_CHECKING:
-    from service.analysis.statistics import Interval, Scores
+    from service.analysis.statistics import Scores
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult, TrialResult
 
@@ -82,10 +82,10 @@ def _brief(result: StudyResult, row: TrialResult) -> dict[str, str | int]:
         "#": row.trial.label,
         "trial": row.name,
         "n": row.validation.n,
-        "learn": len(row.test.learnt),
+        "failed": len(row.test.failed),
         metric_words(score.metric): fixed(row.validation.mean),
         metric_words(score.test): fixed(row.test.mean),
-        "95 % interval": between(_interval(row.test)),
+        "95 % interval": between(row.test.interval),
         **({"difference": signed(gap.mean) if gap else "", "p (Holm)": p} if result.differences else {}),
         "state": row.answer.status,
     }
@@ -166,19 +166,14 @@ def costs(runs: Iterable[RunResult]) -> dict[str, float | None]:
 
 
 def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
-    low, high = _interval(scores) or (None, None)
+    low, high = scores.interval or (None, None)
     return {
         f"{prefix}mean": scores.mean,
         f"{prefix}std": scores.std,
-        f"{prefix}learnt": len(scores.learnt),
+        f"{prefix}failed": len(scores.failed),
         f"{prefix}low": low,
         f"{prefix}high": high,
     }
-
-
-def _interval(scores: Scores) -> Interval | None:
-    """Returns the interval of the mean over all seeds; None if only some learn, for then it is not one of that mean."""
-    return scores.interval if scores.uniform else None
 
 
 def _partner(result: StudyResult, row: TrialResult) -> dict[str, str | None]:

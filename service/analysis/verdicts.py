@@ -1,27 +1,24 @@
 """Claims judged: SUPPORTED, REFUTED, INCONCLUSIVE or NOT JUDGED, with the numbers behind and one line in plain words.
 
-A claim is judged on the test scores of the seeds that learn, by one-sided tests at the level of the look (`level_of`),
-adjusted for all claims of the study (Holm); `Faster` on the points of a search. How many seeds learn stands beside it,
-and a verdict says that it is one of seeds that learn where it would not hold with as many failing seeds as may be. A
-missing seed, or fewer than three that learn, decide nothing.
+A claim is judged on the test scores of all seeds. It is SUPPORTED where its 95 % interval, one of all claims of the
+study together and of all looks, lies wholly inside what it says, REFUTED where it lies wholly outside. What was found
+at a look stays. A missing seed, or fewer than three, decide nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
 from search_spaces.claim import Claim
 from search_spaces.study import Edition, Published
 from search_spaces.words import listed, plural
-from service.analysis.evidence import Decided, Evidence, Region, Word, gather, lacking, learn_words, score_words
-from service.analysis.format import ordinal, p_text
+from service.analysis.evidence import Evidence, Region, Word, gather, lacking, score_words
+from service.analysis.format import fixed, p_text
 from service.analysis.multiple_testing import Adjusted, holm
-from service.analysis.power import MANY, POWER, seeds_needed, std_interval
-from service.analysis.scores import counts
-from service.analysis.statistics import ALPHA, Interval, Scores, level_of
+from service.analysis.statistics import Estimate, Interval, Scores
 from service.storage.history import History
 from trainables.data import Data
 
@@ -86,49 +83,69 @@ ScoresOf = Callable[[Claim], Mapping[str, Scores]]
 """The scores that a claim is judged on, by the names that claims use: of the test set, or of a probe."""
 
 
+DECIDED = ("SUPPORTED", "REFUTED")
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A claim's answer.
 
-    `measured`: the mean, the paired difference or the slope, over `n` seeds that learn, or a search's lead with `n`
-    points; `interval`: the one that decided, at `confidence`, where the test has one; `margin`: how far `measured` lies
-    inside the claim (negative: outside); `p`: of the test that decided, adjusted for all claims of the study. `scope`:
-    "of seeds that learn" where seeds that may fail could change the verdict; of a claim on chance, "of seeds that do
-    not learn". `needed`: from how many to how many seeds would probably decide what these do not, where that is known;
-    None for more than are counted. `where`: where a claim is not judged ("at smoke"). `draws`: over how many draws of
-    test images its error was measured.
+    `n`: over how many seeds; `estimate`: the mean, the paired difference or the slope; `margin`: how far it lies inside
+    the claim (negative: outside); `p`: of the test that decided, two-sided, adjusted for all claims of the study and
+    for looks; `level`: what the p of this claim alone was held to. `unseen`: what seeds that were not seen might do.
+    `later`: the verdict of the present look, where an earlier one found this. `where`: where a claim is not judged
+    ("at smoke").
     """
 
     claim: Claim
     word: Word
     why: str
     n: int = 0
-    measured: float | None = None
-    interval: Interval | None = None
-    confidence: float | None = None
+    estimate: Estimate | None = None
+    level: float | None = None
     margin: float | None = None
     p: float | None = None
-    scope: str = ""
-    needed: tuple[int | None, int | None] | None = None
+    unseen: str = ""
+    later: Verdict | None = None
     where: str = ""
-    draws: int = 1
+
+    @property
+    def measured(self) -> float | None:
+        """The mean, the paired difference or the slope; None before it can be tested."""
+        return self.estimate.mean if self.estimate else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """The simultaneous 95 % interval that decided."""
+        return self.estimate.interval(1 - self.level) if self.estimate and self.level else None
 
     @property
     def label(self) -> str:
-        """The word, with what it is a verdict on, or where none is given: `NOT JUDGED at smoke`."""
-        return f"{self.word} {self.scope or self.where}".rstrip()
+        """The word, and where none is given: `NOT JUDGED at smoke`."""
+        return f"{self.word} {self.where}".rstrip()
+
+    @property
+    def reason(self) -> str:
+        """Why, and what later seeds say of what was found: `With 7 seeds: 0.0610, p = 0.034.`."""
+        later = self.later
+        if later is None:
+            return self.why
+        if later.measured is None:
+            return f"{self.why} Later: {later.why}"
+        return f"{self.why} With {plural(later.n, 'seed')}: {fixed(later.measured)}, p {p_text(later.p)}."
 
     def __str__(self) -> str:
         source = f" ({self.claim.source})" if self.claim.source else ""
-        return f"{self.label}: {self.claim}{source}. {self.why}"
+        unseen = f" Seeds not seen: {self.unseen}." if self.unseen else ""
+        return f"{self.label}: {self.claim}{source}. {self.reason}{unseen}"
 
 
 COVERED = "Intervals hold for other seeds and for other images of this generator."
-NOT_COVERED = "Another draw of images would move scores and differences; that is not in these intervals."
+NOT_COVERED = "Intervals hold for other seeds on these test images; other images would move scores and differences."
 FOLDS = "Seeds are folds of the same images; intervals and tests are wider for that (Nadeau and Bengio 2003)."
 PARTLY = (
-    "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere another draw "
-    "of images would move scores and differences, and that is not in the intervals."
+    "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere they hold for "
+    "other seeds on these test images."
 )
 
 
@@ -143,7 +160,7 @@ def images_words(draws: Iterable[int], data: Data) -> str:
 def judge(
     claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None, *, look: int = 1
 ) -> list[Verdict]:
-    """Returns the verdicts on all claims of a study.
+    """Returns the verdicts on all claims of a study, by what it has at a look.
 
     `departure`: why they do not apply to this edition, if they do not. `look`: how many times verdicts could be seen,
     with this time (`History.looks`).
@@ -155,85 +172,42 @@ def judge(
     return [_not_judged(*row, departure) for row in zip(claims, scores, tests, strict=True)]
 
 
+def staying(now: Sequence[Verdict], before: Sequence[Verdict]) -> list[Verdict]:
+    """Returns the verdicts on the same claims where what an earlier look found stays, with the seeds it had."""
+    rows = zip(now, before, strict=True)
+    return [replace(earlier, later=verdict) if earlier.word in DECIDED else verdict for verdict, earlier in rows]
+
+
 def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]], look: int) -> list[Verdict]:
     missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
     gathered = {place: gather(claim, scores[place]) for place, claim in enumerate(claims) if missing[place] is None}
-    supports = _adjusted(len(claims), {place: evidence.p_supports for place, evidence in gathered.items()}, look)
-    refutes = _adjusted(len(claims), {place: evidence.p_refutes for place, evidence in gathered.items()}, look)
+    inside = {place: evidence.region.p_inside(evidence.estimate) for place, evidence in gathered.items()}
+    outside = {place: evidence.region.p_outside(evidence.estimate) for place, evidence in gathered.items()}
+    supports, refutes = (_adjusted(len(claims), ps, look) for ps in (inside, outside))
     return [
-        _undecided(claim, scores[place], missing[place] or "")
-        if place not in gathered
-        else _decide(gathered[place], supports[place], refutes[place], len(claims), look)
+        _decide(gathered[place], supports[place], refutes[place])
+        if place in gathered
+        else _undecided(claim, scores[place], missing[place] or "")
         for place, claim in enumerate(claims)
     ]
 
 
 def _adjusted(count: int, ps: Mapping[int, float], look: int) -> dict[int, Adjusted]:
     """Adjusts ps by Holm's correction over all claims; one that cannot be decided yet counts as finding nothing."""
-    adjusted = holm({str(place): ps.get(place, 1.0) for place in range(count)}, level_of(look))
+    adjusted = holm({str(place): ps.get(place, 1.0) for place in range(count)}, look)
     return {int(place): test for place, test in adjusted.items()}
 
 
-def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: int, look: int) -> Verdict:
-    decided: Decided | None = "SUPPORTED" if supports.significant else "REFUTED" if refutes.significant else None
-    word: Word = decided or "INCONCLUSIVE"
-    estimate, held = evidence.estimate, refutes if word == "REFUTED" else supports
-    confidences = {
-        "SUPPORTED": 1 - 2 * supports.level,
-        "REFUTED": 1 - 2 * refutes.level / evidence.refuting_tests,
-    }
-    confidence = confidences.get(word, max(confidences.values()))
-    interval = estimate.interval(confidence)
-    tests = f", Holm over {plural(claims, 'claim')}" if claims > 1 else ""
-    at = f", {ordinal(look)} look, level {held.alpha:.3g}" if look > 1 else ""
-    why = f"{evidence.words(word, confidence)} (p {p_text(held.p)}{tests}{at})"
-    scope, needed = "", None
-    if decided and (but := evidence.opposed(decided, held.alpha)):
-        word, why = "INCONCLUSIVE", f"{why}, {but}"
-    elif decided and not evidence.holds_for_all(decided, held.level):
-        scope = evidence.scope
-    why += "."
-    if word == "SUPPORTED":
-        why += evidence.ceiling
-    if not decided:
-        level = supports.level if evidence.margin > 0 else refutes.level / evidence.refuting_tests
-        needed = _seeds_needed(evidence, level * level_of(look + 1) / level_of(look))
-        why += _needed_words(needed) if needed else ""
-    if evidence.learners:
-        why += f" {learn_words(evidence.parts)}"
-    held_at, margin = confidence if interval else None, evidence.margin
-    return Verdict(
-        evidence.claim, word, why, estimate.n, estimate.mean, interval, held_at, margin, held.p, scope, needed,
-        draws=estimate.draws,
-    )  # fmt: skip
-
-
-FEWEST_TO_COUNT = 5
-"""With fewer seeds their spread is too uncertain to say how many would decide."""
-
-
-def _seeds_needed(evidence: Evidence, level: float) -> tuple[int | None, int | None] | None:
-    """Returns the range of seeds that put the interval on one side of each end that matters, with the power `POWER`.
-
-    The first number is right if the seeds spread as little as they may, the second if as much (`std_interval`). None
-    for few seeds, and where some fail. `level`: of the one-sided test that would decide at the next look.
-    """
+def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted) -> Verdict:
+    word: Word = "SUPPORTED" if supports.significant else "REFUTED" if refutes.significant else "INCONCLUSIVE"
+    nearer = refutes if evidence.region.ends == 1 and refutes.p < supports.p else supports
+    test = {"SUPPORTED": supports, "REFUTED": refutes}.get(word, nearer)
+    level = min(supports.level, refutes.level) if word == "INCONCLUSIVE" else test.level
     estimate = evidence.estimate
-    failed = any(learnt < tried for learnt, tried in (counts(scores) for _, scores, _ in evidence.parts))
-    if estimate.spread is None or estimate.n < FEWEST_TO_COUNT or failed:
-        return None
-    spreads = std_interval(estimate.spread, estimate.n - 1)
-    away = evidence.region.distances(estimate)
-    low, high = (seeds_needed(*away, std=std, alpha=2 * level, like=estimate) for std in spreads)
-    return low, high
-
-
-def _needed_words(needed: tuple[int | None, int | None]) -> str:
-    low, high = needed
-    if low is None:
-        return f" More than {MANY:,} seeds in all would decide it at the next look."
-    many = f"About {low}" if low == high else f"{low} to {high or f'more than {MANY:,}'}"
-    return f" {many} seeds in all would decide it at the next look (power {POWER:.0%}), if the measured mean is true."
+    why = f"{evidence.words(word, level)} (p {p_text(test.p)})."
+    why += evidence.ceiling if word == "SUPPORTED" else ""
+    unseen = evidence.unseen(word)
+    return Verdict(evidence.claim, word, why, estimate.n, estimate, level, evidence.margin, test.p, unseen)
 
 
 def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
@@ -245,7 +219,7 @@ def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict | None
     known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
     here = "; ".join(dict.fromkeys(score_words(claim, name, trial) for name, trial in known))
     if test is not None and test.p is not None:
-        here = f"it comes out {test.word}: {test.why.removesuffix('.')}"
+        here = f"it comes out {test.word}: {test.reason.removesuffix('.')}"
     why = departure.sentence + (f" Here {here}." if here else "")
     n = min((trial.n for _, trial in known), default=0) if len(known) == len(claim.names) else 0
     return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)
@@ -256,30 +230,24 @@ Likeness = Literal["equal", "differs", "not resolved"]
 
 @dataclass(frozen=True)
 class Agreement:
-    """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm).
-
-    `learnt`: how many seeds learn, of how many; the test is of those that do.
-    """
+    """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm)."""
 
     known: Published
     word: Likeness
     p: float
-    learnt: tuple[int, int]
 
     @property
     def words(self) -> str:
         """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
         words = {"equal": "equal within", "differs": "differs by more than", "not resolved": "not resolved within"}
-        learnt, seeds = self.learnt
-        whose = f" of seeds that learn ({learnt} of {seeds})" if learnt < seeds else ""
-        return f"{words[self.word]} {self.known.within or 0.0:g}{whose}"
+        return f"{words[self.word]} {self.known.within or 0.0:g}"
 
 
 def agreements(
     published: Sequence[Published],
     scores: Mapping[str, Scores],
     comparable: Callable[[Published], bool],
-    alpha: float = ALPHA,
+    look: int = 1,
 ) -> dict[int, Agreement]:
     """Returns the judged ones of a study's published numbers, by their place in it.
 
@@ -291,11 +259,11 @@ def agreements(
         for place, figure in enumerate(published)
         if figure.within is not None and comparable(figure) and _sound(scores.get(figure.who))
     }
-    return judge_published(known, scores, alpha)
+    return judge_published(known, scores, look)
 
 
 def judge_published(
-    known: Mapping[int, Published], scores: Mapping[str, Scores], alpha: float = ALPHA
+    known: Mapping[int, Published], scores: Mapping[str, Scores], look: int = 1
 ) -> dict[int, Agreement]:
     """Returns two one-sided tests around each published value, and the tests against them; adjusted for all together.
 
@@ -309,19 +277,14 @@ def judge_published(
         assert figure.within is not None
         region = Region(figure.value - figure.within, figure.value + figure.within)
         inside[str(place)], outside[str(place)] = region.p_inside(estimate), region.p_outside(estimate)
-    supports, refutes = holm(inside, alpha), holm(outside, alpha)
-    return {
-        place: _agreement(figure, supports[str(place)], refutes[str(place)], counts(scores[figure.who]))
-        for place, figure in known.items()
-    }
+    supports, refutes = holm(inside, look), holm(outside, look)
+    return {place: _agreement(figure, supports[str(place)], refutes[str(place)]) for place, figure in known.items()}
 
 
-def _agreement(known: Published, equal: Adjusted, other: Adjusted, learnt: tuple[int, int]) -> Agreement:
+def _agreement(known: Published, equal: Adjusted, other: Adjusted) -> Agreement:
     if equal.significant:
-        return Agreement(known, "equal", equal.p, learnt)
-    if other.significant:
-        return Agreement(known, "differs", other.p, learnt)
-    return Agreement(known, "not resolved", equal.p, learnt)
+        return Agreement(known, "equal", equal.p)
+    return Agreement(known, "differs", other.p) if other.significant else Agreement(known, "not resolved", equal.p)
 
 
 def _sound(scores: Scores | None) -> bool:

@@ -146,7 +146,7 @@ def run_resolved(
         summaries.answer(result)
         _stopped(f" after {options.hours:g} hour{'s' * (options.hours != 1)}", command)
         raise typer.Exit(UNFINISHED)
-    summaries.ending(result, f"{more} --seeds {result.history.seeds + 2}", _larger(result.edition, sized))
+    summaries.ending(result, more, _larger(result.edition, sized))
     if result.history.failed:
         raise typer.Exit(1)
 

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from service.execution.failures import RepeatedFailure
 from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
-from service.planning.decisions import Decisions, adoption, adoptions, looks_elsewhere, reused_facts
+from service.planning.decisions import Decisions, adoption, adoptions, reused_facts
 from service.planning.forecast import ended_answer, lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
@@ -299,13 +298,9 @@ class Driver:
 
     def _reuse(self, answer: Answered) -> None:
         """Records an answer that is there already."""
-        for fact in reused_facts(answer, self._early.cutoff, self._looks_elsewhere.get(answer.run.key, 1)):
+        for fact in reused_facts(answer, self._early.cutoff):
             self._write(fact)
         self.work.clear(answer.run.key, answer.name)
-
-    @cached_property
-    def _looks_elsewhere(self) -> dict[str, int]:
-        return looks_elsewhere(self.home, self.edition.id, self.codes)
 
     def _curve(self, run: Run) -> tuple[Measurement, ...]:
         values = self.history.state(run).values
@@ -385,7 +380,7 @@ class EarlyStops:
             answer = ended_answer(self.history, trial)
             if trial.label not in self._looked_at and answer.status in SETTLED:
                 self._looked_at.add(trial.label)
-                if validation_scores(self.history, trial, answer).split:
+                if validation_scores(self.history, trial, answer).lower:
                     self._split.add(role)
         return role in self._split
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from service.planning.schedule import (
     next_choice,
     unplanned,
 )
-from service.storage import editions
 from service.storage.facts import (
     Adopted,
     Confirms,
@@ -38,13 +36,10 @@ from service.storage.facts import (
     Tuned,
 )
 from service.storage.history import History
-from service.storage.home import Home
 from service.storage.outcomes import Answered, Outcomes
 from service.storage.states import tuning_of
 from trainables.recipe import Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Measurement
-from trainables.spec import LocusError
 
 if TYPE_CHECKING:
     from service.planning.sampling import Sampler
@@ -99,27 +94,10 @@ def adoption(run: Run, name: str, today: str) -> Adopted:
     return Adopted(run=run.key, code=None if name == today else name, instead_of=today)
 
 
-def looks_elsewhere(home: Home, id: str, codes: CodeDigests) -> dict[str, int]:
-    """Returns how often verdicts that count a run could be seen in the other studies of a home, by the run's key.
-
-    A study that cannot be read shows no verdict.
-    """
-    looks: dict[str, int] = {}
-    for other in home.ids():
-        if other == id:
-            continue
-        with suppress(LocusError, OSError):
-            history = History.open(home, editions.stored(home, other), codes)
-            for key in {key for (key, _), state in history.states.items() if state.seen}:
-                looks[key] = max(history.looks, looks.get(key, 1))
-    return looks
-
-
-def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: None, looks: int = 1) -> Iterator[Fact]:
+def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: None) -> Iterator[Fact]:
     """Yields the facts of an answer that is there already. It is judged as it would have been when trained here.
 
     Each fact must be in the history before the next one is asked for. `cutoff`: where early stopping ends a run.
-    `looks`: how often verdicts that count it could be seen.
     """
     key, code = answer.run.key, answer.name
     for measured in answer.outcome.curve:
@@ -128,7 +106,7 @@ def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: 
         if needed is not None:
             yield StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=needed)
             return
-    yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True, looks=looks)
+    yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True)
 
 
 def adoptions(history: History, outcomes: Outcomes) -> Iterator[Adopted]:

@@ -18,7 +18,7 @@ import trainables
 from search_spaces.fit import fit_words
 from search_spaces.study import Edition, Trial
 from search_spaces.words import clock, listed, plural, rough_time
-from service.planning.decisions import begin, look_ahead, looks_elsewhere
+from service.planning.decisions import begin, look_ahead
 from service.planning.forecast import (
     Forecast,
     Unproposed,
@@ -156,7 +156,6 @@ class WorkEstimate:
     `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what the study says that the budget
     takes on 2 cores; `weights`: the cost of each arm or first point; `recipes`: one for each run to train, the base
     where a point is unknown; `gpu_hours`: see `with_gpu_hours`; `blind`: a sentence if TPE chooses hardly a point;
-    `looks`: how many times verdicts could be seen, at the end (`History.looks_with`).
     Units: seconds, bytes.
     """
 
@@ -186,7 +185,6 @@ class WorkEstimate:
     saved: str = ""
     races: bool = False
     blind: str = ""
-    looks: int = 1
 
     @property
     def run_gib(self) -> float:
@@ -341,7 +339,6 @@ def estimate_work(
     absent = {words for recipe in each for words in _absent(recipe, outcomes.data)}
     times, peaks = measured_times_and_peaks(history, outcomes, placement)
     reused = {key for key, kind in work.items() if kind == "reused"}
-    elsewhere = looks_elsewhere(outcomes.home, history.edition.id, codes) if reused else {}
     seconds = Forecast(history, times)(placement.max_concurrent, reused).seconds
     recipes = [trial.recipe for trial in known_trials(history.edition)] or [base]
     return WorkEstimate(
@@ -370,7 +367,6 @@ def estimate_work(
         saved=str(saved_images(history)),
         races=getattr(history.edition.study.plan, "race", False),
         blind=blind(history, placement.max_concurrent),
-        looks=history.looks_with({key: elsewhere.get(key, 1) for key in reused}, unlisted_arms(history)),
     )
 
 

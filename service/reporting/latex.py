@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from search_spaces.words import plural
-from service.analysis.multiple_testing import opposed_words
 from service.analysis.statistics import FEWEST
 from service.analysis.tables import runs_table
 from service.reporting.pages import Column, Table, frame_csv
@@ -202,11 +201,11 @@ def paper_table(result: StudyResult, table: Table, names: Sequence[str] = ()) ->
 def _usual(result: StudyResult, known: Sequence[str]) -> list[str]:
     """Lists a paper's five columns: parameters, or seeds if some are missing or fail, or if all models are as large."""
     tests = [row.test for row in shown(result)]
-    uniform = all(test.uniform for test in tests)
-    seeds = ["seeds"] if uniform else ["seeds", "learn"]
-    alike = uniform and len({test.n for test in tests}) == 1 and "parameters" in known
-    differences = ["difference", "difference-interval", "p"] if "difference" in known else ["interval"]
-    named = ["name", *(["parameters"] if alike else seeds), "score", *differences]
+    none_failed = not any(test.failed for test in tests)
+    seeds = ["seeds"] if none_failed else ["seeds", "failed"]
+    alike = none_failed and len({test.n for test in tests}) == 1 and "parameters" in known
+    differences = ["difference", "p"] if "difference" in known else []
+    named = ["name", *(["parameters"] if alike else seeds), "score", "interval", *differences]
     return [name for name in named if name in known]
 
 
@@ -223,12 +222,6 @@ def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
     if names & OURS:
         parts += [f"Differences to the baseline are paired by seed{_test_words(result, names)}."]
         parts += claimed_words(result) if names & TESTED else []
-    if names & OURS and not all(row.test.uniform for row in rows):
-        parts += [
-            "Where some seeds do not learn, means are those of all seeds, and differences those of seeds that learn."
-        ]
-    if names & OURS:
-        parts += filter(None, [opposed_words(result.differences)])
     return parts + star_words(result, columns)
 
 
@@ -236,7 +229,7 @@ def _test_words(result: StudyResult, names: set[str]) -> str:
     if not names & TESTED or not result.adjusted_over:
         return ""
     count = plural(result.adjusted_over, "difference")
-    return f"; p and intervals are two-sided, adjusted for {count} (Holm), at the level {result.alpha:.3g}"
+    return f"; p is two-sided and adjusted for {count} (Holm) and for looks"
 
 
 def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:

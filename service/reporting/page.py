@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 
 from search_spaces.words import duration, listed, plural, quoted
-from service.analysis.format import ordinal
-from service.analysis.headline import advice, headline
-from service.analysis.statistics import level_of
+from service.analysis.headline import details, headline
+from service.analysis.power import look_words
 from service.analysis.study_result import StudyResult, tunings
 from service.analysis.study_status import recorded
 from service.analysis.tables import costs, runs_table, trials_table
@@ -84,7 +83,7 @@ class Page:
     paper: str
     date: str
     headline: str
-    advice: list[str]
+    details: list[str]
     expected: str
     recorded: list[str]
     verdicts: list[Verdict]
@@ -129,14 +128,13 @@ class Page:
 def page(result: StudyResult, links: Mapping[str, str]) -> Page:
     """Returns the page of a result. `links`: by name, the addresses of the study in MLflow."""
     study = result.edition.study
-    take, *more = advice(result) or [""]
     return Page(
         id=result.edition.id,
         question=study.question,
         paper=study.paper,
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
-        headline=" ".join(filter(None, (take, headline(result)))),
-        advice=more,
+        headline=headline(result),
+        details=details(result),
         expected=study.expected,
         recorded=recorded(result.edition, study.name, CodeDigests()),
         verdicts=result.claims,
@@ -202,13 +200,12 @@ def _remarks(result: StudyResult) -> list[str]:
 
 
 def _verdicts_note(result: StudyResult) -> str:
-    """Returns what verdicts cover, and at which level they are: each look at a growing study spends a part of it."""
-    look = result.history.looks
-    level = f"one-sided tests at {result.alpha:.3g}"
-    looks = f", in place of {level_of(1):.3g}, as this is the {ordinal(look)} look at the study" if look > 1 else ""
-    draws = [verdict.draws for verdict in result.claims if verdict.measured is not None]
+    """Returns how claims are decided, at which look, and what verdicts cover."""
+    decided = "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside."
+    draws = [row.test.estimate.draws for row in result.named.values() if row.test.estimate]
     images = images_words(draws, result.edition.study.base.data)
-    return f"Verdicts are {level} over seeds{looks}. {images} {written_words(result.history)}".rstrip()
+    look = look_words(result.history.looks)
+    return " ".join(filter(None, [decided, look, images, written_words(result.history)]))
 
 
 TIMM = "vit_tiny_patch16_224"

@@ -19,8 +19,9 @@ from search_spaces.words import listed, plural, quoted
 from service.analysis.comparison import Comparison, Match
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
 from service.analysis.matrix import FilledMatrix
-from service.analysis.multiple_testing import Difference, opposed_words
-from service.analysis.statistics import FEWEST, Scores
+from service.analysis.multiple_testing import Difference
+from service.analysis.scores import group_words
+from service.analysis.statistics import ALPHA, FEWEST, Scores
 from service.analysis.verdicts import images_words
 from service.storage.home import Home
 from trainables.whole_files import write_whole
@@ -224,8 +225,8 @@ def comparison_note(comparison: Comparison) -> str:
     parts = []
     if comparison.tests:
         parts.append(
-            f"p is two-sided and adjusted for {plural(comparison.tests, 'difference')} (Holm); each interval is at the "
-            f"level of its test, so it leaves out 0 where p is below {comparison.alpha:.3g}."
+            f"p is two-sided and adjusted for {plural(comparison.tests, 'difference')} (Holm) and for looks; 95 % "
+            f"intervals hold together, so each leaves out 0 where p is below {ALPHA:g}."
         )
         draws = (gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted)
         sides = (side.edition.study.base.data for side in (comparison.a, comparison.b))
@@ -242,10 +243,8 @@ def comparison_note(comparison: Comparison) -> str:
             "A number of same runs: so many seeds are the very same runs in both, so their difference is 0 by itself; "
             "one of the two has more seeds, which have no pair."
         )
-    if failing := [match for match in comparison.matches if not (match.a.test.uniform and match.b.test.uniform)]:
-        parts.append(f"Means are of all seeds, differences of those that learn: {'; '.join(map(_learn, failing))}.")
-    named = {comparison.matches[place].name: gap for place, gap in comparison.differences.items()}
-    parts += filter(None, [opposed_words(named)])
+    if groups := list(filter(None, map(_groups, comparison.matches))):
+        parts.append(f"Means are of all seeds: {'; '.join(groups)}.")
     if any(match.a.test.diverged or match.b.test.diverged for match in comparison.matches):
         parts.append("A diverged seed counts at chance.")
     if any(match.estimate and not match.estimate.testable for match in comparison.matches):
@@ -253,12 +252,11 @@ def comparison_note(comparison: Comparison) -> str:
     return " ".join(parts)
 
 
-def _learn(match: Match) -> str:
-    """Returns how many seeds of a trial learn: `of “peg” 5 of 5 in A, 3 of 5 in B`."""
-    learn = [
-        f"{len(trial.test.learnt)} of {trial.test.n} in {side}" for side, trial in (("A", match.a), ("B", match.b))
-    ]
-    return f"of {quoted(match.name)} {', '.join(learn)}"
+def _groups(match: Match) -> str:
+    """Returns the groups in which seeds of a trial lie: `“peg” 4 of 5 seeds at 0.98, 1 failed (0.50) in A`."""
+    sides = [(group_words(trial.test), side) for side, trial in (("A", match.a), ("B", match.b))]
+    words = [f"{groups} in {side}" for groups, side in sides if groups]
+    return f"{quoted(match.name)} {', '.join(words)}" if words else ""
 
 
 def _drawings(comparison: Comparison) -> Sequence[str]:

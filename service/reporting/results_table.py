@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from search_spaces.study import Ablation, Plan
+from search_spaces.study import Ablation
 from search_spaces.words import listed, plural
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
-from service.analysis.multiple_testing import opposed_words
-from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence
-from service.analysis.scores import counts, most_that_fail, score_scale
-from service.analysis.statistics import FEWEST, Scores
+from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence, tests_together
+from service.analysis.scores import failures, group_words, most_that_fail, score_scale
+from service.analysis.statistics import ALPHA, FEWEST, Scores
 from service.analysis.study_result import ArmTuning, StudyResult, tunings
 from service.analysis.verdicts import NOT_COVERED, images_words
 from service.reporting.pages import Column, Table
@@ -40,7 +39,7 @@ def measured(result: StudyResult) -> Table | None:
         *_differences(result, rows),
         Column("mean", [fixed(row.validation.mean) for row in rows], metric_words(score.metric), name="validation"),
         Column("seeds", [seeds(row) for row in rows], "seeds", name="seeds"),
-        Column("learn", [_learn(row) for row in rows], "seeds", under=True, name="learn"),
+        Column("failed", [failed_words(row.test) for row in rows], "seeds", under=True, name="failed"),
         *cost_columns(rows),
     ]
     strong = frozenset(place for place, row in enumerate(rows) if row in result.winners)
@@ -82,13 +81,17 @@ def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
     intervals = [interval_words(score) for score in scores]
     columns = [Column("mean ± SD", [spread(score.mean, score.std) for score in scores], group, name="score")]
     if any(intervals):
-        some = any(score.interval and score.uniform for score in scores)
+        some = any(score.interval for score in scores)
         columns.append(Column("95 % interval" if some else "seeds", intervals, group, under=True, name="interval"))
     return columns
 
 
-def _learn(row: TrialResult) -> str:
-    return f"{len(row.test.learnt)} learn" if row.test.n else ""
+def failed_words(scores: Scores) -> str:
+    """Returns how many seeds failed, and up to which share of all may fail: `0, up to 45 %`; nothing at chance."""
+    failed, seeds = failures(scores)
+    if not seeds or not scores.above_chance:
+        return ""
+    return f"{failed}, up to {whole_percent(most_that_fail(failed, seeds))}"
 
 
 def seeds(row: TrialResult) -> str:
@@ -114,10 +117,8 @@ def _points_words(result: StudyResult) -> str:
 
 
 def interval_words(scores: Scores) -> str:
-    """Returns the interval of the mean; the seeds themselves where they are too few, or where some do not learn."""
+    """Returns the interval of the mean; the seeds themselves where they are too few."""
     values = ", ".join(fixed(value) for value in sorted(scores.values.values()))
-    if not scores.uniform:
-        return f"{len(scores.learnt)} of {scores.n} learn: {values}"
     return between(scores.interval) if scores.interval else values if scores.n > 1 else ""
 
 
@@ -152,7 +153,7 @@ def _differences(result: StudyResult, rows: Sequence[TrialResult]) -> list[Colum
     columns = [Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], group, name="difference")]
     if _tested(result):
         intervals = [between(gap.interval) if gap else "" for gap in gaps]
-        columns.append(Column("interval (Holm)", intervals, group, under=True, name="difference-interval"))
+        columns.append(Column("95 % interval", intervals, group, under=True, name="difference-interval"))
         p = [p_text(gap.p).removeprefix("= ") if gap else "" for gap in gaps]
         columns.append(Column("p (Holm)", p, group, name="p"))
     published = [published_difference(result, row) for row in rows]
@@ -177,8 +178,8 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
 
 
 def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Column]) -> str:
-    some = any(row.test.interval and row.test.uniform for row in rows)
-    interval = ", with Student's t-interval of the mean" if some else ""
+    some = any(row.test.interval for row in rows)
+    interval = ", with the 95 % interval of the mean" if some else ""
     parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [_tuning_sentence(result)])]
     if any(row.test.diverged for row in rows):
         parts += [DIVERGED]
@@ -192,24 +193,22 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
         parts += [FEW]
     if any(row.test.interval and not row.test.std and row.test.scale.step for row in rows):
         parts += ["Where all seeds score the same, the interval is as wide as the rounding to whole test images."]
-    if any(not row.test.uniform for row in rows):
-        parts += [
-            "A seed learns when it scores above what guessing reaches once in a thousand times, and not in the lower "
-            "of two groups far apart. "
-            "Where some seeds do not learn, the mean of all describes neither group, and differences are those of the "
-            "seeds that learn.",
-            _pooled(rows),
-        ]
+    parts += [
+        f"Of the best of {of} arms the interval is one of so many." for of in {row.test.best_of for row in rows} - {1}
+    ]
+    if groups := [f"{row_name(result, row)}: {words}" for row in rows if (words := group_words(row.test))]:
+        parts += [f"Seeds lie in two groups, and the mean is that of all: {'; '.join(groups)}."]
+    if any(row.test.above_chance for row in rows):
+        parts += ["Failed: seeds at chance, apart from the others; up to the share beside it of all seeds may fail."]
     if _tested(result):
         parts += _test_words(result)
-    parts += filter(None, [opposed_words(result.differences)])
     if result.agreements:
         tests = f", Holm over {plural(len(result.agreements), 'number')}" if len(result.agreements) > 1 else ""
         parts += [
             "“Equal” and “differs” compare our mean with the published number, within the margin that the study states "
             f"(two one-sided tests{tests}); the published number counts as exact."
         ]
-    parts += _power(rows, result.edition.study.plan, result.alpha)
+    parts += _power(rows, result)
     parts += cost_note(result, rows)
     parts += star_words(result, columns)
     return " ".join(parts)
@@ -222,23 +221,16 @@ def star_words(result: StudyResult, columns: Sequence[Column]) -> list[str]:
     return [f"*Published on other data or for another question{_why(result)}: do not compare with our scores."]
 
 
-def _pooled(rows: Sequence[TrialResult]) -> str:
-    """Counts the seeds that fail in all trials of which some learn: more than the seeds of one trial can show."""
-    some = [counts(row.test) for row in rows if row.test.learnt]
-    runs, learnt = sum(n for _, n in some), sum(learn for learn, _ in some)
-    most, whose = whole_percent(most_that_fail(runs - learnt, runs)), "of trials of which some learn"
-    return f"Of the {plural(runs, 'seed')} {whose}, {runs - learnt} did not; of all such seeds up to {most} may not."
-
-
 def _why(result: StudyResult) -> str:
     return f" (here {result.departure.why})" if result.departure else ""
 
 
-def _power(rows: Sequence[TrialResult], plan: Plan, level: float) -> list[str]:
-    """Returns which differences the study's seeds can detect at a level."""
-    count = max(row.test.asked for row in rows)
+def _power(rows: Sequence[TrialResult], result: StudyResult) -> list[str]:
+    """Returns which differences the study's seeds can detect in its tests."""
+    count, plan = max(row.test.asked for row in rows), result.edition.study.plan
     std, data = paired_spread({row.name: row.test for row in rows}, plan), fewest_tested(row.recipe for row in rows)
-    sentence = power_sentence(count, std, score_scale(data, "test"), counted_images(data), level)
+    tests, look = tests_together(plan, len(rows)), result.history.looks
+    sentence = power_sentence(count, std, score_scale(data, "test"), counted_images(data), tests, look)
     return [sentence] if len(rows) > 1 else []
 
 
@@ -248,8 +240,8 @@ def _test_words(result: StudyResult) -> list[str]:
         return claimed_words(result)
     return [
         "Differences are paired by seed; p is two-sided and adjusted for "
-        f"{plural(result.adjusted_over, 'difference')} (Holm); each interval is at the level of its test, so it leaves "
-        f"out 0 where p is below {result.alpha:.3g}.",
+        f"{plural(result.adjusted_over, 'difference')} (Holm) and for looks; 95 % intervals hold together, so each "
+        f"leaves out 0 where p is below {ALPHA:g}.",
         *claimed_words(result),
     ]
 
@@ -258,7 +250,7 @@ def claimed_words(result: StudyResult) -> list[str]:
     """Returns how many differences a claim tests alone, if any."""
     claimed = sum(gap.claimed for gap in result.differences.values())
     are = "is" if claimed == 1 else "are"
-    return [f"{plural(claimed, 'difference')} {are} tested by a claim alone, one-sided."] if claimed else []
+    return [f"{plural(claimed, 'difference')} {are} tested by a claim."] if claimed else []
 
 
 def _tuning_sentence(result: StudyResult) -> str:

@@ -125,10 +125,7 @@ class FailedWith(Stamped):
 
 
 class Ended(Stamped):
-    """A run has its answer: trained here, or found among the outcomes (`reused`).
-
-    `looks`: how often verdicts that count a reused answer could be seen in other studies, at most.
-    """
+    """A run has its answer: trained here, or found among the outcomes (`reused`)."""
 
     fact: Literal["ended"] = Field(default="ended", init=False)
     run: RunKey
@@ -136,7 +133,6 @@ class Ended(Stamped):
     outcome: Literal["completed", "diverged"]
     epoch: Count
     reused: bool = False
-    looks: int = Field(default=1, ge=1)
 
 
 class Counts(Stamped):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from copy import copy
+from itertools import islice
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
@@ -18,7 +19,6 @@ from service.storage.facts import (
     Adopted,
     Confirms,
     Counts,
-    Ended,
     Exhausted,
     Fact,
     FailedWith,
@@ -48,7 +48,7 @@ from trainables.spec import SpecError
 SETTLED = ("completed", "stopped", "diverged")
 """Ends of a trial that change only if `invalidations` goes up."""
 TESTED = 3
-"""With fewer answers of a trial nothing is tested, but where no more seeds are asked for."""
+"""With fewer answers of a trial nothing is tested."""
 ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What Python itself says of values that have another form than those of a point."""
 
@@ -85,8 +85,7 @@ class History:
         self._waiting: dict[str, list[Trial]] | None = None
         self._answers: dict[str, TrialAnswer] = {}
         self.invalidations = 0
-        self._looks, self._least_looks, self._first_seeds = 1, 0, self.seeds
-        self._seen: dict[str, int] = {}
+        self._facts, self._look_starts, self._least_looks = 0, list[int](), 0
         self.begun: float | None = None
         self.claims_since: dict[str, float] = {}
         self._counted: tuple[int, int] | None = None
@@ -117,6 +116,7 @@ class History:
 
         Raises: UnfitError for a fact that is none of this study, such as an arm that the study has not.
         """
+        self._facts += 1
         if isinstance(fact, Opened):
             if fact.claims:
                 self.claims_since.setdefault(fact.claims, fact.time)
@@ -132,7 +132,7 @@ class History:
                     if self._waiting is not None and trial.role in self._waiting:
                         self._waiting[trial.role].append(trial)
             case Counts(seeds=seeds, trials=trials, looks=looks):
-                self._look(seeds, trials or 0, looks)
+                self._look(seeds, trials or 0, looks, before=self._facts - 1)
                 self.seeds, self.trials_asked = seeds, trials or 0
                 self._unsettle()
                 for state in self.states.values():
@@ -157,64 +157,46 @@ class History:
                 if isinstance(fact, Readmitted) or (isinstance(fact, FailedWith) and state.answered):
                     self._unsettle()  # its answer is lost, or it is asked for again
                 state.last = fact.time
-                if isinstance(fact, Ended) and fact.reused:  # what was seen stays seen if it is trained again
-                    self._seen[fact.run] = max(fact.looks, self._seen.get(fact.run, 0))
                 add_fact(state, fact)
 
-    def _look(self, seeds: int, trials: int, least: int = 0) -> None:
+    def _look(self, seeds: int, trials: int, least: int = 0, *, before: int) -> None:
         """Counts a look where more seeds or points are asked for after verdicts could be seen.
 
         `least`: the looks before the journal was cut. Its facts do not say what was seen then, so each raise counts.
+        `before`: how many facts the journal had before this.
         """
-        before, self._counted = self._counted, (seeds, trials)
-        self.first_seeds = seeds if before is None else self.first_seeds
+        earlier, self._counted = self._counted, (seeds, trials)
+        self.first_seeds = seeds if earlier is None else self.first_seeds
         if least:
             self._least_looks = least
-        elif before is not None and (seeds > before[0] or trials > before[1]):
-            seen = {key for (key, _), state in self.states.items() if state.seen}  # by code of any time
-            self._looks += shows_verdict(self.edition.study, self._tested(before[0], lambda run: run.key in seen))
+        elif earlier is not None and (seeds > earlier[0] or trials > earlier[1]):
+            if shows_verdict(self.edition.study, self._tested(earlier[0])):
+                self._look_starts.append(before)
             self._least_looks += bool(self._least_looks)
-        if self._looks == 1:  # seeds that are added later are counted here
-            self._first_seeds = seeds
 
     @property
     def looks(self) -> int:
         """How many times verdicts could be seen, the present time with them.
 
-        More seeds, or more points, after a verdict are another look, whatever code gave the answers. A study that
-        begins with answers of another one (`--fresh`, `--as`, another name) goes on from its looks. It is at one more
-        if it adds seeds to them, or if somebody named its arms, which may have been chosen by these answers.
+        More seeds, or more points, after a verdict are another look, whatever code gave the answers.
         """
-        return self.looks_with({})
+        return max(1 + len(self._look_starts), self._least_looks)
 
-    def looks_with(self, elsewhere: Mapping[str, int], arms: Sequence[Trial] = ()) -> int:
-        """Returns `looks` as they will be when these arms are planned, and answers of other studies are taken.
+    def at_earlier_look(self, home: Home) -> History | None:
+        """Returns the history as it stood before its present look; None at the first one."""
+        if not self._look_starts:
+            return None
+        lines = read_lines(home.study(self.edition.id).journal)
+        return History(self.edition, self._code_of, (fact for _, fact in islice(lines, self._look_starts[-1])))
 
-        `elsewhere`: how often verdicts that count such an answer could be seen, by its run's key.
-        """
-
-        def seen(run: Run) -> int:
-            return max(self._seen.get(run.key, 0), elsewhere.get(run.key, 0))
-
-        tested = self._tested(self.seeds, seen, arms)
-        if not shows_verdict(self.edition.study, tested):
-            return max(self._looks, self._least_looks)
-        looks = [(trial, run, seen(run)) for trial in tested for run in self.asked(trial)]
-        begun = self._first_seeds
-        adds = self.edition.some_arms or not all(count for trial, run, count in looks if run.seed in trial.seeds(begun))
-        return max(self._looks + max((count for *_, count in looks), default=1) - 1 + adds, self._least_looks)
-
-    def _tested(self, seeds: int, seen: Callable[[Run], object], arms: Sequence[Trial] = ()) -> list[Trial]:
-        """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, that were seen.
+    def _tested(self, seeds: int) -> list[Trial]:
+        """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, by code of any time.
 
         Runs that failed hide no verdict of the others, and confirmations that were replaced were seen.
         """
-        is_search = isinstance(self.edition.study.plan, Search)
-        return [
-            trial
-            for trial in (self.of("confirmation") if is_search else [*self.of("trial"), *arms])
-            if sum(bool(seen(trial.run(seed))) for seed in trial.seeds(seeds)) >= min(seeds, TESTED)
-        ]
+        seen = {key for (key, _), state in self.states.items() if state.seen}
+        trials = self.of("confirmation" if isinstance(self.edition.study.plan, Search) else "trial")
+        return [trial for trial in trials if sum(trial.run(seed).key in seen for seed in trial.seeds(seeds)) >= TESTED]
 
     def _unfit(self, fact: Fact, why: str) -> UnfitError:
         """Returns the error of a fact that is none of this study."""
@@ -268,7 +250,7 @@ class History:
         plan, seeds, trials = edition.study.plan, max(self.seeds, edition.study.seeds), self.trials_asked
         if isinstance(plan, Search):
             trials = max(trials, plan.trials)
-        self._look(seeds, trials)
+        self._look(seeds, trials, before=self._facts)
         self.seeds, self.trials_asked = seeds, trials
 
     @property

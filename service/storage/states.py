@@ -41,7 +41,6 @@ class RunState:
     """The state of one run in one study, by the code that counts. `lost`: how often its answer was lost.
 
     `readmitted`: whether it was asked for again after it had been stopped: then no rung stops it any more.
-    `looks`: how often verdicts that count its answer could be seen in other studies, if it is reused.
     """
 
     status: RunStatus = "missing"
@@ -53,7 +52,6 @@ class RunState:
     reason: str = ""
     cutoff: float | None = None
     reused: bool = False
-    looks: int = 1
     begun: float | None = None
     last: float | None = None
     placement: dict[str, Any] = field(default_factory=dict)
@@ -138,8 +136,8 @@ def add_fact(state: RunState, fact: Started | Measured | StoppedAt | Readmitted 
                 state.curve, state.lost = {}, state.lost + 1
             state.status, state.reason = "failed", reason
             state.failures += TRIES if fact.final else 1 if fact.counts else 0
-        case Ended(outcome=outcome, reused=reused, looks=looks):
-            state.status, state.reused, state.looks = outcome, reused, looks
+        case Ended(outcome=outcome, reused=reused):
+            state.status, state.reused = outcome, reused
 
 
 class ArmTunings:

@@ -15,11 +15,10 @@ from search_spaces import library
 from search_spaces.words import clock, plural, quoted
 from service.analysis.comparison import Comparison, Match
 from service.analysis.format import between, fixed, metric_words, p_text, signed
-from service.analysis.headline import advice, headline
+from service.analysis.headline import details, headline, next_seeds
 from service.analysis.matrix import FilledMatrix
 from service.analysis.multiple_testing import Difference
-from service.analysis.power import seeds_sentence
-from service.analysis.statistics import level_of
+from service.analysis.power import look_words, seeds_sentence
 from service.analysis.trial_result import summarize
 from service.execution.simulate import Simulated, Stopping, Window
 from service.planning.estimate import WorkEstimate
@@ -52,13 +51,14 @@ def plan(history: History, estimate: WorkEstimate) -> None:
         out.print(view)
     for line in estimate.lines(history.edition.id):
         sentence(out, line)
-    sentence(out, seeds_sentence(history, estimate.looks))
+    sentence(out, seeds_sentence(history))
 
 
 def ending(result: StudyResult, more: str, larger: str = "") -> None:
     """Prints how a run ended: the table, the verdicts, and what to do next.
 
-    `more`: the command for more seeds; `larger`: that for the next size, if this one shows only that all works.
+    `more`: the command that trains more seeds, without their number; `larger`: that for the next size, if this one
+    shows only that all works.
     """
     answer(result)
     out, edition = console(), result.edition
@@ -74,10 +74,12 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
         labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
     elif larger:
         labelled(out, "next", larger)
+    elif seeds := next_seeds(result):
+        labelled(out, "next", f"{more} --seeds {seeds.seeds}   ({seeds})")
+        labelled(out, "look", look_words(result.history.looks))
     else:
-        judged = any(claim.word != "NOT JUDGED" for claim in result.claims)
-        price = f"; verdicts are then tested at {level_of(result.history.looks + 1):.3g}" if judged else ""
-        labelled(out, "next", f"{more}   (only the new seeds run{price})")
+        most = 2 * result.history.seeds
+        labelled(out, "done", f"no open question would be decided by up to {most} seeds, if scores are as measured")
 
 
 def answer(result: StudyResult) -> None:
@@ -86,8 +88,8 @@ def answer(result: StudyResult) -> None:
     out.print()
     if not out.is_terminal:
         out.print(trials_table(summarize(result.history, alive=False), result.edition))
-    take, *more = advice(result) or [""]
-    for line in filter(None, (take, headline(result), *more)):
+    sentence(out, Text(headline(result), style="bold"))
+    for line in details(result):
         sentence(out, line)
     claims, departure = result.claims, result.departure
     if departure and not departure.told and len(claims) > 1:

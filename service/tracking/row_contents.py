@@ -243,14 +243,14 @@ FARTHEST = 99999.0
 
 
 def score_words(scores: Scores) -> str:
-    """Returns the mean, the standard deviation, how many seeds, and how many learn where some do not.
+    """Returns the mean, the standard deviation, how many seeds, and how many failed.
 
     Empty for no score.
     """
     if not scores.n:
         return ""
-    learn = "" if len(scores.learnt) == scores.n else f", {len(scores.learnt)} learn"
-    return f"{spread(scores.mean, scores.std)} (n {scores.n}{learn})"
+    failed = f", {len(scores.failed)} failed" if scores.failed else ""
+    return f"{spread(scores.mean, scores.std)} (n {scores.n}{failed})"
 
 
 def test_scores(history: History, trial: Trial) -> Scores:

@@ -83,7 +83,7 @@ def _short(row: TrialResult) -> str:
 
 def _draw_trial(axes: Axes, x: float, row: TrialResult, look: Look) -> None:
     mean = row.test.mean or 0.0
-    if row.test.interval and row.test.uniform:
+    if row.test.interval:
         axes.plot([x, x], row.test.interval, color=look.color, linewidth=1.6, alpha=0.55)
     axes.plot([x], [mean], marker=look.marker, markersize=6, color=look.color, zorder=3)
 
@@ -108,7 +108,7 @@ def _count(value: float) -> str:
 def _caption(result: StudyResult, rows: Sequence[TrialResult]) -> str:
     names = [axis.label.partition(" (")[0] for axis in _axes(rows)]
     timed = "parameters" not in names[:1]
-    intervals = any(row.test.interval and row.test.uniform for row in rows)
+    intervals = any(row.test.interval for row in rows)
     return sentences((
         f"The {metric_words(result.edition.study.score.test)} of each trial over the {' and the '.join(names)}"
         f"{', with the 95 % interval' if intervals else ''}.",

@@ -279,7 +279,7 @@ def _line(curve: Curve, look: plot.Look) -> Line:
 
 def _marks(axes: Axes, at: float, scores: Scores, color: str) -> None:
     """Draws the mean of one size as a bar with its interval, and a dot a seed; a cross where it diverged."""
-    if scores.interval and scores.uniform:
+    if scores.interval:
         axes.plot([at, at], scores.interval, color=color, linewidth=1.6, alpha=0.55, solid_capstyle="butt")
     axes.plot([at], [scores.mean or 0.0], marker="_", markersize=9, color=color, markeredgewidth=1.8, zorder=3)
     for seed, value in sorted(scores.values.items()):
@@ -290,7 +290,7 @@ def _marks(axes: Axes, at: float, scores: Scores, color: str) -> None:
 
 def _caption_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> str:
     scores = [score for curve in curves for score in curve.scores.values()]
-    interval = " with its 95 % interval" if any(score.interval and score.uniform for score in scores) else ""
+    interval = " with its 95 % interval" if any(score.interval for score in scores) else ""
     laws = [curve for curve in curves if curve.laws]
     return plot.sentences((
         f"The {metric_words(result.edition.study.score.test)} over the number of training images: a bar at the "
@@ -298,7 +298,6 @@ def _caption_data_sizes(result: StudyResult, curves: Sequence[Curve]) -> str:
         "The line is the mean of the power laws that were fitted to the seeds." if laws else "",
         "No line where no seed has a score at every size." if laws and len(laws) < len(curves) else "",
         f"No interval for fewer than {FEWEST} seeds." if any(score.interval is None for score in scores) else "",
-        "No interval where seeds lie in two groups." if any(not score.uniform for score in scores) else "",
         "A cross is a diverged seed, which counts at chance." if any(score.diverged for score in scores) else "",
         "Marks of one size stand beside each other." if len(curves) > 1 else "",
     ))  # fmt: skip

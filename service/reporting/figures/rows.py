@@ -16,7 +16,6 @@ from search_spaces.study import Ablation, Published, Search
 from search_spaces.words import plural, quoted
 from service.analysis.format import fixed, metric_words, signed
 from service.analysis.headline import point_name
-from service.analysis.multiple_testing import opposed_words
 from service.analysis.statistics import FEWEST, Interval, Scores
 from service.analysis.verdicts import Verdict
 from service.reporting.figures import plot
@@ -129,7 +128,7 @@ def name(result: StudyResult, row: TrialResult) -> str:
 def _draw_dots(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
     palette = plot.Palette.of(result)
     lines = [
-        FigureRow(name(result, row), row.test.mean or 0.0, row.test.interval if row.test.uniform else None,
+        FigureRow(name(result, row), row.test.mean or 0.0, row.test.interval,
             palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
         for row in rows
     ]  # fmt: skip
@@ -155,13 +154,11 @@ def _published_mark(axes: Axes, place: int, published: Published) -> None:
 def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
     known = [entry for row in rows for entry in result.published(row) if result.comparable(entry)]
     fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
-    whole = [row.test.interval is not None and row.test.uniform for row in rows]
-    interval = " with its 95 % interval" if any(whole) else ""
+    interval = " with its 95 % interval" if any(row.test.interval for row in rows) else ""
     return plot.sentences((
         f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: the mean{interval}, and "
         "a small dot a seed.",
         f"No interval for fewer than {FEWEST} seeds." if any(row.test.interval is None for row in rows) else "",
-        "No interval where seeds lie in two groups." if any(not row.test.uniform for row in rows) else "",
         "A cross is a diverged seed, which counts at chance." if any(row.test.diverged for row in rows) else "",
         "A hollow dot lacks seeds." if any(not row.test.complete for row in rows) else "",
         f"Diamonds are published{', with their spread' if any(entry.spread for entry in known) else ''}."
@@ -172,7 +169,7 @@ def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """One row. `seeds`: the difference of each; `diverged`: in either trial; `whole`: whether the mean is of all seeds.
+    """One row. `seeds`: the difference of each; `diverged`: in either trial.
 
     `margin`: how large a difference a claim asks for; `both`: whether it counts on both sides of 0.
     """
@@ -182,7 +179,6 @@ class Pair:
     interval: Interval | None
     seeds: Mapping[int, float]
     diverged: frozenset[int]
-    whole: bool
     look: plot.Look
     margin: float = 0.0
     both: bool = False
@@ -232,11 +228,11 @@ def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
     return Pair(name, verdict.measured, verdict.interval, *seeds, look, margin, both)
 
 
-def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int], bool]:
-    """Returns the difference of each seed that both have, the seeds of which either diverged, and whether all count."""
+def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]:
+    """Returns the difference of each seed that both have, and the seeds of which either diverged."""
     shared = sorted(who.values.keys() & than.values.keys())
     gaps = {seed: who.values[seed] - than.values[seed] for seed in shared}
-    return gaps, who.diverged | than.diverged, who.uniform and than.uniform
+    return gaps, who.diverged | than.diverged
 
 
 def _draw_forest(result: StudyResult, pairs: Sequence[Pair]) -> Figure:
@@ -272,13 +268,11 @@ def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[
         first,
         second if arms else f"{second} A small dot is a seed.",
         "An arm whose interval leaves out 0 differs significantly." if tested else "",
-        opposed_words(result.differences) if tested else "",
         "The band between two upright marks is the margin within which two trials count as equal."
         if any(pair.both for pair in pairs) else "",
         "An upright mark is the difference that a claim asks for."
         if any(pair.margin and not pair.both for pair in pairs) else "",
         "A cross is a seed of which one of the two diverged."
         if any(pair.diverged & pair.seeds.keys() for pair in pairs) else "",
-        "Means are those of the seeds that learn in both." if not all(pair.whole for pair in pairs) else "",
         f"No interval for fewer than {FEWEST} pairs." if any(pair.interval is None for pair in pairs) else "",
     ))  # fmt: skip
