@@ -193,8 +193,8 @@ class KeepsMore(ClaimOfTwo):
 class Rising(ClaimOfSeveral, ClaimAtSize):
     """The score rises along the trials of `who`, by more than `margin` from one to the next, paired by seed.
 
-    What rises is the least-squares line of each seed over 0, 1, 2 and so on, so single steps may fall (`Ranked` is
-    about each step). Of three trials the middle one does not change the slope.
+    What rises is the least-squares line of each seed over 0, 1, 2 and so on, so single steps may fall.
+    Of three trials the middle one does not change the slope.
     """
 
     kind: Literal["rising"] = Field(default="rising", init=False)
@@ -204,18 +204,6 @@ class Rising(ClaimOfSeveral, ClaimAtSize):
     def __str__(self) -> str:
         margin = f" by more than {self.margin:g} a step" if self.margin else ""
         return f"the score rises along {self.listed}{margin}{self.where}"
-
-
-class Ranked(ClaimOfSeveral, ClaimAtSize):
-    """Each trial of `who` scores higher than the next one by more than `margin`, paired by seed: best first."""
-
-    kind: Literal["ranked"] = Field(default="ranked", init=False)
-    margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
-    source: str = ""
-
-    def __str__(self) -> str:
-        margin = f" by more than {self.margin:g}" if self.margin else ""
-        return f"each of {self.listed} is better than the next{margin}{self.where}"
 
 
 class Faster(ClaimOfTwo):
@@ -337,7 +325,6 @@ Claim = Annotated[
     | KeepsMore
     | Faster
     | Rising
-    | Ranked
     | ProbeBetween
     | ProbeAlike
     | ProbeAsAlike

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from search_spaces.claim import KeepsMore, Ranked, Rising
+from search_spaces.claim import KeepsMore, Rising
 from search_spaces.study import Ablation, Edition, Study
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
@@ -138,10 +138,7 @@ class Record(Spec):
         some_learn = any(
             0 < scored.learnt < scored.n for row in self.rows for scored in (row.test, *row.test_sizes.values())
         )
-        fourth = any(
-            isinstance(claim, Ranked) or (some_learn and isinstance(claim, KeepsMore | Rising))
-            for claim in edition.study.claims
-        )
+        fourth = some_learn and any(isinstance(claim, KeepsMore | Rising) for claim in edition.study.claims)
         judged_else = self.rules < 2 or (self.rules < 3 and some_learn) or (self.rules < RULES and fourth)
         differences = [BEFORE] if judged_else else []
         if self.definition != defined(edition) or not {row.name for row in self.rows} <= {*edition.study.names()}:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 from search_spaces.claim import (
@@ -24,7 +23,6 @@ from search_spaces.claim import (
     ProbeAsAlike,
     ProbeBetween,
     ProbeRising,
-    Ranked,
     Rising,
 )
 from search_spaces.words import listed, plural, quoted
@@ -99,9 +97,8 @@ Part = tuple[str, Scores, float]
 class Evidence:
     """The numbers about a claim.
 
-    `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `refuting_tests`:
-    how many tests could refute the claim, of which one must; `about`, `seeds`: how a sentence begins, and the seeds.
-    `parts`: the trials, each with what its score counts in `estimate`.
+    `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `about`, `seeds`:
+    how a sentence begins, and the seeds. `parts`: the trials, each with what its score counts in `estimate`.
     """
 
     claim: Claim
@@ -112,7 +109,6 @@ class Evidence:
     about: str
     seeds: str
     parts: tuple[Part, ...]
-    refuting_tests: int = 1
 
     @property
     def scope(self) -> str:
@@ -134,7 +130,7 @@ class Evidence:
         """
         if not self.learners:
             return True
-        if isinstance(self.claim, KeepsMore | Ranked):  # a share of what was learnt; the weakest of several steps
+        if isinstance(self.claim, KeepsMore):  # a share of what was learnt
             return False
         interval = self.estimate.interval(1 - level)
         assert interval is not None, "an estimate that can be tested comes first"
@@ -154,12 +150,10 @@ class Evidence:
         """
         if isinstance(self.claim, AtChance) and word == "SUPPORTED" and self.parts[0][1].learnt:
             return "but some of its seeds learn"
-        if not isinstance(self.claim, Better | BetterOverTasks | NoWorse | Equivalent | Ranked | Rising):
+        if not isinstance(self.claim, Better | BetterOverTasks | NoWorse | Equivalent | Rising):
             return ""
         who, than = (end(self.parts, key=lambda part: part[2])[1] for end in (max, min))
         sides = [(who, than)] if word == "SUPPORTED" else [(than, who)]
-        if isinstance(self.claim, Ranked) and word == "SUPPORTED":
-            sides = list(pairwise(scores for _, scores, _ in self.parts))
         if isinstance(self.claim, Equivalent):  # it says nothing of which one is better
             above = [(who, than)] if self.estimate.mean > 0 else [(than, who)]
             sides = [(who, than), (than, who)] if word == "SUPPORTED" else above
@@ -287,8 +281,6 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
             return _of_lead(claim, trials)
         case Rising() | ProbeRising():
             return _of_slope(claim, trials)
-        case Ranked():
-            return _of_ranks(claim, scores)
 
 
 def _around(center: float, margin: float, name: str) -> Region:
@@ -351,36 +343,11 @@ def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
     return _tested(claim, slope, Region(low=claim.margin), about, _seeds(slope, trials, "seed"), parts)
 
 
-def _of_ranks(claim: Ranked, scores: Mapping[str, Scores]) -> Evidence:
-    """Judges a ranking by its weakest pair, because every neighboring pair must differ; one reversed pair refutes it.
-
-    Source: Berger 1982 (intersection-union test): the largest p supports, unadjusted. Refuting is a union of tests, so
-    the smallest p is multiplied by their number (Bonferroni). The estimate is that of the weakest pair, or of the pair
-    that is most surely reversed, where one is: of accuracies, judged twice, another pair may have the largest p.
-    """
-    region, pairs = Region(low=claim.margin), list(pairwise(claim.who))
-    gaps = {pair: _known(difference(scores[pair[0]], scores[pair[1]])) for pair in pairs}
-    weakest = max(pairs, key=lambda pair: (region.p_inside(gaps[pair]), -gaps[pair].mean))
-    p_supports = region.p_inside(gaps[weakest])
-    reversed_ = min(pairs, key=lambda pair: (region.p_outside(gaps[pair]), gaps[pair].mean))
-    p_reversed = region.p_outside(gaps[reversed_])
-    if p_reversed < 0.5:
-        weakest = reversed_
-    gap, trials = gaps[weakest], [scores[name] for name in weakest]
-    few = "" if len(pairs) == 1 else "the weakest step, "
-    return Evidence(
-        claim, gap, region, p_supports, min(1.0, len(pairs) * p_reversed),
-        f"{few}{_gap_words(*weakest, gap)}{_where(claim)}", _seeds(gap, trials, "pair of seeds"),
-        tuple((name, scores[name], {weakest[0]: 1.0, weakest[1]: -1.0}.get(name, 0.0)) for name in claim.names),
-        refuting_tests=len(pairs),
-    )  # fmt: skip
-
-
 def _tested(
     claim: Claim, estimate: Estimate, region: Region, about: str, seeds: str, parts: tuple[Part, ...]
 ) -> Evidence:
     ps = region.p_inside(estimate), region.p_outside(estimate)
-    return Evidence(claim, estimate, region, *ps, about, seeds, parts, region.ends)
+    return Evidence(claim, estimate, region, *ps, about, seeds, parts)
 
 
 def _known(estimate: Estimate | None) -> Estimate:

@@ -180,7 +180,7 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
     estimate, held = evidence.estimate, refutes if word == "REFUTED" else supports
     confidences = {
         "SUPPORTED": 1 - 2 * supports.level,
-        "REFUTED": 1 - 2 * refutes.level / evidence.refuting_tests,
+        "REFUTED": 1 - 2 * refutes.level / evidence.region.ends,
     }
     confidence = confidences.get(word, max(confidences.values()))
     interval = estimate.interval(confidence)
@@ -196,7 +196,7 @@ def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted, claims: i
     if word == "SUPPORTED":
         why += evidence.ceiling
     if not decided:
-        level = supports.level if evidence.margin > 0 else refutes.level / evidence.refuting_tests
+        level = supports.level if evidence.margin > 0 else refutes.level / evidence.region.ends
         needed = _seeds_needed(evidence, level * level_of(look + 1) / level_of(look))
         why += _needed_words(needed) if needed else ""
     if evidence.learners:

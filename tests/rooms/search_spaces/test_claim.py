@@ -17,7 +17,6 @@ from search_spaces.claim import (
     ProbeAsAlike,
     ProbeBetween,
     ProbeRising,
-    Ranked,
     Rising,
 )
 from trainables.spec import SpecError
@@ -36,11 +35,6 @@ def test_a_claim_reads_as_a_sentence_and_travels(subtests) -> None:
         (NoWorse("search", "random", 0.01), "“search” is no worse than “random”, within 0.01"),
         (Rising(("a", "b", "c")), "the score rises along “a”, “b” and “c”"),
         (Rising(("a", "b"), 0.01), "the score rises along “a” and “b” by more than 0.01 a step"),
-        (Ranked(("a", "b", "c")), "each of “a”, “b” and “c” is better than the next"),
-        (
-            Ranked(("a", "b"), 0.01, image_size=48),
-            "each of “a” and “b” is better than the next by more than 0.01 at 48 px",
-        ),
         (
             ProbeBetween("none", "direction", "accuracy", 0.45, 0.55),
             "“none”: direction probe (accuracy) before training is from 0.45 to 0.55",
@@ -95,7 +89,7 @@ def test_a_claim_that_says_nothing_is_refused(subtests) -> None:
         (lambda: Faster("first", "random"), "who must be 'best', the search, got 'first'"),
         (lambda: Faster("best", "first"), "than must be 'random', its random points, got 'first'"),
         (lambda: NoWorse("a", "b", 0), "margin must be a positive margin, got 0"),
-        (lambda: Ranked(("a",)), r"who must be a list of two names or more, got \('a',\)"),
+        (lambda: Rising(("a",)), r"who must be a list of two names or more, got \('a',\)"),
         (lambda: Rising(("a", "b", "a")), r"who must be without doubles, got \['a', 'b', 'a'\]"),
         (lambda: Rising(("a", "b"), -0.1), "margin must be a margin of 0 or more, got -0.1"),
         (lambda: ProbeAlike("a", "a", "d", "maps", 0.8, None), "than must be another trial than who, got 'a'"),
