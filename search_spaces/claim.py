@@ -2,8 +2,8 @@
 
 A claim names trials: an arm, or `best` for the confirmed best of a search; over tasks it names methods. It is judged
 over three seeds or more: on the test set, with images of the training's own side or of another one of
-`Recipe.test_sizes`, or on the value of a probe. `Faster` is judged on the points of one search. Budgets with a `gap`
-and editions with own values judge nothing (`service/README.md` describes how claims are judged).
+`Recipe.test_sizes`, or on the value of a probe. Budgets with a `gap` and editions with own values judge nothing
+(`service/README.md` describes how claims are judged).
 """
 
 from __future__ import annotations
@@ -206,24 +206,6 @@ class Rising(ClaimOfSeveral, ClaimAtSize):
         return f"the score rises along {self.listed}{margin}{self.where}"
 
 
-class Faster(ClaimOfTwo):
-    """The search leads random points: its best score so far is higher, in the mean over the training images spent.
-
-    The best score so far is the highest validation mean of the points up to then that have all their seeds, and chance
-    before. Points that were stopped early only cost images. The points tried first are points of the search. Both sides
-    count up to the images that the shorter one has spent.
-    Source: Dewancker et al. 2016 (the area under the best seen trace). Differs: over images, not over points.
-    """
-
-    kind: Literal["faster"] = Field(default="faster", init=False)
-    who: Literal["best"] = Field(description="'best', the search")
-    than: Literal["random"] = Field(description="'random', its random points")
-    source: str = ""
-
-    def __str__(self) -> str:
-        return "the search is faster than random points (best score so far over training images)"
-
-
 def _check_ends(low: float | None, high: float | None) -> None:
     ends = [end for end in (low, high) if end is not None]
     require(len(ends) > 0, "low", "a number where high is none", None)
@@ -323,7 +305,6 @@ Claim = Annotated[
     | NoWorse
     | Equivalent
     | KeepsMore
-    | Faster
     | Rising
     | ProbeBetween
     | ProbeAlike

@@ -8,7 +8,6 @@ from search_spaces.claim import AtLeast as AtLeast
 from search_spaces.claim import Better as Better
 from search_spaces.claim import BetterOverTasks as BetterOverTasks
 from search_spaces.claim import Equivalent as Equivalent
-from search_spaces.claim import Faster as Faster
 from search_spaces.claim import KeepsMore as KeepsMore
 from search_spaces.claim import NoWorse as NoWorse
 from search_spaces.claim import ProbeAlike as ProbeAlike

@@ -16,7 +16,6 @@ from search_spaces.claim import (
     ClaimOfMaps,
     ClaimOfProbe,
     Equivalent,
-    Faster,
     KeepsMore,
     NoWorse,
     ProbeAlike,
@@ -26,7 +25,6 @@ from search_spaces.claim import (
     Rising,
 )
 from search_spaces.words import listed, plural, quoted
-from service.analysis.best import DRAWS, PointScores, lead
 from service.analysis.format import between, fixed, number, p_text, percent, signed, whole_percent
 from service.analysis.scores import ScoresOverTasks, counts, difference_over_tasks, most_unlike, opposing_p, shifts
 from service.analysis.statistics import CONFIDENCE, FEWEST, Estimate, Scores, contrast, difference, slope_weights
@@ -119,7 +117,7 @@ class Evidence:
     @property
     def learners(self) -> bool:
         """Whether the numbers are those of seeds that learn, so that nothing is known yet of the others."""
-        return not isinstance(self.claim, ClaimOfProbe | Faster)
+        return not isinstance(self.claim, ClaimOfProbe)
 
     def holds_for_all(self, word: Decided, level: float) -> bool:
         """Returns whether the finding holds for all seeds, however many of them may fail to learn.
@@ -178,20 +176,13 @@ class Evidence:
         ...`.
         """
         about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(confidence)
-        if interval is None:
-            return f"{about} ({self.seeds}); {LUCK[word]}"
+        assert interval is not None, "an estimate that can be tested comes first"
         images = f", {self.estimate.draws} draws of images" if self.estimate.draws > 1 else ""
         images += ", folds of the same images" if self.estimate.overlap else ""
         at = f"{percent(confidence)} interval {between(interval)}"
         return f"{about} ({at}, {self.seeds}{images}); {self.region.place(word)}"
 
 
-LUCK: dict[Word, str] = {
-    "SUPPORTED": "luck alone seldom leads as far",
-    "REFUTED": "luck alone seldom lags as far behind",
-    "INCONCLUSIVE": "luck alone may do the same",
-}
-"""What a permutation test, which has no interval, says of the points of a search."""
 CEILING = " Both have the highest score there is: a harder task may tell them apart."
 NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 """Claims on which a diverged seed decides nothing: at chance it looks like a low value."""
@@ -199,8 +190,6 @@ NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
     """Returns why the scores cannot decide a claim, in a sentence; None if they can."""
-    if isinstance(claim, Faster):
-        return _lacking_points(scores)
     reasons = (_lacking(name, scores.get(name), claim) for name in claim.names)
     reason = next((reason for reason in reasons if reason), None)
     if reason or len(claim.names) == 1:
@@ -210,14 +199,6 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
         learn = " that learn in each" if any(scores[name].sound is not scores[name] for name in claim.names) else ""
         return f"{_listed(claim.names)} share {plural(pairs, 'seed')}{learn}; a claim needs {FEWEST}."
     return _unlike_itself(claim, scores[claim.than]) if isinstance(claim, ProbeAsAlike) else None
-
-
-def _lacking_points(scores: Mapping[str, Scores]) -> str | None:
-    """Returns why the points of a search cannot be compared with the random ones yet."""
-    if not scores:
-        return "The best points of the search and of the random ones are not confirmed yet."
-    left = sum(points.asked - len(points.images) for points in scores.values() if isinstance(points, PointScores))
-    return f"The search and its random points lack the end of {plural(left, 'point')}." if left else None
 
 
 def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
@@ -235,7 +216,7 @@ def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
     who = quoted(name)
     if scores is None or not scores.asked:
-        answer = "value of the probe" if isinstance(claim, ClaimOfProbe | Faster) else f"test score{claim.where}"
+        answer = "value of the probe" if isinstance(claim, ClaimOfProbe) else f"test score{claim.where}"
         return f"{who} has no {answer} yet."
     if not scores.complete and isinstance(claim, KeepsMore):
         none = plural(scores.asked - scores.n, "seed")
@@ -277,8 +258,6 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
             return _of_gap(claim, trials, Region(low=-margin))
         case Equivalent(margin=margin):
             return _of_gap(claim, trials, _around(0.0, margin, "0"))
-        case Faster():
-            return _of_lead(claim, trials)
         case Rising() | ProbeRising():
             return _of_slope(claim, trials)
 
@@ -321,18 +300,6 @@ def _of_gap(
         words = f"{_listed(claim.names)} are the same trial; {words}"
     parts = tuple(zip(claim.names, pair, (1.0, -1.0), strict=True))
     return _tested(claim, gap, region, words, _seeds(gap, pair, "pair of seeds"), parts)
-
-
-def _of_lead(claim: Faster, trials: list[Scores]) -> Evidence:
-    who, than = (trial for trial in trials if isinstance(trial, PointScores))
-    gap = lead(who, than)
-    about = (
-        f"the best score so far of the search minus that of the random points is {signed(gap.mean)}, in the mean "
-        f"over the first {gap.images:,} training images"
-    )
-    points = f"{len(who.images)} and {plural(len(than.images), 'point')}, {DRAWS:,} permutations"
-    estimate = Estimate(len(who.images), gap.mean)
-    return Evidence(claim, estimate, Region(low=0.0), gap.p_above, gap.p_below, about, points, ())
 
 
 def _of_slope(claim: Rising | ProbeRising, trials: list[Scores]) -> Evidence:
@@ -403,9 +370,6 @@ def learn_words(parts: Sequence[Part]) -> str:
 
 def score_words(claim: Claim, name: str, scores: Scores) -> str:
     """Returns a trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
-    if isinstance(claim, Faster):
-        who = "points of the search" if name == claim.who else "random points"
-        return f"{scores.n} of {scores.asked} {who} have all their seeds"
     mean = scores.mean if isinstance(claim, AtChance) else scores.sound.mean
     return f"{_mean_words(claim, name, mean)} ({spread_words(scores)})"
 

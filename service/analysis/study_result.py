@@ -13,14 +13,12 @@ from search_spaces.claim import (
     Claim,
     ClaimOfMaps,
     ClaimOfProbe,
-    Faster,
     KeepsMore,
     ProbeAsAlike,
 )
-from search_spaces.roles import POINTS
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
 from search_spaces.words import plural, quoted, setting_words
-from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of, point_scores
+from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.format import Lines
 from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs
@@ -191,19 +189,13 @@ class StudyResult:
         }
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
-        """Returns the scores that a claim is judged on: of the test set, or of its probe; empty if there is none yet.
-
-        Those of the points of a search count once the best are confirmed: then verdicts are seen.
-        """
+        """Returns the scores that a claim is judged on, of the test set or of its probe; empty if there is none yet."""
         if isinstance(claim, ClaimOfMaps):
             return self._alike(claim)
         if isinstance(claim, ClaimOfProbe):
             return self.probe_scores(claim.probe, claim.value, claim.when)
         if isinstance(claim, BetterOverTasks):
             return self._over_tasks(claim)
-        if isinstance(claim, Faster):
-            pairs = zip(claim.names, POINTS, strict=True) if {*claim.names} <= {*self.named} else ()
-            return {name: point_scores(self.history, role) for name, role in pairs}
         if isinstance(claim, KeepsMore):
             after = self.scores_at(claim.image_size)
             return {name: kept(after[name], own) for name, own in self.scores.items() if name in after}

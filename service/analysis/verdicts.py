@@ -1,9 +1,9 @@
 """Claims judged: SUPPORTED, REFUTED, INCONCLUSIVE or NOT JUDGED, with the numbers behind and one line in plain words.
 
 A claim is judged on the test scores of the seeds that learn, by one-sided tests at the level of the look (`level_of`),
-adjusted for all claims of the study (Holm); `Faster` on the points of a search. How many seeds learn stands beside it,
-and a verdict says that it is one of seeds that learn where it would not hold with as many failing seeds as may be. A
-missing seed, or fewer than three that learn, decide nothing.
+adjusted for all claims of the study (Holm). How many seeds learn stands beside it, and a verdict says that it is one of
+seeds that learn where it would not hold with as many failing seeds as may be. A missing seed, or fewer than three that
+learn, decide nothing.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ ScoresOf = Callable[[Claim], Mapping[str, Scores]]
 class Verdict:
     """A claim's answer.
 
-    `measured`: the mean, the paired difference or the slope, over `n` seeds that learn, or a search's lead with `n`
-    points; `interval`: the one that decided, at `confidence`, where the test has one; `margin`: how far `measured` lies
+    `measured`: the mean, the paired difference or the slope, over `n` seeds that learn; `interval`: the one that
+    decided, at `confidence`; `margin`: how far `measured` lies
     inside the claim (negative: outside); `p`: of the test that decided, adjusted for all claims of the study. `scope`:
     "of seeds that learn" where seeds that may fail could change the verdict; of a claim on chance, "of seeds that do
     not learn". `needed`: from how many to how many seeds would probably decide what these do not, where that is known;
