@@ -353,11 +353,8 @@ class StudyResult:
         return league(plan, self.of("trial"), self.alpha)
 
     @cached_property
-    def importances(self) -> list[dict[str, float]]:
-        """How much each coordinate of a search matters for the score, from all points, then from draws of them.
-
-        Empty if too little is known.
-        """
+    def importances(self) -> dict[str, float]:
+        """How much each coordinate of a search matters for the score; empty if too little is known."""
         from service.planning.sampling import importances  # here, for Optuna takes a while to import
 
         return importances(self.history)
