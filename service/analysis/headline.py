@@ -15,6 +15,7 @@ from search_spaces.words import listed, plural, quoted
 from service.analysis.best import chosen_by
 from service.analysis.evidence import spread_words
 from service.analysis.format import between, fixed, metric_words, number, p_text, percent
+from service.analysis.methods import methods_sentence
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import never_apart, seeds_needed, smallest_difference
 from service.analysis.scores import counts
@@ -53,10 +54,8 @@ def headline(result: StudyResult) -> str:
 
 
 def _over_tasks(result: StudyResult) -> str:
-    from service.analysis.league import league_sentence  # here, for scipy takes a while to import
-
-    assert result.league is not None
-    return league_sentence(result.league)
+    assert result.methods is not None
+    return methods_sentence(result.methods, claims=bool(result.edition.study.claims))
 
 
 def _diverged(result: StudyResult) -> str:

@@ -30,7 +30,7 @@ def recorded(edition=None, **other) -> Record:
     values = {
         "study": "arms", "budget": "cpu", "date": "2026-11-25", "rules": RULES, "definition": defined(edition),
         "seeds": 3, "minutes": 1.5, "machine": "EPYC, 2 cores", "versions": {"torch": "2.15.0"}, "headline": "Peg.",
-        "metric": "test/accuracy", "level": 0.95, "rows": rows, "ranks": {}, "verdicts": (), "gap": "",
+        "metric": "test/accuracy", "level": 0.95, "rows": rows, "verdicts": (), "gap": "",
     }  # fmt: skip
     return Record(**{**values, **other})
 

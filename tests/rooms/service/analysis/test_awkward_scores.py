@@ -10,7 +10,6 @@ from search_spaces.claim import AtLeast, KeepsMore
 from search_spaces.study import Published
 from service.analysis.comparison import _match
 from service.analysis.data_efficiency import Curve
-from service.analysis.league import RunsOverTasks, shared_ranks
 from service.analysis.power import smallest_difference
 from service.analysis.scores import kept
 from service.analysis.statistics import Scale, Scores, difference, level_of
@@ -65,27 +64,6 @@ def test_the_smallest_difference_has_the_degrees_of_freedom_of_its_test():
     least = smallest_difference(gap.n, gap.spread, alpha=level, like=gap)
     t = stats.t.ppf(1 - level / 2, gap.freedom)
     assert stats.nct.sf(t, gap.freedom, least / gap.error) == pytest.approx(0.8, abs=0.005)
-
-
-def test_other_draws_of_the_same_images_are_no_noise_between_methods():
-    def of(mean: float, more: bool) -> Scores:
-        seeds = {seed: round(mean + 0.001 * (seed - 1), 3) for seed in range(3)}
-        shifts = (0.03, -0.03, 0.02, -0.03) if more else ()
-        further = {seed: tuple(round(value + by, 3) for by in shifts) for seed, value in seeds.items()} if more else {}
-        return Scores(seeds, 3, Scale(0.5, 0.0, 1.0, 0.001), further=further)
-
-    for more in (False, True):
-        arms = {"t": {name: of(mean, more) for name, mean in (("A", 0.95), ("B", 0.93), ("C", 0.90))}}
-        assert RunsOverTasks.of(arms, {"t": "t"}).ranking().by_family["t"] == {"A": 1, "B": 2, "C": 3}
-
-
-def test_ranks_do_not_depend_on_the_order_of_the_methods():
-    known = {"A": (0.90, 0.0), "B": (0.90, 0.05), "C": (0.85, 0.0)}
-    found = []
-    for names in ("ABC", "BAC", "CBA"):
-        means, errors = (np.array([known[name][place] for name in names]) for place in (0, 1))
-        found.append(dict(zip(names, map(float, shared_ranks(means, errors, np.array(0.001))), strict=True)))
-    assert found[0] == found[1] == found[2]
 
 
 def test_seeds_that_do_not_learn_keep_nothing():
