@@ -2,8 +2,8 @@
 
 A claim names trials: an arm, or `best` for the confirmed best of a search; over tasks it names methods. It is judged
 over three seeds or more: on the test set, with images of the training's own side or of another one of
-`Recipe.test_sizes`, or on the value of a probe. `Faster` is judged on the points of one search. Budgets with a `gap`
-and editions with own values judge nothing (`service/README.md` describes how claims are judged).
+`Recipe.test_sizes`, or on the value of a probe. Budgets with a `gap` and editions with own values judge nothing
+(`service/README.md` describes how claims are judged).
 """
 
 from __future__ import annotations
@@ -214,8 +214,8 @@ class KeepsMore(ClaimOfTwo):
 class Rising(ClaimOfSeveral, ClaimOfSeeds):
     """The score rises along the trials of `who`, by more than `margin` from one to the next, paired by seed.
 
-    What rises is the least-squares line of each seed over 0, 1, 2 and so on, so single steps may fall (`Ranked` is
-    about each step). Of three trials the middle one does not change the slope.
+    What rises is the least-squares line of each seed over 0, 1, 2 and so on, so single steps may fall.
+    Of three trials the middle one does not change the slope.
     """
 
     kind: Literal["rising"] = Field(default="rising", init=False)
@@ -225,36 +225,6 @@ class Rising(ClaimOfSeveral, ClaimOfSeeds):
     def __str__(self) -> str:
         margin = f" by more than {self.margin:g} a step" if self.margin else ""
         return f"the score rises along {self.listed}{margin}{self.where}"
-
-
-class Ranked(ClaimOfSeveral, ClaimAtSize):
-    """Each trial of `who` scores higher than the next one by more than `margin`, paired by seed: best first."""
-
-    kind: Literal["ranked"] = Field(default="ranked", init=False)
-    margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
-    source: str = ""
-
-    def __str__(self) -> str:
-        margin = f" by more than {self.margin:g}" if self.margin else ""
-        return f"each of {self.listed} is better than the next{margin}{self.where}"
-
-
-class Faster(ClaimOfTwo):
-    """The search leads random points: its best score so far is higher, in the mean over the training images spent.
-
-    The best score so far is the highest validation mean of the points up to then that have all their seeds, and chance
-    before. Points that were stopped early only cost images. The points tried first are points of the search. Both sides
-    count up to the images that the shorter one has spent.
-    Source: Dewancker et al. 2016 (the area under the best seen trace). Differs: over images, not over points.
-    """
-
-    kind: Literal["faster"] = Field(default="faster", init=False)
-    who: Literal["best"] = Field(description="'best', the search")
-    than: Literal["random"] = Field(description="'random', its random points")
-    source: str = ""
-
-    def __str__(self) -> str:
-        return "the search is faster than random points (best score so far over training images)"
 
 
 def _check_ends(low: float | None, high: float | None) -> None:
@@ -356,9 +326,7 @@ Claim = Annotated[
     | NoWorse
     | Equivalent
     | KeepsMore
-    | Faster
     | Rising
-    | Ranked
     | ProbeBetween
     | ProbeAlike
     | ProbeAsAlike

@@ -86,9 +86,8 @@ class Record(Spec):
     `date`: the day (UTC) of the last result. `rules`: the number of the rules of the verdicts. `definition`: a digest
     of what was asked. `minutes`: in which at least one run was under way; a run that another study trained adds the
     time of its own epochs. `machine`: what trained.
-    `level`: of the intervals of `rows`. `ranks`: the mean rank of each method over tasks, where the study has tasks.
-    `gap`: why no claim is judged here; empty if claims are judged. With own values `verdicts` are what each test
-    finds there.
+    `level`: of the intervals of `rows`. `gap`: why no claim is judged here; empty if claims are judged. With own values
+    `verdicts` are what each test finds there.
     """
 
     study: str
@@ -104,7 +103,6 @@ class Record(Spec):
     metric: str
     level: float
     rows: tuple[Row, ...] = Field(strict=False)
-    ranks: dict[str, float]
     verdicts: tuple[Judged, ...] = Field(strict=False)
     gap: str
     mark: str = ""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe, Faster
+from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe
 from search_spaces.fit import IMAGE_KINDS, has_patch, kept_size, replaced
 from search_spaces.fit import Fit as Fit
 from search_spaces.leaves import is_of_data, leaves
@@ -131,8 +131,6 @@ class Study(Spec):
             check_tuning(self.plan.tune, self.base, self.plan.arms)
         for claim in self.claims:
             known = self.methods() if isinstance(claim, BetterOverTasks) else self.names()
-            about_search = isinstance(self.plan, Search) or not isinstance(claim, Faster)
-            require(about_search, "claims", "about arms, as only a search has random points", claim.kind)
             for who in claim.names:
                 require(who in known, "claims", f"about one of {', '.join(known) or 'the methods over tasks'}", who)
         for probe in (claim.probe for claim in self.claims if isinstance(claim, ClaimOfProbe)):

@@ -8,14 +8,12 @@ from search_spaces.claim import AtLeast as AtLeast
 from search_spaces.claim import Better as Better
 from search_spaces.claim import BetterOverTasks as BetterOverTasks
 from search_spaces.claim import Equivalent as Equivalent
-from search_spaces.claim import Faster as Faster
 from search_spaces.claim import KeepsMore as KeepsMore
 from search_spaces.claim import NoWorse as NoWorse
 from search_spaces.claim import ProbeAlike as ProbeAlike
 from search_spaces.claim import ProbeAsAlike as ProbeAsAlike
 from search_spaces.claim import ProbeBetween as ProbeBetween
 from search_spaces.claim import ProbeRising as ProbeRising
-from search_spaces.claim import Ranked as Ranked
 from search_spaces.claim import Rising as Rising
 from search_spaces.plans.ablation import leave_one_out as leave_one_out
 from search_spaces.space import Above as Above

@@ -132,7 +132,7 @@ def of_result(result: StudyResult) -> Record:
     study = result.edition.study
     own, departure, looks = _own(result.edition), result.departure, result.history.looks
     tests = judge(study.claims, result.scores_of, look=looks) if departure and departure.told else result.claims
-    league, runs = result.league, _runs(result)
+    runs = _runs(result)
     return Record(
         study=study.name,
         budget=result.edition.budget,
@@ -149,7 +149,6 @@ def of_result(result: StudyResult) -> Record:
         metric=study.score.test,
         level=CONFIDENCE,
         rows=tuple(_row(result, name, row) for name, row in result.named.items()),
-        ranks=dict(league.ranking.means) if league and league.ranking else {},
         verdicts=tuple(map(_judged, tests)),
         gap=departure.why if departure else "",
     )

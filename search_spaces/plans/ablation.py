@@ -35,11 +35,10 @@ class Ablation(Spec):
     `arms` are given, or made of `axes`: an arm for each combination, named by its values in the order of the axes.
     `baseline`: an arm; with axes, a value of one axis. `without`: combinations to leave out; an arm is left out where
     it has all values of an entry, which need not name every axis. `tune`: each arm is tuned first, by the same search.
-    `tasks`: of two axes, the one whose values are different tasks. The values of the other axis are ranked on each
-    task, and no arm is best, as scores of different tasks say nothing about each other. `families`: of tasks that ask
-    nearly the same, or show nearly the same images, the family; any other task is a family by itself. Ranks are over
-    families, for tasks of one family are no independent observations. `race`: an arm that is clearly below the best one
-    gets no further seed (`service/planning/stopping.py`).
+    `tasks`: of two axes, the one whose values are different tasks. No arm is best, as scores of different tasks say
+    nothing about each other. `families`: of tasks that ask nearly the same, or show nearly the same images, the family;
+    any other task is a family by itself. In means over tasks each family counts the same. `race`: an arm that is
+    clearly below the best one gets no further seed (`service/planning/stopping.py`).
     """
 
     kind: Literal["ablation"] = Field(default="ablation", init=False)

@@ -9,7 +9,6 @@ does: after the first block is good, before it (-1) is worse, and the last place
 
 from typing import Any
 
-from search_spaces.claim import Faster
 from search_spaces.space import Space, Subset
 from search_spaces.studies._cpvt import SEVERAL_GAP, TINY, TRAINING_GAPS
 from search_spaces.studies._imagenet import STAND_IN_GAP
@@ -67,7 +66,6 @@ study = Study(
         ),
     },
     published=(Published("first", 0.724, None, "table 6, PEG at 0 in DeiT-tiny on ImageNet"),),
-    claims=(Faster("best", "random", "ours: a search is worth its name if it is faster than random points"),),
     gaps=(
         "12 blocks of DeiT-tiny on ImageNet there; 6 blocks on red-green images, or on 5,000 images of CIFAR-10 at "
         "24 px, here: only the order of places can be compared",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from search_spaces.roles import CONFIRMATIONS, POINTS
 from search_spaces.study import Ablation, Trial
@@ -19,15 +19,6 @@ from service.analysis.scores import validation_scores
 from service.analysis.statistics import Scores
 from service.storage.history import History
 from service.storage.states import TrialAnswer
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Sides = NDArray[np.bool_]
-    Places = NDArray[np.intp]
-
 
 Tied = TypeVar("Tied")
 EQUAL = 1e-9

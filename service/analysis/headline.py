@@ -15,6 +15,7 @@ from search_spaces.words import listed, plural, quoted, rough_time
 from service.analysis.best import chosen_by
 from service.analysis.evidence import spread_words
 from service.analysis.format import fixed, metric_words, number
+from service.analysis.methods import methods_sentence
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import POWER, seeds_needed, smallest_difference
 from service.analysis.scores import group_words
@@ -70,10 +71,8 @@ def details(result: StudyResult) -> list[str]:
 
 
 def _over_tasks(result: StudyResult) -> str:
-    from service.analysis.league import league_sentence  # here, for scipy takes a while to import
-
-    assert result.league is not None
-    return league_sentence(result.league)
+    assert result.methods is not None
+    return methods_sentence(result.methods, claims=bool(result.edition.study.claims))
 
 
 def _diverged(result: StudyResult) -> str:

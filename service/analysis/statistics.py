@@ -357,10 +357,8 @@ def over_images(
         return over_seeds
     import numpy as np  # here, for it takes a while to import
 
-    parts = [
-        weight * np.stack([trial.right[seed] for seed in seeds]) for trial, weight in zip(trials, weights, strict=True)
-    ]
-    right = np.sum(parts, axis=0) * (trials[0].scale.high - trials[0].scale.low)
+    pairs = [*zip(trials, weights, strict=True)]
+    right = np.sum([weight * np.stack([trial.right[seed] for seed in seeds]) for trial, weight in pairs], axis=0)
     count = right.shape[1]
     rest = right - right.mean(0) - right.mean(1, keepdims=True) + right.mean()
     residual = float((rest**2).sum()) / ((len(seeds) - 1) * (count - 1)) / len(seeds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from search_spaces.claim import (
     Better,
@@ -21,6 +21,7 @@ from search_spaces.words import plural, quoted, setting_words
 from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.format import Lines
+from service.analysis.methods import Methods
 from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs, staying
 from service.analysis.probes import alike, probe_scores
 from service.analysis.scores import kept, over_tasks
@@ -36,9 +37,6 @@ from service.storage.outcomes import Outcomes
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import DRAWN_AGAIN, When
 from trainables.spec import LocusError
-
-if TYPE_CHECKING:
-    from service.analysis.league import League
 
 
 class StudyResult:
@@ -361,21 +359,17 @@ class StudyResult:
         return agreements(self.edition.study.published, self.scores, self.comparable, self.history.looks)
 
     @cached_property
-    def league(self) -> League | None:
-        """The methods of an ablation over tasks, ranked; None for a study without tasks."""
+    def methods(self) -> Methods | None:
+        """The methods of an ablation over tasks; None for a study without tasks."""
         plan = self.edition.study.plan
         if not (isinstance(plan, Ablation) and plan.tasks):
             return None
-        from service.analysis.league import league  # here, for scipy takes a while to import
-
-        return league(plan, self.of("trial"))
+        tasks = plan.by_task({row.name: row.test for row in self.of("trial")})
+        return Methods(tuple(plan.axes[plan.baseline_axis]), tasks, plan.families)
 
     @cached_property
-    def importances(self) -> list[dict[str, float]]:
-        """How much each coordinate of a search matters for the score, from all points, then from draws of them.
-
-        Empty if too little is known.
-        """
+    def importances(self) -> dict[str, float]:
+        """How much each coordinate of a search matters for the score; empty if too little is known."""
         from service.planning.sampling import importances  # here, for Optuna takes a while to import
 
         return importances(self.history)

@@ -245,7 +245,6 @@ def paragraphs(record: Record, since: list[str] | None = None) -> list[str]:
         record.headline,
         *([f"{scores}:", *map(_row, record.rows)] if 0 < len(record.rows) <= MOST_ROWS else []),
         *([f"{len(record.rows)} arms, whose scores are in the record"] if len(record.rows) > MOST_ROWS else []),
-        *([f"mean ranks over tasks: {_ranks(record)}"] if record.ranks else []),
         *_verdicts(record),
     ]
 
@@ -256,10 +255,6 @@ MOST_ROWS = 24
 
 def _dated(record: Record, since: list[str]) -> str:
     return ", ".join([f"results of {record.date}", *since])
-
-
-def _ranks(record: Record) -> str:
-    return ", ".join(f"{name} {rank:.2f}" for name, rank in record.ranks.items())
 
 
 def _row(row: Row) -> str:

@@ -270,32 +270,28 @@ FEWEST_POINTS = 40
 """From 12 points a coordinate that does nothing is shown above one with a fifth of the variance in a third of cases."""
 MOST_POINTS = 100
 """The time grows with the square of the points: 100 take 0.2 s, 1,000 take 12 s. Of more, so many are drawn."""
-DRAWS = 10
-"""Shares come from so many random draws of the points, with replacement. Their spread shows how sure they are."""
 TREES = 16
-"""Of the forest. Optuna's default, 64, takes four times as long; draws of points differ by more than forests."""
+"""Of the forest. Optuna's default, 64, takes four times as long."""
 
 Shares = dict[str, float]
 """The share of the score's variance by coordinate."""
 
 
-def importances(history: History) -> list[Shares]:
+def importances(history: History) -> Shares:
     """Returns the share of the score's variance by coordinate, of those that every point has; their sum is 1.
 
-    The first is that of all points, `DRAWS` others are those of bootstrap draws of them. The search's own points count,
-    and its random rivals: those that completed, or are out of the race, with the mean of their seeds, diverged ones
-    with chance. Points that were stopped at a rung have no comparable score. Of more than `MOST_POINTS` points, so
-    many are drawn, always the same.
+    The search's own points count, and its random rivals: those that completed, or are out of the race, with the mean of
+    their seeds, diverged ones with chance. Points that were stopped at a rung have no comparable score. Of more than
+    `MOST_POINTS` points, so many are drawn, always the same.
     Empty for fewer than `FEWEST_POINTS` points, one coordinate, or equal scores, and where scikit-learn is missing.
     Source: Hutter et al. 2014, An efficient approach for assessing hyperparameter importance (fANOVA).
     """
     plan, base = history.edition.study.plan, history.edition.study.base
     if not isinstance(plan, Search) or find_spec("sklearn") is None:
-        return []
-    draw = random.Random(0)
+        return {}
     points = scored_points(history)
     if len(points) > MOST_POINTS:
-        points = draw.sample(points, MOST_POINTS)
+        points = random.Random(0).sample(points, MOST_POINTS)
     trials = [
         create_trial(
             state=TrialState.COMPLETE,
@@ -306,19 +302,15 @@ def importances(history: History) -> list[Shares]:
     ]
     shared = set.intersection(*({*trial.params} for trial in trials)) if trials else set()
     if len(trials) < FEWEST_POINTS or len(shared) < 2 or len({trial.value for trial in trials}) < 2:
-        return []
-    return [_estimate(trials), *(_estimate(draw.choices(trials, k=len(trials))) for _ in range(DRAWS))]
+        return {}
+    study = _new_study()
+    study.add_trials(trials)
+    evaluator = optuna.importance.FanovaImportanceEvaluator(n_trees=TREES, seed=0)
+    found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {name: float(share) for name, share in found.items()}
 
 
 def scored_points(history: History) -> list[tuple[Trial, TrialAnswer]]:
     """Returns the points whose scores can be compared: those with a last epoch, and diverged ones."""
     points = [(trial, history.answer(trial)) for role in POINTS for trial in history.of(role)]
     return [(trial, answer) for trial, answer in points if answer.raced or answer.status in ("completed", "diverged")]
-
-
-def _estimate(trials: list[FrozenTrial]) -> Shares:
-    study = _new_study()
-    study.add_trials(trials)
-    evaluator = optuna.importance.FanovaImportanceEvaluator(n_trees=TREES, seed=0)
-    shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    return {name: float(share) for name, share in shares.items()}

@@ -24,7 +24,7 @@ from service.analysis.probes import probe_scores
 from service.analysis.statistics import Scores
 from service.analysis.study_result import ArmTuning, StudyResult, tunings
 from service.analysis.trial_result import TrialResult
-from service.reporting.figures.searched import axis_label, panels, shares, spreads
+from service.reporting.figures.searched import axis_label, panels, shares
 from service.reporting.pages import FEW_ROWS, Column, Table
 from service.reporting.provenance import cost_columns
 from service.reporting.results_table import row_name, score_columns, seeds
@@ -245,8 +245,7 @@ def varied(result: StudyResult) -> Table:
     known = shares(result)
     if not known:
         return Table("space", "What the search may change", columns)
-    known_to = spreads(result)
-    cells = [f"{known[panel]:.2f} ± {known_to[panel]:.2f}" if panel in known else "" for panel in searched]
+    cells = [f"{known[panel]:.2f}" if panel in known else "" for panel in searched]
     columns.append(Column("importance", cells))
     return Table("space", "What the search may change, and how much it matters", columns, note=_importance_note(result))
 
@@ -267,17 +266,17 @@ def _base_note(result: StudyResult) -> str:
 
 
 def _importance_note(result: StudyResult) -> str:
-    from service.planning.sampling import DRAWS, MOST_POINTS, scored_points  # Optuna takes a while to import
+    from service.planning.sampling import MOST_POINTS, scored_points  # Optuna takes a while to import
 
     plan = result.edition.study.plan
     count = len(scored_points(result.history))
     some = f"{MOST_POINTS} of " if count > MOST_POINTS else ""
     learns = isinstance(plan, Search) and plan.sampler == "tpe"
-    chosen = ", and the sampler chose these near good ones" if learns else ""
+    chosen = " The sampler chose its points near good ones." if learns else ""
     return (
         "Importance: the share of the score's variance that a path explains (fANOVA of Optuna), estimated from "
-        f"{some}the {plural(count, 'point')} that were not stopped at a rung; random points count, too. ± is its "
-        f"standard deviation over {DRAWS} draws of these points, with replacement{chosen}."
+        f"{some}the {plural(count, 'point')} that were not stopped at a rung; random points count, "
+        f"too.{chosen}"
     )
 
 

@@ -22,6 +22,7 @@ from service.analysis.study_result import StudyResult, tunings
 from service.analysis.study_status import recorded
 from service.analysis.tables import costs, runs_table, trials_table
 from service.analysis.verdicts import Verdict, images_words, written_words
+from service.reporting.efficiency import efficiency
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import data_sizes, learning_curves, size_curves
 from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
@@ -51,10 +52,9 @@ from service.reporting.further_tables import (
     varied,
 )
 from service.reporting.latex import latex, paper_table
-from service.reporting.league import critical_difference, efficiency, league_tables, performance_profiles
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
-from service.reporting.results_table import RESULTS, measured
+from service.reporting.results_table import RESULTS, measured, over_tasks
 from service.storage.editions import sources
 from service.storage.report_files import WRITTEN, content_digest
 from service.storage.report_files import written as written_before
@@ -139,7 +139,7 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         recorded=recorded(result.edition, study.name, CodeDigests()),
         verdicts=result.claims,
         verdicts_note=_verdicts_note(result),
-        results=_known(*league_tables(result), measured(result), tuned(result), efficiency(result)),
+        results=_known(over_tasks(result), measured(result), tuned(result), efficiency(result)),
         figures=figures(result, FIGURES),
         more=_known(
             points(result),
@@ -347,8 +347,6 @@ def _render(page: Page, refresh_s: int | None) -> str:
 
 
 FIGURES = (
-    critical_difference,
-    performance_profiles,
     landscape,
     contour,
     optimization_history,

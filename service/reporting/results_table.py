@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
-from search_spaces.words import listed, plural
+from search_spaces.words import listed, plural, quoted
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence, tests_together
@@ -18,6 +18,7 @@ from service.reporting.pages import Column, Table
 from service.reporting.provenance import cost_columns, cost_note
 
 if TYPE_CHECKING:
+    from service.analysis.methods import Methods
     from service.analysis.trial_result import TrialResult
 
 RESULTS = "results"
@@ -47,6 +48,45 @@ def measured(result: StudyResult) -> Table | None:
     of = plural(len(rows), "arm") if ablation else _points_words(result)
     title = f"The {metric_words(score.test)} of {of}{fresh}"
     return Table(RESULTS, title, columns, strong, _note(result, rows, columns))
+
+
+def over_tasks(result: StudyResult) -> Table | None:
+    """Returns the mean score of each method on each task, and over families of tasks, the highest of these first.
+
+    None for a study without tasks, or before any test score.
+    """
+    methods = result.methods
+    if methods is None or not any(one.n for scores in methods.tasks.values() for one in scores.values()):
+        return None
+    names, metric = [*(methods.means or methods.names)], metric_words(result.edition.study.score.test)
+    columns = [Column("method", names, words=True)]
+    columns += [
+        Column(task, [_mean(scores[name]) if name in scores else "" for name in names], metric)
+        for task, scores in methods.tasks.items()
+    ]
+    if methods.means:
+        head = "mean over families" if methods.in_families else "mean over tasks"
+        columns.append(Column(head, [fixed(methods.means[name]) for name in names]))
+    return Table("tasks", f"The mean {metric} of each method by task", columns, note=_tasks_note(methods))
+
+
+def _mean(scores: Scores) -> str:
+    """Returns the mean of the seeds that there are; if some are missing, with their number: `0.9000 (1/3)`."""
+    return f"{fixed(scores.mean)}{'' if scores.complete else f' ({scores.n}/{scores.asked})'}".strip()
+
+
+def _tasks_note(methods: Methods) -> str:
+    parts = ["Means are over all seeds, also those that do not learn (1/3: one seed of three)."]
+    if methods.in_families:
+        families: dict[str, list[str]] = {}
+        for task in methods.counted:
+            families.setdefault(methods.families.get(task, task), []).append(task)
+        several = {family: tasks for family, tasks in families.items() if len(tasks) > 1}
+        parts += [f"Family {quoted(family)}: {listed(tasks)}." for family, tasks in several.items()]
+        parts.append("In the last column each family counts the same, and in it each task.")
+    if methods.left_out:
+        parts.append(f"Not in a mean over tasks, as some method lacks a seed there: {', '.join(methods.left_out)}.")
+    return " ".join([*parts, "No two rows are tested here."])
 
 
 def shown(result: StudyResult) -> Sequence[TrialResult]:

@@ -14,7 +14,7 @@ from importlib import import_module
 
 from tests.calibration.rows import show
 
-TABLES = ("claims", "folds", "league", "race", "search")
+TABLES = ("claims", "folds", "race", "search")
 """Modules of this folder. Each has `rows(repetitions)`, an iterator of rows, and `REPETITIONS` for a full table."""
 
 

@@ -2,8 +2,7 @@
 
 The schedule, the sampler and the early stopping are the real ones; scores come from surrogates, whose truth is known.
 A search is compared with random search whose runs all train to the end. A search has reached its goal when the point
-with the highest mean of all seeds is truly within `CLOSE` of the best score that is possible. Besides: how often the
-claim that a search is faster than random points is supported where the search is random search itself.
+with the highest mean of all seeds is truly within `CLOSE` of the best score that is possible.
 """
 
 from __future__ import annotations
@@ -12,17 +11,13 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Any
 
-from search_spaces.claim import Faster
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study, Trial
-from service.analysis.best import PointScores, point_scores
-from service.analysis.statistics import ALPHA
-from service.analysis.verdicts import judge
 from service.execution.driver import EarlyStops
 from service.planning.decisions import Decisions
 from service.planning.schedule import Assign, Confirm, Done, Wait, next_action
@@ -49,10 +44,6 @@ CHANCE, TOP = 0.5, 0.95
 """What a useless point scores, and the best one."""
 FEW_POINTS = 10
 """Where random search needs no more points than that, any search is as good."""
-FEW = (12, 16, 20, 24)
-"""Points of the searches that claims are about."""
-NEIGHBORS = 3
-"""With so many other random searches each one is compared."""
 DRAWS = 400
 """Bootstrap draws for the error of a ratio of medians."""
 CODE = "c0dec0dec0de"
@@ -78,12 +69,12 @@ class Surrogate:
         fails = self.fails(values)
         return (1 - fails) * self.score(values) + fails * self.failed
 
-    def edition(self, repetition: int, *, points: int, plain: bool = False, chance: bool = False) -> Edition:
-        """A search of the space; `chance`: of random points; `plain`: of those, and all runs train to the end."""
+    def edition(self, repetition: int, *, points: int, plain: bool = False) -> Edition:
+        """A search of the space; `plain`: of random points, and all runs train to the end."""
         plan = Search(
             space=self.space,
             trials=points,
-            sampler="random" if plain or chance else "tpe",
+            sampler="random" if plain else "tpe",
             stop=None if plain else Halving(),
         )
         base = self.base.put({"optimizer.epochs": EPOCHS})
@@ -168,14 +159,12 @@ class Searched:
 
     `reached`: the epochs that were trained before the goal was reached, infinite where it was not. `epochs`: all of
     them. `regret`: of the point with the highest mean at the end. `lost`: whether the best proposed point was stopped.
-    `points`: what was measured of each point, and what it cost.
     """
 
     reached: float
     epochs: int
     regret: float
     lost: bool
-    points: PointScores
 
 
 class Curves:
@@ -246,7 +235,6 @@ def search(surrogate: Surrogate, edition: Edition, slots: int, *, until_reached:
         epochs=epochs,
         regret=TOP - surrogate.truth(history.highest()[0].values),
         lost=history.answer(first_best).status == "stopped",
-        points=point_scores(history, "trial"),
     )
 
 
@@ -273,46 +261,6 @@ def rows(repetitions: int) -> Iterator[Row]:
                 yield from _bars(f"{name}, {slots} at a time", found[:repetitions], found[repetitions:])
                 regrets[slots] = [one.regret for one in found[:repetitions]]
             yield _ratio(f"{name}: regret with 8 at a time over 1", regrets[8], regrets[1])
-            yield from _faster(name, repetitions, pool)
-
-
-def _drawn(task: tuple[str, int, bool]) -> PointScores:
-    """The points of a search with one run at a time, and with early stopping; `chance`: of random points."""
-    name, repetition, chance = task
-    edition = SURROGATES[name].edition(repetition, points=max(FEW), chance=chance)
-    return search(SURROGATES[name], edition, 1).points
-
-
-def _first(points: PointScores, count: int) -> PointScores:
-    """A search that ended after so many points; with one run at a time it would have had the same ones."""
-    images = {number: spent for number, spent in points.images.items() if number < count}
-    values = {number: value for number, value in points.values.items() if number < count}
-    return PointScores(values, len(images), points.scale, images=images)
-
-
-def _word(pair: tuple[PointScores, PointScores]) -> str:
-    named = dict(zip(("best", "random"), pair, strict=True))
-    return judge([Faster("best", "random")], lambda _: named)[0].word
-
-
-def _faster(name: str, repetitions: int, pool: Executor) -> Iterator[Row]:
-    """Faster, where one random search is compared with another one, and where TPE is compared with one."""
-    tasks = [(name, one, chance) for chance in (True, False) for one in range(repetitions)]
-    found = list(pool.map(_drawn, tasks))
-    drawn, proposed = found[:repetitions], found[repetitions:]
-    for count in FEW:
-        others = [_first(one, count) for one in drawn]
-        apart = range(1, min(NEIGHBORS, repetitions - 1) + 1)
-        alike = [(one, others[(place + by) % repetitions]) for by in apart for place, one in enumerate(others)]
-        words = list(pool.map(_word, alike, chunksize=8))
-        for word in ("SUPPORTED", "REFUTED"):
-            yield share(f"{name}, {count} random points: Faster {word}", [one == word for one in words], ALPHA)
-        pairs = [(_first(one, count), other) for one, other in zip(proposed, others, strict=True)]
-        words = list(pool.map(_word, pairs, chunksize=8))
-        what = (
-            f"{name}, {count} points of TPE (SUPPORTED in {words.count('SUPPORTED') / len(words):.2f}): Faster REFUTED"
-        )
-        yield share(what, [one == "REFUTED" for one in words], ALPHA)
 
 
 def _bars(what: str, found: list[Searched], plain: list[Searched]) -> Iterator[Row]:

@@ -6,4 +6,4 @@ from tests.mutants.mutants import PLACES, mutants
 
 
 def test_each_mutation_changes_the_code_of_its_file():
-    assert len(mutants(PLACES.read_text(), Path(__file__).parents[2])) >= 61
+    assert len(mutants(PLACES.read_text(), Path(__file__).parents[2])) >= 60

@@ -20,7 +20,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from matplotlib.tri import LinearTriInterpolator, Triangulation, UniformTriRefiner
 
-from search_spaces.claim import Faster
 from search_spaces.roles import Role
 from search_spaces.space import Above, Integer, Real
 from search_spaces.study import Search
@@ -427,8 +426,6 @@ def _caption(result: StudyResult) -> str:
         "The line is the highest mean so far of points with all their seeds." if best_so_far(result) else "",
         f"The dashed line is that of the {len(result.of('rival'))} random points, which have seeds of their own."
         if rivals else "",
-        *(verdict.why for verdict in result.claims
-          if isinstance(verdict.claim, Faster) and verdict.measured is not None),
         _named_sentence(result),
     ))  # fmt: skip
 

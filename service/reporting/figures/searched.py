@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
@@ -165,16 +165,8 @@ def _log_ticks(axis: Axis, low: float, high: float, room: int) -> None:
 
 def shares(result: StudyResult) -> dict[Panel, float]:
     """Returns the importance of each path for which it is known; empty if the points are too few for it."""
-    return _by_path(result, result.importances[0]) if result.importances else {}
-
-
-def spreads(result: StudyResult) -> dict[Panel, float]:
-    """Returns the standard deviation of each path's importance over draws of the points."""
-    draws = [_by_path(result, draw) for draw in result.importances[1:]]
-    return {panel: stdev(draw.get(panel, 0.0) for draw in draws) for panel in shares(result)}
-
-
-def _by_path(result: StudyResult, importances: dict[str, float]) -> dict[Panel, float]:
+    if not result.importances:
+        return {}
     plan = result.edition.study.plan
     assert isinstance(plan, Search)
     known: dict[Panel, float] = {}
@@ -182,7 +174,7 @@ def _by_path(result: StudyResult, importances: dict[str, float]) -> dict[Panel, 
         names = _coordinate_names(result, panel.path) if panel.given is None else set()
         of_subset = isinstance(panel.domain, Subset)
         some = [
-            share for name, share in importances.items()
+            share for name, share in result.importances.items()
             if name in names or (of_subset and name.rpartition(".")[0] in names)
         ]  # fmt: skip
         if some:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from search_spaces import library
-from search_spaces.claim import Ranked
+from search_spaces.claim import Rising
 from search_spaces.record import BEFORE, RULES, Record, Row, Scored, defined, read
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Budget, Search, Study, Tuning
@@ -30,7 +30,7 @@ def recorded(edition=None, **other) -> Record:
     values = {
         "study": "arms", "budget": "cpu", "date": "2026-11-25", "rules": RULES, "definition": defined(edition),
         "seeds": 3, "minutes": 1.5, "machine": "EPYC, 2 cores", "versions": {"torch": "2.15.0"}, "headline": "Peg.",
-        "metric": "test/accuracy", "level": 0.95, "rows": rows, "ranks": {}, "verdicts": (), "gap": "",
+        "metric": "test/accuracy", "level": 0.95, "rows": rows, "verdicts": (), "gap": "",
     }  # fmt: skip
     return Record(**{**values, **other})
 
@@ -101,8 +101,8 @@ def test_what_differs_today_is_said() -> None:
     assert alike.model_copy(update={"rules": 1}).since(edition, CODES) == [BEFORE]
     third = recorded(rules=3)
     assert third.since(edition, CODES) == [], "the fourth rules are about other claims"
-    ranked = Study(**{**dict(STUDY), "claims": (Ranked((*ARMS,)[:2]),)}).at("cpu")
-    assert BEFORE in third.since(ranked, CODES)
+    rising = Study(**{**dict(STUDY), "claims": (Rising((*ARMS,)[:2]),)}).at("cpu")
+    assert BEFORE in third.since(rising, CODES)
     more = Study(**{**dict(STUDY), "seeds": 9, "question": "Another one?", "found": {"cpu": "words"}}).at("cpu")
     assert found.since(more, CODES) == [], "counts and words may change"
     unknown = recorded(rows=(found.rows[0].model_copy(update={"name": "far"}),))

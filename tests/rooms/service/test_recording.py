@@ -62,7 +62,7 @@ sized = Study(
     budgets={{"smoke": Budget(fit=Fit(images=200, side=16))}},
 )
 again = study.model_copy(update={{"name": "again"}})
-league = Study(name="league", question="Which, over tasks?", base=base, plan=plan, seeds=1)
+tasks = Study(name="tasks", question="Which, over tasks?", base=base, plan=plan, seeds=1)
 photographs = {{"data.kind": "cifar10", "data.train_size": 20, "data.skill": True}}
 plan = Ablation(axes={{"encoding": kinds, "images": {{"made": {{}}, "photographs": photographs}}}}, baseline="none")
 both = base.put({{"data.skill": True}})
@@ -195,17 +195,16 @@ def test_a_search_and_tuned_arms_have_the_values_that_were_chosen(mine: Path) ->
         assert found.since(study.at(), CodeDigests()) == []
 
 
-def test_methods_over_tasks_have_their_mean_ranks(mine: Path) -> None:
-    edition = library.find("mine.py:league").at()
+def test_a_record_of_methods_over_tasks_says_which_has_the_highest_mean(mine: Path) -> None:
+    edition = library.find("mine.py:tasks").at()
     tasks = ["direction", "absolute", "color_shift"]
     scores = {"none": (0.5, 0.5, 0.5), "peg": (0.9, 0.7, 0.8), "gabor": (0.7, 0.8, 0.7)}
     with ByHand(mine / "home", edition) as hand:
         for trial, seed in hand.runs(edition.study.plan.arms, 1):
             encoding, task = trial.name.split(", ")
             hand.complete(trial, seed, 0.9, scores[encoding][tasks.index(task)])
-    found = read(record(hand.home, "mine.py:league"))
-    assert found.ranks == {"peg": pytest.approx(4 / 3), "gabor": pytest.approx(5 / 3), "none": 3.0}
-    assert "mean ranks over tasks: peg 1.33, gabor 1.67, none 3.00" in paragraphs(found)
+    found = read(record(hand.home, "mine.py:tasks"))
+    assert "Over 3 tasks “peg” has the highest mean, 0.8000; “gabor” follows with 0.7333." in paragraphs(found)
 
 
 def test_of_many_arms_the_record_alone_has_the_scores(mine: Path) -> None:
@@ -354,10 +353,10 @@ def test_the_newest_start_is_recorded_under_the_name_of_all(mine: Path) -> None:
 
 
 def test_an_edition_of_some_arms_is_refused(mine: Path) -> None:
-    home, edition = Home(mine / "home"), library.find("mine.py:league").at(arms=["peg"])
+    home, edition = Home(mine / "home"), library.find("mine.py:tasks").at(arms=["peg"])
     conduct(home, edition)
-    with pytest.raises(LocusError, match=r"a record must have all arms of its study, got league@base~\w+, which has"):
-        record(home, "mine.py:league")
+    with pytest.raises(LocusError, match=r"a record must have all arms of its study, got tasks@base~\w+, which has"):
+        record(home, "mine.py:tasks")
 
 
 def test_another_definition_and_older_code_are_refused(mine: Path) -> None:

@@ -6,29 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from search_spaces.claim import AtLeast, Better, KeepsMore, Ranked
+from search_spaces.claim import AtLeast, KeepsMore
 from search_spaces.study import Published
 from service.analysis.comparison import _match
 from service.analysis.data_efficiency import Curve
-from service.analysis.league import RunsOverTasks, shared_ranks
 from service.analysis.power import smallest_difference
 from service.analysis.scores import kept
 from service.analysis.statistics import Scale, Scores, difference, level_of
 from service.analysis.verdicts import judge, judge_published
 from tests.rooms.service.analysis.test_statistics import scores
-
-
-def test_one_reversed_step_refutes_a_ranking_whichever_step_is_the_weakest():
-    a = scores(0.763, 0.786, 0.690, 0.619, 0.684, 0.809, 0.658, 0.670, 0.738, 0.756)
-    b = scores(0.972, 0.969, 0.967, 0.970, 0.969, 0.970, 0.971, 0.970, 0.970, 0.969)
-    c = scores(1.0, 1.0, 1.0, 1.0, 0.919, 1.0, 0.934, 1.0, 1.0, 1.0)
-    named = {"a": a, "b": b, "c": c}
-    (step,) = judge([Better("a", "b")], lambda _: named)
-    (all_steps,) = judge([Ranked(("a", "b", "c"))], lambda _: named)
-    assert step.word == "REFUTED"
-    assert all_steps.word == "REFUTED", all_steps.why
-    assert all_steps.p == pytest.approx(2 * step.p)
-    assert all_steps.interval[1] < 0
 
 
 @pytest.mark.parametrize("values", [(1.0, 1.0, 1.0), (1.0,) * 10, (0.999, 1.0, 1.0, 1.0, 1.0)])
@@ -78,27 +64,6 @@ def test_the_smallest_difference_has_the_degrees_of_freedom_of_its_test():
     least = smallest_difference(gap.n, gap.spread, alpha=level, like=gap)
     t = stats.t.ppf(1 - level / 2, gap.freedom)
     assert stats.nct.sf(t, gap.freedom, least / gap.error) == pytest.approx(0.8, abs=0.005)
-
-
-def test_other_draws_of_the_same_images_are_no_noise_between_methods():
-    def of(mean: float, more: bool) -> Scores:
-        seeds = {seed: round(mean + 0.001 * (seed - 1), 3) for seed in range(3)}
-        shifts = (0.03, -0.03, 0.02, -0.03) if more else ()
-        further = {seed: tuple(round(value + by, 3) for by in shifts) for seed, value in seeds.items()} if more else {}
-        return Scores(seeds, 3, Scale(0.5, 0.0, 1.0, 0.001), further=further)
-
-    for more in (False, True):
-        arms = {"t": {name: of(mean, more) for name, mean in (("A", 0.95), ("B", 0.93), ("C", 0.90))}}
-        assert RunsOverTasks.of(arms, {"t": "t"}).ranking().by_family["t"] == {"A": 1, "B": 2, "C": 3}
-
-
-def test_ranks_do_not_depend_on_the_order_of_the_methods():
-    known = {"A": (0.90, 0.0), "B": (0.90, 0.05), "C": (0.85, 0.0)}
-    found = []
-    for names in ("ABC", "BAC", "CBA"):
-        means, errors = (np.array([known[name][place] for name in names]) for place in (0, 1))
-        found.append(dict(zip(names, map(float, shared_ranks(means, errors, np.array(0.001))), strict=True)))
-    assert found[0] == found[1] == found[2]
 
 
 def test_seeds_that_do_not_learn_keep_nothing():

@@ -1,14 +1,12 @@
 """Claims on orders, on a margin to one side, and on probes, against scipy's own tests."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from search_spaces.claim import NoWorse, ProbeBetween, ProbeRising, Ranked, Rising
+from search_spaces.claim import NoWorse, ProbeBetween, ProbeRising, Rising
 from service.analysis.statistics import Scale, Scores, contrast, difference, slope_weights
 from service.analysis.verdicts import judge
 from tests.rooms.service.analysis.logits import paired_p
@@ -38,28 +36,9 @@ def test_rising_is_a_t_test_of_each_seeds_regression(rows, margin):
     assert found.p == pytest.approx(down if found.word == "REFUTED" else up, abs=1e-9)
 
 
-@settings(max_examples=100)
-@given(ROWS, st.sampled_from([0.0, 0.02]))
-def test_ranked_is_supported_by_its_weakest_step_and_refuted_by_a_reversed_one(rows, margin):
-    pairs = list(pairwise(rows))
-    gaps = [np.subtract(one, other) for one, other in pairs]
-    assume(all(np.std(gap) > 1e-6 for gap in gaps))
-    up = max(stats.ttest_1samp(gap, margin, alternative="greater").pvalue for gap in gaps)
-    down = len(gaps) * min(stats.ttest_1samp(gap, margin, alternative="less").pvalue for gap in gaps)
-    trials = named(rows)
-    found = verdict(Ranked(tuple(trials), margin), **trials)
-    assert found.word == ("SUPPORTED" if up < 0.045 else "REFUTED" if down < 0.045 else "INCONCLUSIVE")
-    assert found.p == pytest.approx(down if found.word == "REFUTED" else up, abs=1e-9)
-
-
-def test_a_ranking_is_no_line():
-    """The line of three trials rises although the middle one is the worst; the ranking is reversed there."""
+def test_a_line_rises_although_the_middle_trial_is_the_worst():
     a, b, c = scores(0.9, 0.91, 0.92), scores(0.70, 0.72, 0.73), scores(0.8, 0.81, 0.83)
     assert word(Rising(("c", "b", "a")), a=a, b=b, c=c) == "SUPPORTED"
-    found = verdict(Ranked(("a", "b", "c")), a=a, b=b, c=c)
-    assert found.word == "REFUTED"
-    assert found.why.startswith("The weakest step, “b” minus “c” is −0.0967 (95.5 % interval")
-    assert "3 pairs of seeds); the interval lies below 0.00 (p = 0.0012)" in found.why
     rising = verdict(Rising(("c", "b", "a")), a=a, b=b, c=c).why
     assert rising.startswith("The slope along “c”, “b” and “a” is +0.0483 a step (91 % interval")
 
@@ -89,14 +68,12 @@ def test_a_diverged_seed_is_not_shown_to_be_no_worse():
     found = verdict(NoWorse("who", "than", 0.1), who=one, than=scores(0.8, 0.8, 0.81))
     assert (found.word, found.why) == ("INCONCLUSIVE", "Only 2 of 3 seeds of “who” learn; a claim needs 3 that do.")
     assert word(Rising(("low", "who")), who=fallen, low=scores(0.9, 0.91, 0.92)) == "REFUTED", "at chance, as Better"
-    assert "3 diverged" in verdict(Ranked(("low", "who")), who=fallen, low=fallen).why
 
 
 def test_an_order_needs_three_seeds_that_all_share():
     trials = {"a": Scores({0: 0.9, 1: 0.8, 2: 0.7}, 3), "b": Scores({0: 0.9, 1: 0.8, 2: 0.7}, 3)}
     trials["c"] = Scores({1: 0.9, 2: 0.8, 3: 0.7}, 3)
-    for claim in (Rising(("a", "b", "c")), Ranked(("a", "b", "c"))):
-        assert verdict(claim, **trials).why == "“a”, “b” and “c” share 2 seeds; a claim needs 3."
+    assert verdict(Rising(("a", "b", "c")), **trials).why == "“a”, “b” and “c” share 2 seeds; a claim needs 3."
 
 
 @pytest.mark.parametrize(

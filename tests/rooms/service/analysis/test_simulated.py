@@ -16,7 +16,6 @@ from search_spaces.claim import (
     NoWorse,
     ProbeBetween,
     ProbeRising,
-    Ranked,
     Rising,
 )
 from service.analysis.statistics import Scores
@@ -59,12 +58,10 @@ NOTHING_TRUE = {
     "every arm is better than the first": [Better(name, "a") for name in ARMS[1:]],
     "every arm is better than the one before": [Better(who, than) for than, who in pairwise(ARMS)],
     "every arm is better and worse": [claim for name in ARMS[1:] for claim in (Better(name, "a"), Better("a", name))],
-    "two ranked": [Ranked(("a", "b"))],
-    "five ranked": [Ranked(ARMS)],
     "three rising": [Rising(("a", "b", "c"))],
     "five rising": [Rising(ARMS)],
     "a probe rising": [ProbeRising(ARMS, "direction", "left")],
-    "several kinds": [Rising(ARMS), Rising(ARMS[::-1]), Ranked(("a", "b")), Ranked(("b", "a")), Better("c", "d")],
+    "several kinds": [Rising(ARMS), Rising(ARMS[::-1]), Better("a", "b"), Better("b", "a"), Better("c", "d")],
     "several kinds, some of which lack their scores": [Better("b", "a"), Rising(ARMS), AtLeast("none", 0.5)],
 }
 
@@ -92,7 +89,6 @@ AT_THE_EDGE = {
     "a probe between": ([ProbeBetween("a", "direction", "accuracy", 0.7, 0.8)], {"a": 0.8}),
     "better by a margin": ([Better("b", "a", EDGE)], {"a": 0.8, "b": 0.8 + EDGE}),
     "rising by a margin": ([Rising(("a", "b", "c"), EDGE)], {"a": 0.8, "b": 0.8 + EDGE, "c": 0.8 + 2 * EDGE}),
-    "ranked, of which one step is too small": ([Ranked(("b", "c", "a"), EDGE)], {"a": 0.5, "b": 0.8 + EDGE, "c": 0.8}),
 }
 
 
@@ -106,7 +102,6 @@ TRUE = {
     "better": ([Better("b", "a")], {"a": 0.8, "b": 0.84}),
     "no worse": ([NoWorse("b", "a", 0.04)], {"a": 0.8, "b": 0.8}),
     "rising": ([Rising(("a", "b", "c"))], {"a": 0.8, "b": 0.82, "c": 0.84}),
-    "ranked": ([Ranked(("c", "b", "a"))], {"a": 0.8, "b": 0.84, "c": 0.88}),
 }
 
 

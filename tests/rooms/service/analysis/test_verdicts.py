@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse, Ranked, Rising
+from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, KeepsMore, NoWorse, Rising
 from service.analysis.evidence import CEILING, Region
 from service.analysis.power import seeds_needed, std_interval
 from service.analysis.scores import kept
@@ -273,7 +273,6 @@ def test_scores_on_images_of_another_size_say_so():
     told = [
         verdict(AtLeast("a", 0.5, image_size=48), a=a).why,
         verdict(Better("b", "a", image_size=48), a=a, b=b).why,
-        verdict(Ranked(("c", "b", "a"), image_size=48), a=a, b=b, c=c).why,
         verdict(Rising(("a", "b", "c"), image_size=48), a=a, b=b, c=c).why,
     ]
     assert all(" at 48 px" in why for why in told), told

@@ -18,7 +18,6 @@ from search_spaces.claim import (
     ProbeAsAlike,
     ProbeBetween,
     ProbeRising,
-    Ranked,
     Rising,
 )
 from search_spaces.library import find, names
@@ -143,11 +142,9 @@ def test_a_whole_budget_judges(full):
 REFUTED = (
     NoWorse("pvt, peg", "pvt", 0.01),
     Rising(("pvt", "pvt, peg"), source="table 3"),
-    Ranked(("pvt, peg", "pvt")),
 )
 OTHERS = {
     NoWorse("pvt", "pvt, peg", 0.01): "SUPPORTED",
-    Ranked(("pvt", "pvt, peg")): "SUPPORTED",
     ProbeBetween("pvt", "direction", "accuracy", 0.9, None): "INCONCLUSIVE",
     ProbeRising(("pvt", "pvt, peg"), "direction", "left", source="5.1"): "INCONCLUSIVE",
     ProbeAlike("pvt", "pvt, peg", "similarity", "maps", 0.9, None, "figure 6"): "INCONCLUSIVE",
@@ -271,7 +268,7 @@ def test_maps_that_are_noise_are_not_as_alike_as_those_of_two_seeds(tmp_path):
 
 
 def test_a_claim_names_arms_that_there_are():
-    for claim in (Rising(("pvt", "peg")), Ranked(("pvt", "peg")), ProbeBetween("peg", "direction", "r2", 0, None)):
+    for claim in (Rising(("pvt", "peg")), ProbeBetween("peg", "direction", "r2", 0, None)):
         with pytest.raises(SpecError, match="claims must be about one of pvt, pvt, peg, got 'peg'"):
             study(claims=(claim,))
     with pytest.raises(SpecError, match="claims must be about one of pvt, pvt, peg, got 'peg'"):

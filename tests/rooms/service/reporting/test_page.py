@@ -91,7 +91,7 @@ FIGURES = sorted({name for text in SOURCES for name in re.findall(r'(?:Plot|pict
 
 
 def test_files_that_an_earlier_page_wrote_are_removed_and_no_others(tmp_path, monkeypatch):
-    assert {"critical_difference", "channel_shapes", "logit_terms", "sides"} <= {*FIGURES}
+    assert {"channel_shapes", "logit_terms", "sides"} <= {*FIGURES}
     result = small(tmp_path)
     earlier = page_of(result, {})
     table = dataclasses.replace(earlier.tables[0], name="parents")

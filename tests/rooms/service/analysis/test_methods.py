@@ -1,0 +1,178 @@
+"""The methods of an ablation over tasks: their table, and the sentence above it."""
+
+import csv
+import shutil
+from statistics import fmean
+
+import pytest
+
+from search_spaces.claim import BetterOverTasks
+from search_spaces.plans.ablation import Ablation
+from search_spaces.study import Score, Study
+from service.analysis.headline import headline
+from service.analysis.methods import mean_over_families
+from service.api import check_report
+from service.reporting.results_table import over_tasks
+from service.results import Result
+from service.storage.home import Home
+from tests.rooms.by_hand import ByHand, base, edit_lines
+from trainables.spec import SpecError
+
+NAMES = ("tree", "bush", "herb")
+TABLE = {"iris": (0.6, 0.9, 0.7), "rose": (0.8, 0.7, 0.7), "wine": (0.5, 0.4, 0.6)}
+"""By task, the score of each method."""
+KINDS = dict(zip(NAMES, ("none", "learnable", "sinusoidal"), strict=True))
+KINDS_BY_NAME = {name: {"encoding.kind": kind} for name, kind in KINDS.items()}
+AXES = {"method": KINDS_BY_NAME, "task": {task: {"data.data_seed": number} for number, task in enumerate(TABLE)}}
+FLOWERS = {"iris": "flowers", "rose": "flowers"}
+
+
+def played(root, *, missing=(), table=TABLE, seeds=1, families=None, claims=()):
+    """A study whose first seed scores as the table says, each further one 0.001 more.
+
+    `missing`: pairs of a method and a task whose last run has no answer.
+    """
+    plan = Ablation(axes=AXES, baseline="tree", tasks="task", families=families or {})
+    recipe = base().put({"data.skill": True, "data.test_size": 100_000})
+    study = Study(
+        name="plants", question="Which?", base=recipe, plan=plan, score=Score("val/skill"), seeds=seeds, claims=claims
+    )
+    with ByHand(root, study.at()) as hand:
+        for trial, seed in hand.runs(plan.arms, seeds):
+            names = plan.combination(trial.name)
+            score = dict(zip(NAMES, table[names["task"]], strict=True))[names["method"]]
+            if (names["method"], names["task"]) not in missing or seed < seeds - 1:
+                hand.complete(trial, seed, score, score + 0.001 * seed)
+    return Result.open(Home(root), hand.edition.id)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory) -> Result:
+    return played(
+        tmp_path_factory.mktemp("plants"), seeds=3, families=FLOWERS, claims=(BetterOverTasks("herb", "tree"),)
+    )
+
+
+def cells(result: Result) -> dict[str, list[str]]:
+    return {column.full_head: list(column.cells) for column in over_tasks(result).columns}
+
+
+def test_a_family_counts_once_and_in_it_each_task() -> None:
+    """Three squares count as much as one photograph."""
+    means = {"a": 0.1, "b": 0.3, "c": 0.5, "d": 0.9}
+    assert mean_over_families(means, dict.fromkeys("abc", "squares")) == pytest.approx(0.6)
+    assert mean_over_families(means, {}) == pytest.approx(0.45)
+
+
+def test_the_table_has_the_mean_on_each_task_and_over_families(result) -> None:
+    assert cells(result) == {
+        "method": ["herb", "tree", "bush"],
+        "test skill, iris": ["0.7010", "0.6010", "0.9010"],
+        "test skill, rose": ["0.7010", "0.8010", "0.7010"],
+        "test skill, wine": ["0.6010", "0.5010", "0.4010"],
+        "mean over families": ["0.6510", "0.6010", "0.6010"],
+    }
+    note = over_tasks(result).note
+    assert "Family “flowers”: iris and rose." in note
+    assert "Not in a mean" not in note
+
+
+def test_the_mean_is_that_of_the_seeds_of_the_results(result) -> None:
+    seeds = {name: {} for name in NAMES}
+    for row in result.rows:
+        method, task = row.name.split(", ")
+        seeds[method][task] = fmean(row.test.values.values())
+    for name, known in seeds.items():
+        by_hand = (fmean((known["iris"], known["rose"])) + known["wine"]) / 2
+        assert result.methods.means[name] == pytest.approx(by_hand)
+
+
+def test_the_page_has_the_table_and_its_files(result) -> None:
+    page = result.report()
+    assert 'id="table-tasks"' in page.read_text()
+    (head, *rows) = csv.reader(page.with_name("table-tasks.csv").read_text().splitlines())
+    assert (head[-1], [row[0] for row in rows]) == ("mean over families", ["herb", "tree", "bush"])
+    assert "herb & 0.7010 & 0.7010 & 0.6010 & 0.6510" in page.with_name("table-tasks.tex").read_text()
+
+
+def test_the_headline_ranks_nothing_and_is_short(result, tmp_path) -> None:
+    said = headline(result)
+    assert said == (
+        "Over 3 tasks of 2 families “herb” has the highest mean, 0.6510; “tree” follows with 0.6010. Claims below say "
+        "which differences are tested."
+    )
+    assert len(said.split()) <= 25
+    assert (
+        headline(played(tmp_path))
+        == "Over 3 tasks “bush” and “herb” share the highest mean, 0.6667; “tree” follows with 0.6333."
+    )
+    assert result.best is None, "scores of different tasks say nothing about each other"
+
+
+def test_methods_that_all_tie_share_the_highest_mean(tmp_path) -> None:
+    alike = played(tmp_path, table=dict.fromkeys(TABLE, (0.5, 0.5, 0.5)))
+    assert headline(alike) == "Over 3 tasks “tree”, “bush” and “herb” share the highest mean, 0.5000."
+
+
+def test_a_task_that_a_method_lacks_is_in_no_mean(tmp_path) -> None:
+    found = played(tmp_path, missing=[("bush", "iris")], seeds=2)
+    assert found.methods.counted == ["rose", "wine"]
+    shown = cells(found)
+    assert shown["test skill, iris"] == ["0.6005", "0.7005", "0.9000 (1/2)"]
+    assert shown["mean over tasks"] == ["0.6505", "0.6505", "0.5505"]
+    assert "Not in a mean over tasks, as some method lacks a seed there: iris." in over_tasks(found).note
+    said = headline(found)
+    assert said.startswith("Over 2 tasks “tree” and “herb” share the highest mean")
+    assert "Not finished: 1 trial begun" in said
+
+
+def test_without_a_whole_task_there_is_no_mean(tmp_path) -> None:
+    found = played(tmp_path, missing=[("herb", task) for task in TABLE], seeds=2)
+    assert headline(found).startswith("No mean over tasks yet: no task has all its runs.")
+    assert [*cells(found)] == ["method", *(f"test skill, {task}" for task in TABLE)]
+    assert cells(found)["method"] == [*NAMES]
+
+
+def test_a_method_that_lacks_a_task_has_no_score_over_tasks(tmp_path) -> None:
+    result = played(tmp_path, seeds=3)
+    result.rows = [row for row in result.rows if row.name != "bush, wine"]
+    found = result.scores_of(BetterOverTasks("bush", "tree"))
+    assert [*found] == ["tree"]
+    assert {task: one.mean for task, one in found["tree"].tasks.items()} == pytest.approx(
+        {task: TABLE[task][0] + 0.001 for task in TABLE}
+    )
+
+
+def test_families_are_named_by_task_and_change_no_run() -> None:
+    plan = Ablation(axes=AXES, baseline="tree", tasks="task", families={"wine": "food"})
+    study = Study(
+        name="plants", question="?", base=base().put({"data.skill": True}), plan=plan, score=Score("val/skill")
+    )
+    without = study.model_copy(update={"plan": Ablation(axes=AXES, baseline="tree", tasks="task")})
+    assert study.at().definition == without.at().definition
+    with pytest.raises(SpecError, match=r"^families must be by task \(iris, rose, wine\), got \['beer'\]"):
+        Ablation(axes=AXES, baseline="tree", tasks="task", families={"beer": "food"})
+    with pytest.raises(SpecError, match="families must be by task"):
+        Ablation(axes=AXES, baseline="tree", families={"wine": "food"})
+    with pytest.raises(SpecError, match="families must be left out"):
+        Ablation(KINDS_BY_NAME, "tree", families={"wine": "food"})
+
+
+def test_a_page_is_written_again_where_one_answer_is_of_other_code(result, tmp_path) -> None:
+    """No arm is best over tasks: that must not be read as a study without answers."""
+    shutil.copytree(result.home.root, tmp_path / "home")
+    home, found = Home(tmp_path / "home"), result
+    page = home.study(found.edition.id).report / "report.html"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text("an earlier page")
+    journal, run = home.study(found.edition.id).journal, found.rows[0].runs[0]
+    edit_lines(journal, lambda line: line.replace(run.code, "0123456789ab") if run.run.key in line else line)
+    again = Result.open(home, found.edition.id)
+    assert again.stale == 1
+    check_report(again)
+
+
+def test_tasks_are_the_other_of_two_axes() -> None:
+    for tasks in ("method", "tasks"):
+        with pytest.raises(SpecError, match=r"^tasks must be one of two axes, that without tree \(task\), got "):
+            Ablation(axes=AXES, baseline="tree", tasks=tasks)
