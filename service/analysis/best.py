@@ -30,12 +30,11 @@ class Best:
     """The best trials of a study.
 
     `highest`: the trials with the highest validation mean, several where they tie; `above_chance`: whether any trial
-    is above chance; `learnt`: whether at least a seed of one is; `confirmed`: whether trials on fresh seeds competed.
+    is above chance; `confirmed`: whether trials on fresh seeds competed.
     """
 
     highest: tuple[Trial, ...] = ()
     above_chance: bool = False
-    learnt: bool = False
     confirmed: bool = False
 
     @property
@@ -135,7 +134,6 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
     return Best(
         highest=tuple(sorted(same, key=lambda trial: trial.number)),
         above_chance=any(trial_scores.above_chance for trial_scores in scores()),
-        learnt=any(trial_scores.any_above_chance for trial_scores in scores()),
         confirmed=confirmed,
     )
 

@@ -147,7 +147,7 @@ def kept(after: Scores, before: Scores) -> Scores:
     Seeds near chance before have nothing to keep, and are left out: the share of a gain of almost 0 may be any number.
     """
     chance, high = before.scale.chance, before.scale.high
-    least = chance + max(before.scale.luck, LEAST_GAIN * (high - chance) if math.isfinite(high) else 0.0)
+    least = max(before.scale.guessing(), chance + (LEAST_GAIN * (high - chance) if math.isfinite(high) else 0.0))
     had = {seed: own - chance for seed, own in before.values.items() if own > least and seed in after.values}
     values = {seed: (after.values[seed] - chance) / own for seed, own in had.items()}
     steps = math.hypot(after.scale.step, before.scale.step)

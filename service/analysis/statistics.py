@@ -150,21 +150,16 @@ class Scale:
         """The standard deviation of rounding a score to a whole number of steps."""
         return self.step / math.sqrt(12)
 
-    @property
-    def luck(self) -> float:
-        """How far above chance a model that guesses may score on so many images, at the level ALPHA.
+    def guessing(self, seeds: int = 1) -> float:
+        """Returns the highest mean of so many seeds that counts as guessing: one in a thousand guesses exceeds it.
 
-        0 for scores without steps (R²), which a model that has learnt nothing does not exceed.
+        Chance for scores without steps (R²), which a model that has learned nothing does not exceed.
         """
         if not self.step:
-            return 0.0
+            return self.chance
         width = self.high - self.low  # 1 for accuracy
-        return width * luck((self.chance - self.low) / width, width / self.step)
-
-    @property
-    def guessing(self) -> float:
-        """The highest score of one seed that counts as guessing: a guess exceeds it with the probability GUESSED."""
-        return self.chance + self.luck * NormalDist().inv_cdf(1 - GUESSED) / NormalDist().inv_cdf(1 - ALPHA)
+        away = NormalDist().inv_cdf(1 - GUESSED) / NormalDist().inv_cdf(1 - ALPHA)
+        return self.chance + away * width * luck((self.chance - self.low) / width, seeds * width / self.step)
 
 
 @dataclass(frozen=True)
@@ -434,11 +429,11 @@ class Scores:
 
     @cached_property
     def above_chance(self) -> bool:
-        """True if the trial is above guessing: the mean of its seeds is above what a guess reaches on so many images.
+        """True if the trial is above guessing, over all its seeds and images together.
 
         Where scores are not counted in images, the interval of the mean, or every seed, must be above chance.
         """
-        if self.mean is None or self.mean <= self.scale.chance + self.scale.luck:
+        if self.mean is None or self.mean <= self.scale.guessing(self.n):
             return False
         sure = self.interval is not None and self.interval[0] > self.scale.chance
         return bool(self.scale.step) or sure or min(self.values.values()) > self.scale.chance
@@ -446,7 +441,7 @@ class Scores:
     @property
     def any_above_chance(self) -> bool:
         """True if at least one seed scores above what guessing reaches."""
-        return any(value > self.scale.chance + self.scale.luck for value in self.values.values())
+        return any(value > self.scale.guessing() for value in self.values.values())
 
     @cached_property
     def failed(self) -> frozenset[int]:
@@ -456,7 +451,7 @@ class Scores:
         """
         if not (self.scale.task and self.above_chance):
             return self.diverged
-        return self.diverged | {seed for seed in self.lower if self.values[seed] <= self.scale.guessing}
+        return self.diverged | {seed for seed in self.lower if self.values[seed] <= self.scale.guessing()}
 
     @cached_property
     def trained(self) -> Scores:
