@@ -28,7 +28,8 @@ ANOTHER = "of another definition"
 class Scored(Spec):
     """The test scores of a trial over its seeds.
 
-    `failed`: how many seeds failed. `interval`: of the mean over all seeds; None for too few seeds.
+    `failed`: how many seeds failed. `interval`: of the mean over all seeds; None for too few seeds. `seeds`: the scores
+    themselves, which records of before the fifth rules lack.
     """
 
     n: int
@@ -36,6 +37,7 @@ class Scored(Spec):
     std: float | None
     interval: tuple[float, float] | None
     failed: int
+    seeds: dict[int, float] = Field(default_factory=dict)
 
 
 class Row(Spec):

@@ -178,7 +178,14 @@ def _chosen(result: StudyResult, row: TrialResult) -> dict[str, Any]:
 
 def _scored(scores: Scores) -> Scored:
     assert scores.mean is not None, "a study that has ended has a score of each trial"
-    return Scored(n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, failed=len(scores.failed))
+    return Scored(
+        n=scores.n,
+        mean=scores.mean,
+        std=scores.std,
+        interval=scores.interval,
+        failed=len(scores.failed),
+        seeds=dict(scores.values),
+    )
 
 
 def _judged(verdict: Verdict) -> Judged:
