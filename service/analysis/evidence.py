@@ -95,6 +95,21 @@ class Evidence:
     trials: Mapping[str, Scores]
 
     @property
+    def inside(self) -> float:
+        """The p of the test that the number lies inside the claim."""
+        return self.region.p_inside(self.estimate)
+
+    @property
+    def outside(self) -> float:
+        """The p of the test that the number lies outside the claim."""
+        return self.region.p_outside(self.estimate)
+
+    @property
+    def p(self) -> float:
+        """The two-sided p of the claim: of the side on which the number lies."""
+        return min(self.inside, self.outside)
+
+    @property
     def ceiling(self) -> str:
         """Says that a pair has the highest score there is, to an image: there, any two are alike."""
         tops = [(scores.mean, scores.scale) for scores in self.trials.values()]

@@ -280,7 +280,7 @@ def _test_words(result: StudyResult) -> list[str]:
         return claimed_words(result)
     return [
         "Differences are paired by seed; p is two-sided and adjusted for "
-        f"{plural(result.adjusted_over, 'difference')} (Holm) and for looks; 95 % intervals hold together, so each "
+        f"{plural(result.adjusted_over, 'test')} (Holm) and for looks; 95 % intervals hold together, so each "
         f"leaves out 0 where p is below {ALPHA:g}.",
         *claimed_words(result),
     ]

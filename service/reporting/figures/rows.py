@@ -260,7 +260,7 @@ def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[
     tested = any(pair.interval for pair in arms)
     first = ""
     if arms and isinstance(plan, Ablation):
-        together = f"of Holm's test over {plural(result.adjusted_over, 'difference')}"
+        together = f"of Holm's test over {plural(result.adjusted_over, 'test')}"
         adjusted = f" with the interval {together if result.adjusted_over else 'of its claim'}" if tested else ""
         first = f"Each arm minus {plan.baseline_words}, paired by seed{adjusted}; a small dot is a seed."
     second = "Claims: the two trials of a claim, with the interval that decided it." if claims else ""
