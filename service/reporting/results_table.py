@@ -269,7 +269,7 @@ def _power(rows: Sequence[TrialResult], result: StudyResult) -> list[str]:
     """Returns which differences the study's seeds can detect in its tests."""
     count, plan = max(row.test.asked for row in rows), result.edition.study.plan
     std, data = paired_spread({row.name: row.test for row in rows}, plan), fewest_tested(row.recipe for row in rows)
-    tests, look = tests_together(plan, len(rows)), result.history.looks
+    tests, look = tests_together(result.edition), result.history.looks
     sentence = power_sentence(count, std, score_scale(data, "test"), counted_images(data), tests, look)
     return [sentence] if len(rows) > 1 else []
 
