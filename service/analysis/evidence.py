@@ -141,7 +141,9 @@ class Evidence:
         ...`.
         """
         about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(1 - level)
-        images = f", {self.estimate.draws} draws of images" if self.estimate.draws > 1 else ""
+        single = any(scores.right for scores in self.trials.values())
+        noun = "test images" if single else "draws of images"
+        images = f", {self.estimate.draws} {noun}" if self.estimate.draws > 1 else ""
         images += ", folds of the same images" if self.estimate.overlap else ""
         return f"{about} (95 % interval {between(interval)}, {self.seeds}{images}); {self.region.place(word)}"
 

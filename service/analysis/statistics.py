@@ -343,11 +343,13 @@ def over_images(
 ) -> Estimate:
     """Returns an estimate whose error also holds for other images, of which the test images are a sample.
 
-    As it is where it is not known which images each run has right, and of fewer than two seeds. An image adds at least
-    half of what one image in each trial would, so that equal answers to few images are no certainty.
+    As it is where it is not known which images each run has right, where trials are tested on other numbers of images,
+    and of fewer than two seeds. An image adds at least half of what one image in each trial would, so that equal
+    answers to few images are no certainty.
     Source: as `over_draws`; the single images are the draws, and the score is the mean over all of them.
     """
-    known = len(seeds) > 1 and all(seed in trial.right for trial in trials for seed in seeds)
+    counts = {len(trial.right.get(seed, ())) for trial in trials for seed in seeds}
+    known = len(seeds) > 1 and len(counts) == 1 and counts != {0}
     if over_seeds.error is None or not known or over_seeds.draws > 1:
         return over_seeds
     import numpy as np  # here, for it takes a while to import
@@ -405,8 +407,8 @@ class Scores:
     """One trial's scores by seed. `asked`: how many seeds there should be; `diverged`: those that count as chance.
 
     `further`: by seed, the scores on further draws of the test images, where these are made by a generator. `right`: by
-    seed, which test images are right, where these are a sample of a person's own. `best_of`: among how many trials the
-    same runs chose this one, so that its interval is one of so many that hold together.
+    seed, the score of each test image alone, where these are fixed: that of a right or of a wrong answer. `best_of`:
+    among how many trials the same runs chose this one, so that its interval is one of so many that hold together.
     """
 
     values: Mapping[int, float]
@@ -414,7 +416,7 @@ class Scores:
     scale: Scale = Scale()
     diverged: frozenset[int] = frozenset()
     further: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
-    right: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
+    right: Mapping[int, NDArray[np.float64]] = field(default_factory=dict, compare=False)
     best_of: int = 1
 
     @property

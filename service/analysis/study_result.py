@@ -24,7 +24,7 @@ from service.analysis.evidence import lacking
 from service.analysis.format import Lines
 from service.analysis.methods import Methods
 from service.analysis.multiple_testing import Adjusted, Difference, Gap, compare_best, staying, subtracted
-from service.analysis.probes import alike, probe_scores
+from service.analysis.probes import alike, images_look, probe_scores
 from service.analysis.scores import kept, over_tasks
 from service.analysis.statistics import FEWEST, Scores
 from service.analysis.trial_result import Training, TrialResult, collect
@@ -36,7 +36,7 @@ from service.storage.history import History
 from service.storage.home import Home, without_secrets
 from service.storage.outcomes import Outcomes
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import DRAWN_AGAIN, When
+from trainables.recipe.findings import When
 from trainables.spec import LocusError
 
 
@@ -178,14 +178,15 @@ class StudyResult:
         return self.of("trial") if isinstance(self.edition.study.plan, Ablation) else self.confirmed
 
     @property
-    def drawn_again(self) -> list[TrialResult]:
-        """The trials whose kept models are tested on further test images: if intervals are shown, and a generator
-        makes the images.
+    def looked_at(self) -> list[tuple[TrialResult, str]]:
+        """The trials at whose kept models is looked so that intervals hold for other images, with the name of the look.
+
+        None if no intervals are shown.
         """
         study = self.edition.study
         if "weights" not in study.keep or study.seeds < FEWEST:
             return []
-        return [row for row in self.tested if row.recipe.data.kind in DRAWN_AGAIN]
+        return [(row, look) for row in self.tested if (look := images_look(row.recipe.data))]
 
     def probe_scores(self, probe: str, value: str, when: When = "after") -> dict[str, Scores]:
         """Returns a number that a probe found, by seed, of each named trial; what is not kept is left out.

@@ -202,8 +202,9 @@ def _remarks(result: StudyResult) -> list[str]:
 def _verdicts_note(result: StudyResult) -> str:
     """Returns how claims are decided, at which look, and what verdicts cover."""
     decided = "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside."
-    draws = [row.test.estimate.draws for row in result.named.values() if row.test.estimate]
-    images = images_words(draws, result.edition.study.base.data)
+    rows = [*result.named.values()]
+    draws = [row.test.estimate.draws for row in rows if row.test.estimate]
+    images = images_words(draws, [row.recipe.data for row in rows])
     look = look_words(result.history.looks)
     return " ".join(filter(None, [decided, look, images, written_words(result.history)]))
 

@@ -229,8 +229,7 @@ def comparison_note(comparison: Comparison) -> str:
             f"intervals hold together, so each leaves out 0 where p is below {ALPHA:g}."
         )
         draws = (gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted)
-        sides = (side.edition.study.base.data for side in (comparison.a, comparison.b))
-        parts.append(images_words(draws, max(sides, key=lambda data: data.overlap)))
+        parts.append(images_words(draws, [side.edition.study.base.data for side in (comparison.a, comparison.b)]))
     if "paired" in hows:
         parts.append("Pairs: the two runs of a seed, subtracted.")
     if "unpaired" in hows:

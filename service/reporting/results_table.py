@@ -224,7 +224,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     if any(row.test.diverged for row in rows):
         parts += [DIVERGED]
     draws = [row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate]
-    images = images_words(draws, result.edition.study.base.data)
+    images = images_words(draws, [row.recipe.data for row in rows])
     kind = "Intervals are over seeds" if some else "Scores are"
     parts += [images if images != NOT_COVERED else f"{kind} for one fixed draw of images. {images}"]
     if result.ranking.confirmed:
