@@ -21,7 +21,7 @@ from service.analysis.power import look_words
 from service.analysis.study_result import StudyResult, tunings
 from service.analysis.study_status import recorded
 from service.analysis.tables import costs, runs_table, trials_table
-from service.analysis.verdicts import Verdict, images_words, written_words
+from service.analysis.verdicts import Verdict, written_words
 from service.reporting.efficiency import efficiency
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import data_sizes, learning_curves, size_curves
@@ -200,12 +200,16 @@ def _remarks(result: StudyResult) -> list[str]:
 
 
 def _verdicts_note(result: StudyResult) -> str:
-    """Returns how claims are decided, at which look, and what verdicts cover."""
-    decided = "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside."
-    draws = [row.test.estimate.draws for row in result.named.values() if row.test.estimate]
-    images = images_words(draws, result.edition.study.base.data)
-    look = look_words(result.history.looks)
-    return " ".join(filter(None, [decided, look, images, written_words(result.history)]))
+    """Returns how claims are decided and at which look, where they are judged, and when they were written."""
+    written = written_words(result.history)
+    if result.departure and not result.departure.told:
+        return written
+    decided = (
+        "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside, and "
+        f"inconclusive else. p is two-sided and adjusted for {plural(len(result.claims), 'claim')} (Holm) and for "
+        "looks; the intervals of all claims hold together."
+    )
+    return " ".join(filter(None, [decided, look_words(result.history.looks), written]))
 
 
 TIMM = "vit_tiny_patch16_224"
