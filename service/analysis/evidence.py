@@ -95,6 +95,21 @@ class Evidence:
     trials: Mapping[str, Scores]
 
     @property
+    def inside(self) -> float:
+        """The p of the test that the number lies inside the claim."""
+        return self.region.p_inside(self.estimate)
+
+    @property
+    def outside(self) -> float:
+        """The p of the test that the number lies outside the claim."""
+        return self.region.p_outside(self.estimate)
+
+    @property
+    def p(self) -> float:
+        """The two-sided p of the claim: of the side on which the number lies."""
+        return min(self.inside, self.outside)
+
+    @property
     def ceiling(self) -> str:
         """Says that a pair has the highest score there is, to an image: there, any two are alike."""
         tops = [(scores.mean, scores.scale) for scores in self.trials.values()]
@@ -109,15 +124,15 @@ class Evidence:
     def unseen(self, word: Word) -> str:
         """Returns what seeds that were not seen might do to the verdict; of several trials, of each in turn.
 
-        Empty for values of probes, where nothing fails.
+        Empty for values of probes, where nothing fails, and for a claim about the seeds that train.
         """
-        if isinstance(self.claim, ClaimOfProbe):
+        if isinstance(self.claim, ClaimOfProbe) or _of_trained(self.claim):
             return ""
         by_words: dict[str, list[str]] = {}
         for name, scores in self.trials.items():
             by_words.setdefault(unseen_words(scores, refuted=word == "REFUTED"), []).append(name)
         if len(by_words) == 1:
-            return f"{next(iter(by_words))}{' of each' if len(self.trials) > 1 else ''}"
+            return f"{'each: ' if len(self.trials) > 1 else ''}{next(iter(by_words))}"
         return "; ".join(f"{_listed(tuple(names))}: {words}" for words, names in by_words.items())
 
     def words(self, word: Word, level: float) -> str:
@@ -150,8 +165,12 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
 
 def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
     """Returns the scores of a claim's trials over the seeds that it is about, by name."""
-    train = isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train"
-    return {name: scores[name].trained if train else scores[name] for name in claim.names}
+    return {name: scores[name].trained if _of_trained(claim) else scores[name] for name in claim.names}
+
+
+def _of_trained(claim: Claim) -> bool:
+    """Returns whether a claim is about the seeds that did not fail."""
+    return isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train"
 
 
 def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:

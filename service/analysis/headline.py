@@ -38,7 +38,8 @@ def headline(result: StudyResult) -> str:
     """Returns what was found in one sentence, of at most 25 words and two numbers."""
     plan, missing = result.edition.study.plan, _missing(result)
     if isinstance(plan, Ablation) and plan.tasks:
-        return _over_tasks(result)
+        assert result.methods is not None
+        return methods_sentence(result.methods, claims=bool(result.edition.study.claims))
     if not result.ranking.highest:
         return f"No answer yet: {missing or 'no trial has all its seeds'}."
     if not result.winners:
@@ -68,11 +69,6 @@ def details(result: StudyResult) -> list[str]:
         partner = next((row for row in rows if row.name == plan.compared_with(best.name)), None)
         sentences += [_ended(rows), _cost(best, partner), *_sizes(best, partner)]
     return [*filter(None, sentences), *unfinished]
-
-
-def _over_tasks(result: StudyResult) -> str:
-    assert result.methods is not None
-    return methods_sentence(result.methods, claims=bool(result.edition.study.claims))
 
 
 def _diverged(result: StudyResult) -> str:

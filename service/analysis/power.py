@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from search_spaces.claim import Better
 from search_spaces.roles import CONFIRMED
-from search_spaces.study import Ablation, Plan
+from search_spaces.study import Ablation, Edition, Plan
 from search_spaces.words import plural
 from service.analysis.best import confirmed_points
 from service.analysis.format import fixed
 from service.analysis.scores import score_scale, validation_scores
 from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, difference, share_of
+from service.analysis.verdicts import departure
 from service.planning.t_distribution import quantile
 from service.storage.history import History
 from trainables.data import Data
@@ -135,14 +137,20 @@ def power_sentence(
     )
 
 
-def tests_together(plan: Plan, trials: int) -> int:
-    """Returns how many differences a study tests together at most: of a race all pairs, else each to the baseline.
-
-    `trials`: how many trials are compared.
+def tests_together(edition: Edition) -> int:
+    """Returns how many tests an edition makes together: of a race and of confirmed points all pairs that are compared
+    with the best, else those of the claims and of the arms beside the baseline.
     """
-    if isinstance(plan, Ablation) and not plan.race:
-        return max(1, trials - 1)
-    return max(1, trials * (trials - 1) // 2)
+    study, judged = edition.study, departure(edition)
+    if not isinstance(study.plan, Ablation):
+        return CONFIRMED * (CONFIRMED - 1) // 2
+    arms = len(study.plan.arms)
+    if study.plan.race:
+        return max(1, arms * (arms - 1) // 2)
+    claims = study.claims if judged is None or judged.told else ()
+    asked = {frozenset(claim.names) for claim in claims if isinstance(claim, Better)}
+    partners = study.plan.partners(study.plan.arms).items()
+    return max(1, len(claims) + sum({name, other} not in asked for name, other in partners))
 
 
 def fewest_tested(recipes: Iterable[Recipe]) -> Data:
@@ -163,9 +171,8 @@ def seeds_sentence(history: History) -> str:
     edition, plan, look = history.edition, history.edition.study.plan, history.looks
     arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
     data, spread = fewest_tested(arms), _spread_so_far(history)
-    together = tests_together(plan, len(arms) if isinstance(plan, Ablation) else CONFIRMED)
-    scale = score_scale(data, "test")
-    return f"{power_sentence(history.seeds, spread, scale, counted_images(data), together, look)} {look_words(look)}"
+    tests, scale = tests_together(edition), score_scale(data, "test")
+    return f"{power_sentence(history.seeds, spread, scale, counted_images(data), tests, look)} {look_words(look)}"
 
 
 def look_words(look: int) -> str:

@@ -243,7 +243,7 @@ def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
 def _test_words(result: StudyResult, names: set[str]) -> str:
     if not names & TESTED or not result.adjusted_over:
         return ""
-    count = plural(result.adjusted_over, "difference")
+    count = plural(result.adjusted_over, "test")
     return f"; p is two-sided and adjusted for {count} (Holm) and for looks{this_look(result.history.looks)}"
 
 

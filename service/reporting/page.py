@@ -54,7 +54,7 @@ from service.reporting.further_tables import (
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
-from service.reporting.results_table import RESULTS, measured, over_tasks
+from service.reporting.results_table import RESULTS, adjusted_words, measured, over_tasks, tested_claims
 from service.storage.editions import sources
 from service.storage.report_files import WRITTEN, content_digest
 from service.storage.report_files import written as written_before
@@ -202,12 +202,11 @@ def _remarks(result: StudyResult) -> list[str]:
 def _verdicts_note(result: StudyResult) -> str:
     """Returns how claims are decided and at which look, where they are judged, and when they were written."""
     written = written_words(result.history)
-    if result.departure and not result.departure.told:
+    if not tested_claims(result):
         return written
     decided = (
         "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside, and "
-        f"inconclusive else. p is two-sided and adjusted for {plural(len(result.claims), 'claim')} (Holm) and for "
-        "looks; the intervals of all claims hold together."
+        f"inconclusive else. {adjusted_words(result)}."
     )
     return " ".join(filter(None, [decided, look_words(result.history.looks), written]))
 

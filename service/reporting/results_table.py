@@ -305,20 +305,30 @@ def _power(rows: Sequence[TrialResult], result: StudyResult) -> list[str]:
         return []
     count = max(row.test.asked for row in rows)
     std, data = paired_spread({row.name: row.test for row in rows}, plan), fewest_tested(row.recipe for row in rows)
-    tests, look = tests_together(plan, len(rows)), result.history.looks
+    tests, look = tests_together(result.edition), result.history.looks
     return [power_sentence(count, std, score_scale(data, "test"), counted_images(data), tests, look)]
 
 
 def _test_words(result: StudyResult) -> list[str]:
-    """Returns how differences are tested: together, or by a claim alone."""
-    if not result.adjusted_over:
-        return claimed_words(result)
-    return [
-        "Differences are paired by seed; p is two-sided and adjusted for "
-        f"{plural(result.adjusted_over, 'difference')} (Holm) and for looks{this_look(result.history.looks)}; 95 % "
-        f"intervals of differences hold together, so each leaves out 0 where p is below {ALPHA:g}.",
-        *claimed_words(result),
-    ]
+    """Returns how differences are tested: together with the claims, whose note says how, or by themselves."""
+    zero = f"An interval leaves out 0 where p is below {ALPHA:g}."
+    if tested_claims(result):
+        how = "Differences are paired by seed, and tested together with the claims."
+    else:
+        how = f"Differences are paired by seed; {adjusted_words(result)}."
+    return [how, zero, *claimed_words(result)]
+
+
+def tested_claims(result: StudyResult) -> bool:
+    """Returns whether claims are tested here, so that their note says how all tests of the page are."""
+    return bool(result.edition.study.claims) and (result.departure is None or result.departure.told)
+
+
+def adjusted_words(result: StudyResult) -> str:
+    """Returns how claims and differences are adjusted together."""
+    count = result.adjusted_over
+    tests, together = (f"{count} tests (Holm) and for ", "; 95 % intervals hold together") if count > 1 else ("", "")
+    return f"p is two-sided and adjusted for {tests}looks{this_look(result.history.looks)}{together}"
 
 
 def this_look(look: int) -> str:

@@ -258,7 +258,8 @@ def _draw_margin(axes: Axes, at: float, pair: Pair) -> None:
 
 def _earlier(result: StudyResult) -> bool:
     """Returns whether a row shows what an earlier look found."""
-    return any(found.later for found in (*result.differences.values(), *filter(_compares, result.claims)))
+    claims = [verdict.later for verdict in result.claims if _compares(verdict)]
+    return any(found is not None for found in (*claims, *(gap.later for gap in result.differences.values())))
 
 
 def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[Pair]) -> str:
