@@ -201,7 +201,7 @@ def scores(comparison: Comparison) -> Table | None:
         Column("A", [_score(match.a.test) for match in matches], metric),
         Column("B", [_score(match.b.test) for match in matches], other),
         Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], "B minus A"),
-        Column("interval (Holm)", [between(gap.interval) if gap else "" for gap in gaps], "B minus A", under=True),
+        Column("95 % interval", [between(gap.interval) if gap else "" for gap in gaps], "B minus A", under=True),
         Column("p (Holm)", [p_text(gap.p).removeprefix("= ") if gap else "" for gap in gaps], "B minus A"),
         Column("", _drawings(comparison), "B minus A", words=True),
         Column("compared", [match.how_words for match in matches], words=True),
