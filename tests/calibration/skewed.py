@@ -127,14 +127,18 @@ def determination(repetitions: int) -> Iterator[Row]:
     """R²: in the middle, near 1, and below 0 with a long lower tail."""
     below = Kind("R2 below 0", lambda rng, seeds: 1 - 1.1 * np.exp(0.5 * rng.standard_normal(seeds)), R2)
     near = replace(lognormal(0.02, 0.7, R2), name="R2 near 1")
-    for kind in (near, below):
-        yield from one_arm(repetitions, kind, 3)
+    for kind, n in ((near, 3), (near, 10), (below, 3)):
+        yield from one_arm(repetitions, kind, n)
+    steady = normal(0.6, 0.05, R2)
+    falls = Kind("", lambda rng, seeds: np.where(rng.random(seeds) < 0.2, 0.0, steady.draw(rng, seeds)), R2)
 
     def study(rng: np.random.Generator) -> Found:
-        arms = {name: normal(0.6, 0.05, R2).scores(rng, 3) for name in "ab"}
+        arms = {name: steady.scores(rng, 3) for name in "ab"}
+        fall = {name: falls.scores(rng, 3) for name in "ab"}
         return {
             "AtLeast(the mean) decided": decided(AtLeast("a", 0.6), arms),
             "Better of equal arms decided": decided(Better("a", "b"), arms),
+            "a fifth falls to 0, Better of equal arms decided": decided(Better("a", "b"), fall),
         }
 
     yield from repeated("R2 of .6, n  3", repetitions, study)
@@ -144,8 +148,8 @@ def probes(repetitions: int) -> Iterator[Row]:
     """Accuracies of a probe: in the middle, and near 1."""
     near = replace(beta(0.97, 30, scale=SCALES["direction"]), name="probe near 1")
     middle = replace(normal(0.7, 0.05, SCALES["direction"]), name="probe of .7")
-    for kind in (near, middle):
-        yield from one_arm(repetitions, kind, 3, None)
+    for kind, n in ((near, 3), (near, 10), (middle, 3)):
+        yield from one_arm(repetitions, kind, n, None)
 
 
 def few_seeds(repetitions: int) -> Iterator[Row]:
