@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from search_spaces.library import find_matrix
 from search_spaces.study import Edition
 from search_spaces.words import clock, plural
-from service.analysis.code_versions import known_codes, versions
 from service.analysis.comparison import Comparison, side
 from service.analysis.headline import headline
 from service.analysis.matrix import FilledMatrix, fill
@@ -320,26 +319,13 @@ class ComparedStudies(Comparison):
         return f"{heads}<p>{html.escape(self.headline)}</p><ul>{notes}</ul>{rows}"
 
 
-def compare(home: Home, ids: list[str], code: tuple[str, str] | None, *, adopt: bool) -> ComparedStudies:
-    """Returns the comparison of two ids, or of two code versions of one.
-
-    Raises: LocusError if it is not clear what is to be compared.
-    """
+def compare(home: Home, a: str, b: str, *, adopt: bool) -> ComparedStudies:
+    """Returns the comparison of two ids. Raises: LocusError if they are one."""
+    if a == b:
+        raise LocusError(f"compare must be given two studies or editions, got {a} twice")
     codes = CodeDigests()
-    results = [StudyResult.open(home, id, adopt=adopt, codes=codes) for id in dict.fromkeys(ids)]
-    if code is not None:
-        if len(ids) > 1:
-            raise LocusError(f"compare must be given one study beside --code, got {' and '.join(ids)}")
-        if code[0] == code[1]:
-            raise LocusError(f"--code must be two versions, got {code[0]} twice")
-        a, b = versions(results[0], code)
-        return ComparedStudies(a, b, home)
-    if len(results) == 1:
-        raise LocusError(
-            f"compare must be given two studies, or one with --code X Y, got {ids[0]} alone; "
-            f"codes of its answers: {known_codes(results[0])}"
-        )
-    return ComparedStudies(side(results[0]), side(results[1]), home)
+    one, other = (StudyResult.open(home, id, adopt=adopt, codes=codes) for id in (a, b))
+    return ComparedStudies(side(one), side(other), home)
 
 
 @dataclass(frozen=True, repr=False)

@@ -299,13 +299,9 @@ def _drawing(gap: Difference, seeds: dict[int, float], fallen: frozenset[int], a
 
 def path_of(home: Home, comparison: Comparison) -> Path:
     """Returns where the page of a comparison lies: beside the report of A, with the name of B."""
-    a, b = comparison.a, comparison.b
-    if a.label == a.edition.id:
-        name = b.label.removeprefix(a.edition.id)
-    else:  # two code versions of one study
-        name = "-".join(["code", *(side.label.rpartition(" ")[2] for side in (a, b))])
-    name = re.sub(r"[^\w@~.-]+", "-", name)
-    return home.study(comparison.a.edition.id).report / f"compare-{name}.html"
+    id = comparison.a.edition.id
+    name = re.sub(r"[^\w@~.-]+", "-", comparison.b.edition.id.removeprefix(id))
+    return home.study(id).report / f"compare-{name}.html"
 
 
 def write_comparison(home: Home, comparison: Comparison) -> Path:
