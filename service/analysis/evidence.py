@@ -26,8 +26,8 @@ from search_spaces.claim import (
     Rising,
 )
 from search_spaces.words import listed, plural, quoted
-from service.analysis.format import between, fixed, number, signed
-from service.analysis.scores import group_words, unseen_words
+from service.analysis.format import between, fixed, number, signed, whole_percent
+from service.analysis.scores import failures, group_words, most_that_fail, unseen_words
 from service.analysis.statistics import FEWEST, Estimate, Scores, contrast, difference, slope_weights
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
@@ -122,18 +122,18 @@ class Evidence:
         return self.region.margin(self.estimate)
 
     def unseen(self, word: Word) -> str:
-        """Returns what seeds that were not seen might do to the verdict; of several trials, of each in turn.
+        """Returns what seeds that were not seen might do to the verdict.
 
         Empty for values of probes, where nothing fails, and for a claim about the seeds that train.
         """
         if isinstance(self.claim, ClaimOfProbe) or _of_trained(self.claim):
             return ""
-        by_words: dict[str, list[str]] = {}
-        for name, scores in self.trials.items():
-            by_words.setdefault(unseen_words(scores, refuted=word == "REFUTED"), []).append(name)
-        if len(by_words) == 1:
-            return f"{'each: ' if len(self.trials) > 1 else ''}{next(iter(by_words))}"
-        return "; ".join(f"{_listed(tuple(names))}: {words}" for words, names in by_words.items())
+        trials = [*self.trials.values()]
+        if len(trials) == 1:
+            return unseen_words(trials[0], refuted=word == "REFUTED")
+        failed, runs = sum(failures(trial)[0] for trial in trials), min(failures(trial)[1] for trial in trials)
+        most = whole_percent(max(most_that_fail(*failures(trial)) for trial in trials))
+        return f"of {runs} seeds each {failed or 'none'} failed; up to {most} of a trial's seeds may score otherwise"
 
     def words(self, word: Word, level: float) -> str:
         """Returns the measured number with its interval: `“best” has test score 0.9500 (interval ..., 3 seeds).
