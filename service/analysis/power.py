@@ -130,7 +130,7 @@ def power_sentence(
     if least >= scale.high - scale.chance:
         return f"{plural(pairs, 'seed')} cannot tell two trials apart, whatever the difference."
     counted = f", about {least / (scale.high - scale.low) * images:.0f} of {images:,} test images," if images else ""
-    together = f"tested with {tests - 1} others" if tests > 1 else "tested alone"
+    together = f"tested with {plural(tests - 1, 'other')}" if tests > 1 else "tested alone"
     return (
         f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more{counted} between two trials, "
         f"{together} (power {POWER:.0%}, standard deviation of differences {fixed(std)}, {source})."

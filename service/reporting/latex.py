@@ -244,7 +244,8 @@ def _test_words(result: StudyResult, names: set[str]) -> str:
     if not names & TESTED or not result.adjusted_over:
         return ""
     count = plural(result.adjusted_over, "test")
-    return f"; p is two-sided and adjusted for {count} (Holm) and for looks{this_look(result.history.looks)}"
+    together = "; their 95 % intervals hold together" if "difference-interval" in names else ""
+    return f"; p is two-sided and adjusted for {count} (Holm) and for looks{this_look(result.history.looks)}{together}"
 
 
 def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:

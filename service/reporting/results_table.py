@@ -25,7 +25,7 @@ RESULTS = "results"
 DIVERGED = "A diverged seed counts at chance."
 FEW = f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."
 FAILED = (
-    "Failed: seeds that diverged, or that are at chance and far from all others; beside it, which share of all seeds "
+    "Failed: seeds that diverged, or that are at chance and far from all others; up to so many percent of all seeds "
     "may fail."
 )
 OTHER_IMAGES = "Other test images would move the scores."
@@ -237,6 +237,8 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     parts += filter(None, [_tuning_sentence(result)])
     if any(row.test.diverged for row in rows):
         parts += [DIVERGED]
+    if any(row.answer.raced for row in rows):
+        parts += ["Arms that the race ended have fewer seeds, and their means are a little too low."]
     draws = [row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate]
     parts += [images_words(draws, [row.recipe.data for row in rows]) if some else OTHER_IMAGES]
     if any(1 < row.test.n < FEWEST for row in rows):
@@ -248,7 +250,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     if any(row.test.above_chance for row in rows):
         parts += [FAILED]
     if any(row.test.above_chance for row in rows) and not all(row.test.above_chance for row in rows if row.test.n):
-        parts += ["It is empty for a trial that is not above guessing."]
+        parts += ["“Failed” is empty for a trial that is not above guessing."]
     if _tested(result):
         parts += [*_test_words(result), *earlier_words(result)]
     if result.agreements:
@@ -275,7 +277,7 @@ def _bold(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
 def best_of_words(scores: Iterable[Scores]) -> list[str]:
     """Returns why the interval of the best of several arms is wider than those of the others; nothing where none is."""
     return [
-        f"Its interval is wider, as it was chosen: it holds for the best of {of} arms."
+        f"The interval of the best is wider, as it was chosen: it holds for the best of {of} arms."
         for of in {one.best_of for one in scores if one.interval} - {1}
     ]
 
@@ -327,7 +329,9 @@ def tested_claims(result: StudyResult) -> bool:
 def adjusted_words(result: StudyResult) -> str:
     """Returns how claims and differences are adjusted together."""
     count = result.adjusted_over
-    tests, together = (f"{count} tests (Holm) and for ", "; 95 % intervals hold together") if count > 1 else ("", "")
+    tests, together = (
+        (f"{count} tests (Holm) and for ", "; their 95 % intervals hold together") if count > 1 else ("", "")
+    )
     return f"p is two-sided and adjusted for {tests}looks{this_look(result.history.looks)}{together}"
 
 

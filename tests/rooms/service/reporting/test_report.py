@@ -137,7 +137,7 @@ def test_answers_of_other_code_are_said_not_to_count(tmp_path):
     edit_lines(journal, lambda line: line.replace(today, "0123456789ab"))
     result = Result.open(Home(tmp_path), id)
     assert (opened.stale, result.stale) == (0, 5)
-    assert "5 answers of other code that do not count" in result.headline
+    assert "5 answers of other code that do not count" in " ".join(result.details)
     assert "Not counted: 5 answers of other code." in result.report().read_text()
 
 
