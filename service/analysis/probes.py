@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.claim import ClaimOfMaps
 from search_spaces.words import plural
-from service.analysis.statistics import Scale, Scores
+from service.analysis.scales import Scale
+from service.analysis.statistics import Scores
 from service.storage.outcomes import TIMES, Answered, Outcomes, kept_probe, require_sound, write_probe
 from trainables.data import Data
 from trainables.recipe.code_digest import CodeDigests

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
+from service.analysis.arm_tunings import ArmTuning, tunings
 from service.analysis.format import between, fixed, metric_words, ordinal, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence, tests_together
 from service.analysis.scores import failures, group_words, most_that_fail, score_scale
 from service.analysis.statistics import ALPHA, FEWEST, Scores
-from service.analysis.study_result import ArmTuning, StudyResult, tunings
+from service.analysis.study_result import StudyResult
 from service.analysis.verdicts import images_words
 from service.reporting.pages import Column, Table
 from service.reporting.provenance import cost_columns, cost_note
