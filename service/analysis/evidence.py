@@ -28,7 +28,16 @@ from search_spaces.claim import (
 from search_spaces.words import listed, plural, quoted
 from service.analysis.format import between, fixed, number, signed, whole_percent
 from service.analysis.scores import failures, group_words, most_that_fail, unseen_words
-from service.analysis.statistics import FEWEST, Estimate, Scores, contrast, difference, slope_weights
+from service.analysis.statistics import (
+    ALIKE_IMAGES,
+    FEWEST,
+    LEAST_IMAGES,
+    Estimate,
+    Scores,
+    contrast,
+    difference,
+    slope_weights,
+)
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
 
@@ -253,7 +262,8 @@ def _of_gap(
     region: Region,
 ) -> Evidence:
     who, than = trials[claim.who], trials[claim.than]
-    gap = _known(difference(who, than))
+    alike = isinstance(claim, NoWorse | Equivalent)
+    gap = _known(difference(who, than, least=ALIKE_IMAGES if alike else LEAST_IMAGES))
     words = f"{quoted(claim.who)} minus {quoted(claim.than)} is {signed(gap.mean)}"
     if isinstance(claim, ProbeAsAlike):
         sides = [_mean_words(claim, name, trials[name].mean) for name in claim.names]

@@ -35,6 +35,11 @@ SPLIT_SHARE = 0.25
 """Seeds lie in two groups where the gap is at least this share of the way from chance to a perfect score."""
 SPLIT_RATIO = 3.0
 """Seeds lie in two groups only if the gap is also this many times as wide as either group."""
+LEAST_IMAGES = 0.5
+"""The variance that other images bring is at least that of half an image in each trial."""
+ALIKE_IMAGES = 2.0
+"""It is at least that of two images where trials are said to be alike: seeds that agree on few images show little."""
+
 Interval = tuple[float, float]
 
 
@@ -226,13 +231,17 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
 
 
 def over_images(
-    over_seeds: Estimate, trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]
+    over_seeds: Estimate,
+    trials: Sequence[Scores],
+    weights: Sequence[float],
+    seeds: Sequence[int],
+    least: float = LEAST_IMAGES,
 ) -> Estimate:
     """Returns an estimate whose error also holds for other images, of which the test images are a sample.
 
     As it is where it is not known which images each run has right, where trials are tested on other numbers of images,
-    and of fewer than two seeds. An image adds at least half of what one image in each trial would, so that equal
-    answers to few images are no certainty.
+    and of fewer than two seeds. `least`: so many images that change in each trial are the least that others bring, so
+    that equal answers to few images are no certainty.
     Source: as `over_draws`; the single images are the draws, and the score is the mean over all of them.
     """
     counts = {len(trial.right.get(seed, ())) for trial in trials for seed in seeds}
@@ -246,7 +255,7 @@ def over_images(
     count = right.shape[1]
     rest = right - right.mean(0) - right.mean(1, keepdims=True) + right.mean()
     residual = float((rest**2).sum()) / ((len(seeds) - 1) * (count - 1)) / len(seeds)
-    floor = math.fsum((weight * trial.scale.step) ** 2 for trial, weight in pairs) / 2
+    floor = least * math.fsum((weight * trial.scale.step) ** 2 for trial, weight in pairs)
     images = max((float(right.mean(0).var(ddof=1)) - residual) / count, floor)
     twin = over_seeds.twin
     if twin is not None:
@@ -399,18 +408,25 @@ class Scores:
         return frozenset(order[: place + 1]) if far and gap >= SPLIT_RATIO * widest else frozenset()
 
 
-def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) -> Estimate | None:
+def difference(
+    who: Scores, than: Scores, among: Iterable[int] | None = None, least: float = LEAST_IMAGES
+) -> Estimate | None:
     """Returns `who` minus `than`, paired over the seeds that both have; None for none.
 
     Source: the paired t-test. Differs: `contrast`.
     """
-    return contrast((who, than), (1.0, -1.0), among)
+    return contrast((who, than), (1.0, -1.0), among, least)
 
 
-def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable[int] | None = None) -> Estimate | None:
+def contrast(
+    trials: Sequence[Scores],
+    weights: Sequence[float],
+    among: Iterable[int] | None = None,
+    least: float = LEAST_IMAGES,
+) -> Estimate | None:
     """Returns the sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
 
-    `among`: the seeds that are compared, where not all are. The twin asks the same of the scores that belong to the
+    `among`: the seeds that are compared, where not all are; `least`: see `over_images`. The twin asks the same of the scores that belong to the
     mean places on the second scale; each seed stands for what its place moves that sum by (the delta method).
     Differs: `estimate`'s floor, here of so many rounded scores.
     """
@@ -430,7 +446,7 @@ def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable
     limits = sum(low for low, _ in ends), sum(high for _, high in ends)
     over_seeds = estimate(sums, floor, limits, twin=twin, overlap=overlap)
     some, counts = [trial for trial, _ in parts], [weight for _, weight in parts]
-    return over_images(over_draws(over_seeds, drawn(some, counts, seeds)), some, counts, seeds)
+    return over_images(over_draws(over_seeds, drawn(some, counts, seeds)), some, counts, seeds, least)
 
 
 def on_curve(scores: Scores, seeds: Sequence[int]) -> list[float]:
