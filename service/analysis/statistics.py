@@ -426,8 +426,9 @@ def contrast(
 ) -> Estimate | None:
     """Returns the sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
 
-    `among`: the seeds that are compared, where not all are; `least`: see `over_images`. The twin asks the same of the scores that belong to the
-    mean places on the second scale; each seed stands for what its place moves that sum by (the delta method).
+    `among`: the seeds that are compared, where not all are; `least`: see `over_images`. The twin asks the same of the
+    scores that belong to the mean places on the second scale; each seed stands for what its place moves that sum by
+    (the delta method).
     Differs: `estimate`'s floor, here of so many rounded scores.
     """
     columns = [{*trial.values} for trial in trials] + ([] if among is None else [{*among}])
