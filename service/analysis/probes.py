@@ -58,7 +58,7 @@ class RunProbes:
 
     @property
     def right(self) -> NDArray[np.bool_] | None:
-        """Which test images are right; None where that is not kept, or are not as many as in the run. Shapes: (N,)."""
+        """Which test images are right; None where that is not kept, or differs from the run's score. Shapes: (N,)."""
         probed = self.kept(RIGHT_IMAGES)
         return None if probed is None else probed.after.arrays.get("right")
 
