@@ -88,7 +88,9 @@ def test_it_says_what_to_take_what_that_costs_and_what_is_open(tmp_path) -> None
     )
     assert beside.startswith(f"It is {gap:.4f} above “table” (95 % interval ")
     assert beside.endswith(", p < 0.0001, 6 seeds).")
-    assert apart.startswith(f"Not told apart from it: “waves”, {best.test.mean - waves.test.mean:.4f} below it (6 seeds")
+    assert apart.startswith(
+        f"Not told apart from it: “waves”, {best.test.mean - waves.test.mean:.4f} below it (6 seeds"
+    )
     assert rest == [
         "Ended by the race (validation): “none” after 3 seeds.",
         f"It costs 1.25 GiB of memory (“table” 1.25) and {estimate_cost(best.recipe).parameters:,} parameters "
