@@ -12,8 +12,9 @@ from search_spaces.study import Ablation, Edition, Plan
 from search_spaces.words import plural
 from service.analysis.best import confirmed_points
 from service.analysis.format import fixed
+from service.analysis.scales import Scale
 from service.analysis.scores import score_scale, validation_scores
-from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, difference, share_of
+from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scores, difference, share_of
 from service.analysis.verdicts import departure
 from service.planning.t_distribution import quantile
 from service.storage.history import History

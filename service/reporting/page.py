@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 
 from search_spaces.words import duration, listed, plural, quoted
+from service.analysis.arm_tunings import tunings
 from service.analysis.headline import details, headline
 from service.analysis.power import look_words
-from service.analysis.study_result import StudyResult, tunings
+from service.analysis.study_result import StudyResult
 from service.analysis.study_status import recorded
 from service.analysis.tables import costs, runs_table, trials_table
 from service.analysis.verdicts import Verdict, written_words

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
+from service.analysis.arm_tunings import ArmTuning, tunings
 from service.analysis.format import between, fixed, metric_words, ordinal, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence, tests_together
 from service.analysis.scores import failures, group_words, most_that_fail, score_scale
 from service.analysis.statistics import ALPHA, FEWEST, Scores
-from service.analysis.study_result import ArmTuning, StudyResult, tunings
+from service.analysis.study_result import StudyResult
 from service.analysis.verdicts import images_words
 from service.reporting.pages import Column, Table
 from service.reporting.provenance import cost_columns, cost_note
@@ -240,7 +241,7 @@ def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Co
     if any(row.answer.raced for row in rows):
         parts += ["Arms that the race ended have fewer seeds, and their means are a little too low."]
     draws = [row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate]
-    parts += [images_words(draws, result.edition.study.base.data) if some else OTHER_IMAGES]
+    parts += [images_words(draws, [row.recipe.data for row in rows]) if some else OTHER_IMAGES]
     if any(1 < row.test.n < FEWEST for row in rows):
         parts += [FEW]
     if any(row.test.interval and not row.test.std and row.test.scale.step for row in rows):
