@@ -17,13 +17,13 @@ from service.reporting.results_table import (
     DIVERGED,
     FAILED,
     FEW,
+    adjusted_words,
     best_of_words,
     claimed_words,
     earlier_words,
     measured,
     shown,
     star_words,
-    this_look,
 )
 from trainables.spec import LocusError, SpecError
 
@@ -243,9 +243,7 @@ def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
 def _test_words(result: StudyResult, names: set[str]) -> str:
     if not names & TESTED or not result.adjusted_over:
         return ""
-    count = plural(result.adjusted_over, "test")
-    together = "; their 95 % intervals hold together" if "difference-interval" in names else ""
-    return f"; p is two-sided and adjusted for {count} (Holm) and for looks{this_look(result.history.looks)}{together}"
+    return f"; {adjusted_words(result, together='difference-interval' in names)}"
 
 
 def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:

@@ -207,7 +207,8 @@ def _verdicts_note(result: StudyResult) -> str:
         return written
     decided = (
         "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside, and "
-        f"inconclusive else. {adjusted_words(result)}. So these intervals are wider than those of means in the table."
+        f"inconclusive else. {adjusted_words(result, look=False)}. So intervals of claims differ from those of single "
+        "means in the table."
     )
     return " ".join(filter(None, [decided, look_words(result.history.looks), written]))
 

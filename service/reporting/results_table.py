@@ -327,18 +327,13 @@ def tested_claims(result: StudyResult) -> bool:
     return bool(result.edition.study.claims) and (result.departure is None or result.departure.told)
 
 
-def adjusted_words(result: StudyResult) -> str:
-    """Returns how claims and differences are adjusted together."""
-    count = result.adjusted_over
-    tests, together = (
-        (f"{count} tests (Holm) and for ", "; their 95 % intervals hold together") if count > 1 else ("", "")
-    )
-    return f"p is two-sided and adjusted for {tests}looks{this_look(result.history.looks)}{together}"
-
-
-def this_look(look: int) -> str:
-    """Returns which look this is, in brackets; nothing at the first."""
-    return f" (this is the {ordinal(look)})" if look > 1 else ""
+def adjusted_words(result: StudyResult, *, together: bool = True, look: bool = True) -> str:
+    """Returns how claims and differences are adjusted. `together`: with their intervals; `look`: with a later look."""
+    count, number = result.adjusted_over, result.history.looks
+    tests = f"{count} tests (Holm) and for " if count > 1 else ""
+    this = f" (this is the {ordinal(number)})" if look and number > 1 else ""
+    intervals = "; their 95 % intervals hold together" if together and count > 1 else ""
+    return f"p is two-sided and adjusted for {tests}looks{this}{intervals}"
 
 
 def claimed_words(result: StudyResult) -> list[str]:
