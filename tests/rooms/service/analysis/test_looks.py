@@ -11,15 +11,12 @@ from service.analysis.power import seeds_sentence
 from service.analysis.verdicts import written_words
 from service.consistency import repair
 from service.planning.decisions import looks_elsewhere
-from service.planning.estimate import estimate_work
-from service.planning.placement import Placement
 from service.results import Result
 from service.storage.editions import save_edition
 from service.storage.facts import Confirms, Counts, Ended, FailedWith, Started
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Journal
-from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import EPOCHS, ByHand, base
 from tests.rooms.service.analysis.logits import paired_p
 from tests.rooms.service.analysis.test_best import search
