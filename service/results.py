@@ -405,6 +405,9 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
         note(f"probes need {error.name}, which is not installed here")
     if failed > MOST_TOLD:
         note(f"{plural(failed - MOST_TOLD, 'more probe')} failed")
+    if unlike := _unlike(models):
+        count_words = plural(len(unlike), "model")
+        note(f"intervals hold for other seeds alone where models answer otherwise here: {count_words} ({unlike[0]})")
 
 
 MOST_TOLD = 5
@@ -429,6 +432,12 @@ def _missing(named: Iterable[tuple[TrialResult, str]]) -> list[Todo]:
     """Returns what is not kept of these trials' probes."""
     runs = (Todo(row, seed, run, name) for row, name in named for seed, run in row.probes.items())
     return [todo for todo in runs if todo.run.kept(todo.name) is None]
+
+
+def _unlike(models: list[Todo]) -> list[str]:
+    """Returns why looks at models do not count, one sentence each; none for those that do."""
+    looks = [todo.run.kept(todo.name) for todo in models if todo.name == RIGHT_IMAGES]
+    return [probed.after.note for probed in looks if probed is not None and probed.after.note]
 
 
 def _computed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from search_spaces.claim import (
@@ -93,7 +93,8 @@ class Evidence:
     """The numbers about a claim.
 
     `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `about`, `seeds`:
-    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials, by name.
+    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials over the seeds that it is about, by
+    name; `seen`: those of all seeds.
     """
 
     claim: Claim
@@ -102,6 +103,7 @@ class Evidence:
     about: str
     seeds: str
     trials: Mapping[str, Scores]
+    seen: Mapping[str, Scores] = field(default_factory=dict)
 
     @property
     def inside(self) -> float:
@@ -133,11 +135,11 @@ class Evidence:
     def unseen(self, word: Word) -> str:
         """Returns what seeds that were not seen might do to the verdict.
 
-        Empty for values of probes, where nothing fails, and for a claim about the seeds that train.
+        Empty for values of probes, where nothing fails.
         """
-        if isinstance(self.claim, ClaimOfProbe) or _of_trained(self.claim):
+        if isinstance(self.claim, ClaimOfProbe):
             return ""
-        trials = [*self.trials.values()]
+        trials = [*self.seen.values()]
         if len(trials) == 1:
             return unseen_words(trials[0], refuted=word == "REFUTED")
         failed, runs = sum(failures(trial)[0] for trial in trials), min(failures(trial)[1] for trial in trials)
@@ -176,12 +178,8 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
 
 def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
     """Returns the scores of a claim's trials over the seeds that it is about, by name."""
-    return {name: scores[name].trained if _of_trained(claim) else scores[name] for name in claim.names}
-
-
-def _of_trained(claim: Claim) -> bool:
-    """Returns whether a claim is about the seeds that did not fail."""
-    return isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train"
+    train = isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train"
+    return {name: scores[name].trained if train else scores[name] for name in claim.names}
 
 
 def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
@@ -220,7 +218,11 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
     """Returns the evidence on a claim whose scores lack nothing."""
-    trials = judged(claim, scores)
+    found = _gathered(claim, judged(claim, scores))
+    return replace(found, seen={name: scores[name] for name in claim.names})
+
+
+def _gathered(claim: Claim, trials: Mapping[str, Scores]) -> Evidence:
     match claim:
         case AtLeast(value=value):
             return _of_mean(claim, trials, Region(low=value))

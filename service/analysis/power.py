@@ -138,13 +138,13 @@ def power_sentence(
     )
 
 
-def tests_together(edition: Edition) -> int:
+def tests_together(edition: Edition, points: int) -> int:
     """Returns how many tests an edition makes together: of a race and of confirmed points all pairs that are compared
-    with the best, else those of the claims and of the arms beside the baseline.
+    with the best, else those of the claims and of the arms beside the baseline. `points`: how many are confirmed.
     """
     study, judged = edition.study, departure(edition)
     if not isinstance(study.plan, Ablation):
-        return CONFIRMED * (CONFIRMED - 1) // 2
+        return max(1, points * (points - 1) // 2)
     arms = len(study.plan.arms)
     if study.plan.race:
         return max(1, arms * (arms - 1) // 2)
@@ -172,7 +172,8 @@ def seeds_sentence(history: History) -> str:
     edition, plan, look = history.edition, history.edition.study.plan, history.looks
     arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
     data, spread = fewest_tested(arms), _spread_so_far(history)
-    tests, scale = tests_together(edition), score_scale(data, "test")
+    points = len(confirmed_points(history)) or min(CONFIRMED, history.trials_asked)
+    tests, scale = tests_together(edition, points), score_scale(data, "test")
     return f"{power_sentence(history.seeds, spread, scale, counted_images(data), tests, look)} {look_words(look)}"
 
 

@@ -308,7 +308,7 @@ def _power(rows: Sequence[TrialResult], result: StudyResult) -> list[str]:
         return []
     count = max(row.test.asked for row in rows)
     std, data = paired_spread({row.name: row.test for row in rows}, plan), fewest_tested(row.recipe for row in rows)
-    tests, look = tests_together(result.edition), result.history.looks
+    tests, look = tests_together(result.edition, len(rows)), result.history.looks
     return [power_sentence(count, std, score_scale(data, "test"), counted_images(data), tests, look)]
 
 

@@ -127,6 +127,10 @@ def _beyond_the_grid(values: Values) -> float:
     return 0.5 if values["encoding.gamma"] > 10 else 0.0
 
 
+def _more_and_more(values: Values) -> float:
+    return 0.8 * max(math.log(values["encoding.gamma"]), 0.0) / math.log(40)
+
+
 FOURIER = Recipe(encoding=Fourier(gamma=2.5))
 GAMMA = {"encoding.gamma": Real(low=0.1, high=40, log=True)}
 TWO = Space({**GAMMA, "optimizer.lr": Real(low=1e-4, high=0.1, log=True)})
@@ -148,7 +152,9 @@ BRANCHES = Space(
 )
 SURROGATES = {
     "plateau, seeds fail": Surrogate(FOURIER, Space(GAMMA), _plateau, _beyond_the_grid, 0.65),
-    "plateau, seeds fail or start late": Surrogate(FOURIER, Space(GAMMA), _plateau, _beyond_the_grid, 0.65, LATE),
+    "plateau, more and more seeds fail, late starts": Surrogate(
+        FOURIER, Space(GAMMA), _plateau, _more_and_more, late=LATE
+    ),
     "branin": Surrogate(FOURIER, TWO, _branin),
     "branin, seeds start late": Surrogate(FOURIER, TWO, _branin, late=LATE),
     "ordered": Surrogate(Recipe(encoding=IRPE()), ORDERED, _ordered),

@@ -11,15 +11,12 @@ from service.analysis.power import seeds_sentence
 from service.analysis.verdicts import written_words
 from service.consistency import repair
 from service.planning.decisions import looks_elsewhere
-from service.planning.estimate import estimate_work
-from service.planning.placement import Placement
 from service.results import Result
 from service.storage.editions import save_edition
 from service.storage.facts import Confirms, Counts, Ended, FailedWith, Started
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import Journal
-from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import EPOCHS, ByHand, base
 from tests.rooms.service.analysis.logits import paired_p
 from tests.rooms.service.analysis.test_best import search
@@ -82,22 +79,6 @@ def test_more_seeds_after_a_verdict_are_another_look(tmp_path: Path) -> None:
     assert "one-sided tests at 0.0025 over seeds, in place of 0.045, as this is the second look at the study." in page
 
 
-def test_arms_that_are_named_after_their_answers_are_another_look(tmp_path: Path) -> None:
-    """Fewer arms need less adjustment, so arms that answers chose would pass more often than the level says."""
-    study = ablation(claims=()).study
-    some, whole = study.at(arms=["b"]), study.at()
-    seen = {}
-    for edition, reused in ((some, False), (some, True), (whole, True)):
-        with ByHand(root := tmp_path / f"{edition.mark}{reused}", edition, seeds=3) as hand:
-            names = list(edition.study.plan.arms)
-            trials = [hand.plan("trial", n, edition.study.plan.arms[name], name) for n, name in enumerate(names)]
-            for trial in trials:
-                for seed in range(3):
-                    hand.complete(trial, seed, 0.8, 0.8, reused=reused)
-        seen[edition.some_arms, reused] = looks(root, edition)
-    assert seen == {(True, False): 1, (True, True): 2, (False, True): 1}
-
-
 def test_answers_of_code_that_was_edited_since_were_seen_all_the_same(tmp_path: Path) -> None:
     """With --adopt they count again, and a later edit of the code makes no earlier verdict unseen."""
     edition = ablation()
@@ -127,39 +108,6 @@ def test_answers_that_are_lost_before_seeds_are_added_were_seen(tmp_path: Path, 
         trained(hand, trials if trained_again else [], range(3))
         hand.journal.write(Counts(seeds=5))
     assert looks(tmp_path, edition) == 2
-
-
-@pytest.mark.parametrize(("reused", "expected"), [(3, 2), (5, 1), (2, 1)])
-def test_seeds_that_are_added_to_answers_of_another_study_are_another_look(tmp_path: Path, reused, expected) -> None:
-    """As `--fresh --seeds 5` does after three seeds were judged; two seeds were not."""
-    edition = ablation(claims=())
-    with ByHand(tmp_path, edition, seeds=5) as hand:
-        for trial in planned(hand):
-            for seed in range(5):
-                hand.complete(trial, seed, 0.8, 0.8, reused=seed < reused)
-    assert looks(tmp_path, edition) == expected
-
-
-@pytest.mark.parametrize(("seeds", "expected"), [(5, 2), (6, 3)])
-def test_a_fresh_start_goes_on_from_the_looks_of_the_one_before(
-    home: Home, tmp_path: Path, seeds: int, expected: int
-) -> None:
-    """The same runs have the same level; another name for the study makes no verdict unseen."""
-    first = arms(seeds=3)
-    for asked in (3, 5):
-        conduct(home, first.study.at(seeds=asked))
-    assert looks(tmp_path, first) == 2
-    fresh, renamed = first.study.at(seeds=seeds).fresh(2), arms(name="renamed", seeds=seeds)
-    for edition in (fresh, renamed):
-        history = History.open(home, edition)
-        plan = estimate_work(history, Outcomes(home), Placement(max_concurrent=1), CodeDigests())
-        assert plan.reused >= 15
-        assert plan.looks == expected, "the plan says what the verdict will"
-        conduct(home, edition)
-        assert looks(tmp_path, edition) == expected
-    new = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}, "gabor": {"encoding.kind": "gabor"}}
-    conduct(home, other := arms(new, name="other", seeds=3))
-    assert looks(tmp_path, other) == 1, "one arm of the three was seen, and none beside it"
 
 
 @pytest.mark.parametrize(("asked", "then", "expected"), [((3, 5), 5, 2), ((3,), 3, 1), ((3,), 5, 2), ((3, 5), 6, 3)])

@@ -236,10 +236,10 @@ def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(
 
 @pytest.mark.parametrize("probe", [*SCALES])
 def test_all_seeds_count_for_a_probe(probe) -> None:
-    """A direction that cannot be read out, at 0.5, is a finding: the seed has not failed to learn."""
+    """A direction that cannot be read out, at 0.5, is a finding: the seed has not failed."""
     values = {0: 0.4, 1: -0.1, 2: 0.5, 3: 0.9, 4: 0.91}
     scores = Scores(values, 5, SCALES[probe])
-    assert scores.learnt == {*values}
+    assert not scores.failed
     verdict = judge([ProbeBetween("x", probe, "left", 0.5, None)], lambda _: {"x": scores})[0]
     assert (verdict.word, verdict.measured) == ("INCONCLUSIVE", pytest.approx(sum(values.values()) / 5))
 
