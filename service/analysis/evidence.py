@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from search_spaces.claim import (
@@ -84,7 +84,8 @@ class Evidence:
     """The numbers about a claim.
 
     `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `about`, `seeds`:
-    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials, by name.
+    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials over the seeds that it is about, by
+    name; `seen`: those of all seeds.
     """
 
     claim: Claim
@@ -93,6 +94,7 @@ class Evidence:
     about: str
     seeds: str
     trials: Mapping[str, Scores]
+    seen: Mapping[str, Scores] = field(default_factory=dict)
 
     @property
     def ceiling(self) -> str:
@@ -114,10 +116,10 @@ class Evidence:
         if isinstance(self.claim, ClaimOfProbe):
             return ""
         by_words: dict[str, list[str]] = {}
-        for name, scores in self.trials.items():
+        for name, scores in self.seen.items():
             by_words.setdefault(unseen_words(scores, refuted=word == "REFUTED"), []).append(name)
         if len(by_words) == 1:
-            return f"{next(iter(by_words))}{' of each' if len(self.trials) > 1 else ''}"
+            return f"{next(iter(by_words))}{' of each' if len(self.seen) > 1 else ''}"
         return "; ".join(f"{_listed(tuple(names))}: {words}" for words, names in by_words.items())
 
     def words(self, word: Word, level: float) -> str:
@@ -190,7 +192,11 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
     """Returns the evidence on a claim whose scores lack nothing."""
-    trials = judged(claim, scores)
+    found = _gathered(claim, judged(claim, scores))
+    return replace(found, seen={name: scores[name] for name in claim.names})
+
+
+def _gathered(claim: Claim, trials: Mapping[str, Scores]) -> Evidence:
     match claim:
         case AtLeast(value=value):
             return _of_mean(claim, trials, Region(low=value))
