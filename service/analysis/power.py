@@ -163,7 +163,8 @@ def seeds_sentence(history: History) -> str:
     edition, plan, look = history.edition, history.edition.study.plan, history.looks
     arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
     data, spread = fewest_tested(arms), _spread_so_far(history)
-    together = tests_together(plan, len(arms) if isinstance(plan, Ablation) else CONFIRMED)
+    points = len(confirmed_points(history)) or min(CONFIRMED, history.trials_asked)
+    together = tests_together(plan, len(arms) if isinstance(plan, Ablation) else points)
     scale = score_scale(data, "test")
     return f"{power_sentence(history.seeds, spread, scale, counted_images(data), together, look)} {look_words(look)}"
 
