@@ -343,7 +343,7 @@ class Match:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Two studies, or two code versions of one, set against each other."""
+    """Two studies set against each other."""
 
     a: Side
     b: Side

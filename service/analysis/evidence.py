@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from search_spaces.claim import (
@@ -26,9 +26,18 @@ from search_spaces.claim import (
     Rising,
 )
 from search_spaces.words import listed, plural, quoted
-from service.analysis.format import between, fixed, number, signed
-from service.analysis.scores import group_words, unseen_words
-from service.analysis.statistics import FEWEST, Estimate, Scores, contrast, difference, slope_weights
+from service.analysis.format import between, fixed, number, signed, whole_percent
+from service.analysis.scores import failures, group_words, most_that_fail, unseen_words
+from service.analysis.statistics import (
+    ALIKE_IMAGES,
+    FEWEST,
+    LEAST_IMAGES,
+    Estimate,
+    Scores,
+    contrast,
+    difference,
+    slope_weights,
+)
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
 
@@ -84,7 +93,8 @@ class Evidence:
     """The numbers about a claim.
 
     `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `about`, `seeds`:
-    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials, by name.
+    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials over the seeds that it is about, by
+    name; `seen`: those of all seeds.
     """
 
     claim: Claim
@@ -93,6 +103,7 @@ class Evidence:
     about: str
     seeds: str
     trials: Mapping[str, Scores]
+    seen: Mapping[str, Scores] = field(default_factory=dict)
 
     @property
     def inside(self) -> float:
@@ -122,18 +133,18 @@ class Evidence:
         return self.region.margin(self.estimate)
 
     def unseen(self, word: Word) -> str:
-        """Returns what seeds that were not seen might do to the verdict; of several trials, of each in turn.
+        """Returns what seeds that were not seen might do to the verdict.
 
-        Empty for values of probes, where nothing fails, and for a claim about the seeds that train.
+        Empty for values of probes, where nothing fails.
         """
-        if isinstance(self.claim, ClaimOfProbe) or _of_trained(self.claim):
+        if isinstance(self.claim, ClaimOfProbe):
             return ""
-        by_words: dict[str, list[str]] = {}
-        for name, scores in self.trials.items():
-            by_words.setdefault(unseen_words(scores, refuted=word == "REFUTED"), []).append(name)
-        if len(by_words) == 1:
-            return f"{'each: ' if len(self.trials) > 1 else ''}{next(iter(by_words))}"
-        return "; ".join(f"{_listed(tuple(names))}: {words}" for words, names in by_words.items())
+        trials = [*self.seen.values()]
+        if len(trials) == 1:
+            return unseen_words(trials[0], refuted=word == "REFUTED")
+        failed, runs = sum(failures(trial)[0] for trial in trials), min(failures(trial)[1] for trial in trials)
+        most = whole_percent(max(most_that_fail(*failures(trial)) for trial in trials))
+        return f"of {runs} seeds each {failed or 'none'} failed; up to {most} of a trial's seeds may score otherwise"
 
     def words(self, word: Word, level: float) -> str:
         """Returns the measured number with its interval: `“best” has test score 0.9500 (interval ..., 3 seeds).
@@ -141,7 +152,9 @@ class Evidence:
         ...`.
         """
         about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(1 - level)
-        images = f", {self.estimate.draws} draws of images" if self.estimate.draws > 1 else ""
+        single = any(scores.right for scores in self.trials.values())
+        noun = "test images" if single else "draws of images"
+        images = f", {self.estimate.draws} {noun}" if self.estimate.draws > 1 else ""
         images += ", folds of the same images" if self.estimate.overlap else ""
         return f"{about} (95 % interval {between(interval)}, {self.seeds}{images}); {self.region.place(word)}"
 
@@ -165,12 +178,8 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
 
 def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
     """Returns the scores of a claim's trials over the seeds that it is about, by name."""
-    return {name: scores[name].trained if _of_trained(claim) else scores[name] for name in claim.names}
-
-
-def _of_trained(claim: Claim) -> bool:
-    """Returns whether a claim is about the seeds that did not fail."""
-    return isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train"
+    train = isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train"
+    return {name: scores[name].trained if train else scores[name] for name in claim.names}
 
 
 def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
@@ -209,7 +218,11 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
     """Returns the evidence on a claim whose scores lack nothing."""
-    trials = judged(claim, scores)
+    found = _gathered(claim, judged(claim, scores))
+    return replace(found, seen={name: scores[name] for name in claim.names})
+
+
+def _gathered(claim: Claim, trials: Mapping[str, Scores]) -> Evidence:
     match claim:
         case AtLeast(value=value):
             return _of_mean(claim, trials, Region(low=value))
@@ -251,7 +264,8 @@ def _of_gap(
     region: Region,
 ) -> Evidence:
     who, than = trials[claim.who], trials[claim.than]
-    gap = _known(difference(who, than))
+    alike = isinstance(claim, NoWorse | Equivalent)
+    gap = _known(difference(who, than, least=ALIKE_IMAGES if alike else LEAST_IMAGES))
     words = f"{quoted(claim.who)} minus {quoted(claim.than)} is {signed(gap.mean)}"
     if isinstance(claim, ProbeAsAlike):
         sides = [_mean_words(claim, name, trials[name].mean) for name in claim.names]

@@ -21,6 +21,7 @@ from service.analysis.multiple_testing import Adjusted, holm
 from service.analysis.statistics import Estimate, Interval, Scores
 from service.storage.history import History
 from trainables.data import Data
+from trainables.recipe.findings import DRAWN_AGAIN
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,27 @@ PARTLY = (
     "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere they hold for "
     "other seeds on these test images."
 )
+LIKE_THESE = "Intervals hold for other seeds and for other images like these; other training images are not covered."
+PARTLY_LIKE_THESE = (
+    "Where single test images are counted, intervals hold for other images like these, too; elsewhere they hold for "
+    "other seeds on these test images. Other training images are not covered."
+)
 
 
-def images_words(draws: Iterable[int], data: Data) -> str:
-    """Returns what stands beside intervals and verdicts on the images that were scored. `draws`: of each interval."""
-    if data.overlap:
-        return FOLDS if data.cross_validated else f"{FOLDS} {NOT_COVERED}"
+def images_words(draws: Iterable[int], sets: Iterable[Data]) -> str:
+    """Returns what stands beside intervals and verdicts on the images that were scored.
+
+    `draws`: of each interval. `sets`: the images that are shown together.
+    """
+    shown = [*sets]
+    folds = next((data for data in shown if data.overlap), None)
+    if folds and folds.cross_validated:
+        return FOLDS
+    generated = all(data.kind in DRAWN_AGAIN for data in shown)
+    covered, partly = (COVERED, PARTLY) if generated else (LIKE_THESE, PARTLY_LIKE_THESE)
     counted = {count > 1 for count in draws}
-    return NOT_COVERED if True not in counted else PARTLY if False in counted else COVERED
+    words = NOT_COVERED if True not in counted else partly if False in counted else covered
+    return f"{FOLDS} {words}" if folds else words
 
 
 def judge(

@@ -131,14 +131,14 @@ def test_kept_models_are_tested_on_further_images_where_three_seeds_or_more_show
     assert found.after.arrays["scores"].tolist() == expected
     result = opened(home)
     assert row(result, "learnable").test.further == {0: (*expected,)}
-    assert result.drawn_again == []  # two seeds have no interval
+    assert result.looked_at == []  # two seeds have no interval
     more = Result(
         home,
         result.edition.model_copy(update={"study": result.edition.study.counted(seeds=3)}),
         result.history,
         Outcomes(home),
     )
-    assert [trial.name for trial in more.drawn_again] == [*ARMS]
+    assert [(trial.name, look) for trial, look in more.looked_at] == [(name, "further_images") for name in ARMS]
     notes: list[str] = []
     monkeypatch.setattr("service.results.cores", lambda: 4)
     compute_probes(more, notes.append, lambda: False)

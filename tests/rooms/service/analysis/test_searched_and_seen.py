@@ -8,7 +8,6 @@ from search_spaces.plans.tuning import Tuning
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
 from service import api
-from service.analysis import code_versions
 from service.planning.run_options import RunOptions
 from service.planning.schedule import Readmit
 from service.results import Result
@@ -92,25 +91,6 @@ def test_a_point_comes_back_where_fewer_than_five_are_left() -> None:
             else:
                 now.fail(one, TRIES)
     assert now.next() == Readmit(run), "0.8 is above the four that are left, which have 0.6"
-
-
-class Renamed(CodeDigests):
-    """Today's code: the files of encodings were renamed, and edited."""
-
-    def __call__(self, recipe):
-        known = super().__call__(recipe)
-        files = {name.replace("/encodings/", "/codes/"): known.files[name] for name in known.files}
-        return type(known)(files={name: "f" * 12 if "/codes/" in name else files[name] for name in files})
-
-
-def test_todays_code_has_no_answers_of_code_that_differs_in_renamed_files(home: Home, monkeypatch) -> None:
-    edition = arms(seeds=3)
-    conduct(home, edition)
-    result = Result.open(home, edition.id)
-    old = CodeDigests()(result.history.of("trial")[0].recipe).digest
-    monkeypatch.setattr(code_versions, "CodeDigests", Renamed)
-    _, today = code_versions.versions(result, (old, "today"))
-    assert [contender.test.n for contender in today.contenders] == [0, 0, 0]
 
 
 class Edited(CodeDigests):

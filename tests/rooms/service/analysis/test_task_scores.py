@@ -10,7 +10,7 @@ from search_spaces.claim import BetterOverTasks
 from service.analysis.scores import difference_over_tasks, over_tasks
 from service.analysis.statistics import Scale, Scores
 from service.analysis.verdicts import judge
-from tests.calibration.claims import SCALE, scored
+from tests.calibration.seeds import SCALE, scored
 
 FAMILIES = {"left": "squares", "right": "squares"}
 SHARES = {"left": 0.25, "right": 0.25, "digits": 0.5}
