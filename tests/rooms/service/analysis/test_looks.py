@@ -243,7 +243,7 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     best = result.against_best(result.named["b"], [result.named["a"], result.named["c"]])
     assert (best["0"].p, best["0"].claimed, best["2"].claimed) == (better.p, True, False)
     page = result.report().read_text()
-    assert "1 difference is tested by a claim" in page
+    assert "1 difference is that of a claim, and has the claim&#39;s p." in page
     assert "adjusted for 3 tests (Holm) and for looks" in page, "two claims, and the one that no claim asks"
 
 
@@ -271,8 +271,8 @@ def test_differences_of_too_few_pairs_are_not_counted_as_tested(tmp_path: Path) 
     assert gap.p == pytest.approx(gap.estimate.p() / 0.75)
     assert result.differences["c"].adjusted is None
     page = result.report().read_text()
-    assert "adjusted for 1 test (Holm)" in page
-    assert "tested by a claim" not in page
+    assert "p is two-sided and adjusted for looks" in page, "one test alone"
+    assert "that of a claim" not in page
 
 
 def test_claims_about_runs_of_another_study_are_not_said_to_come_first(tmp_path: Path) -> None:
