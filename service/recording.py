@@ -19,7 +19,7 @@ from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import RunResult, TrialResult
-from service.analysis.verdicts import Verdict, judge
+from service.analysis.verdicts import Verdict
 from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
 from service.reporting.provenance import circumstances, training_s
@@ -130,8 +130,8 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
 def of_result(result: StudyResult) -> Record:
     """Returns the record of the result of a study that has ended."""
     study = result.edition.study
-    own, departure, looks = _own(result.edition), result.departure, result.history.looks
-    tests = judge(study.claims, result.scores_of, look=looks) if departure and departure.told else result.claims
+    own, departure = _own(result.edition), result.departure
+    tests = result.judge_page(None)[0] if departure and departure.told else result.claims
     runs = _runs(result)
     return Record(
         study=study.name,

@@ -391,7 +391,7 @@ class Scores:
         It is cut at chance where the mean lies above: a seed that learns nothing is at chance, so no mean lies below.
         """
         ends = self.estimate.interval(1 - ALPHA / self.best_of) if self.estimate else None
-        if ends is None or not self.scale.task or self.mean is None or self.mean < self.scale.chance:
+        if ends is None or not self.scale.task or self.mean is None or self.mean <= self.scale.chance:
             return ends
         return max(ends[0], self.scale.chance), ends[1]
 

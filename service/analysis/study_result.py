@@ -258,11 +258,14 @@ class StudyResult:
     @cached_property
     def _page(self) -> tuple[list[Verdict], dict[str, Adjusted]]:
         """The verdicts of the present look, and the tests of the differences that no claim asks about, by the arm."""
+        return self.judge_page(self.departure)
+
+    def judge_page(self, departure: Departure | None) -> tuple[list[Verdict], dict[str, Adjusted]]:
+        """Returns what `_page` has, if claims do not apply for this reason; None: if they apply."""
         asked, partners = {frozenset(claim.names) for claim in self._asking}, self._partners
         free = {name: gap.p() for name, (*_, gap) in self._gaps.items() if {name, partners[name]} not in asked}
         ps = {name: p for name, p in free.items() if p is not None}
-        study, look = self.edition.study, self.history.looks
-        return judge_page(study.claims, self.scores_of, ps, self.departure, look=look)
+        return judge_page(self.edition.study.claims, self.scores_of, ps, departure, look=self.history.looks)
 
     @property
     def _asking(self) -> list[Better]:

@@ -191,7 +191,7 @@ def _table(compared: Comparison) -> Table:
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=heads)
     view.title_justify = "left"
     view.add_column("trial", overflow="fold", min_width=8)
-    for name in ("A", "B", "B - A", "interval (Holm)", "p (Holm)"):
+    for name in ("A", "B", "B - A", "95 % interval", "p (Holm)"):
         view.add_column(name, justify="right", no_wrap=True)
     view.add_column("compared", no_wrap=True)
     for place, match in enumerate(compared.matches):
