@@ -330,7 +330,7 @@ class Match:
 
     @property
     def how_words(self) -> str:
-        """How they are compared, in a cell: `5 pairs`, `3 of 5 pairs` where seeds fail, `unpaired`, `same runs`.
+        """How they are compared, in a cell: `5 pairs`, `unpaired`, `same runs`.
 
         `3 same runs` where one of the two has more runs.
         """

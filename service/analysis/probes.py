@@ -100,7 +100,8 @@ class RunProbes:
     def _as_scored(self, found: Findings) -> Findings:
         """Returns which test images are right; a note where the run itself had more of them right, or fewer.
 
-        One image, or one of a thousand, may differ: the device that trained rounds in another way, and two outputs can be nearly equal.
+        One image, or one of a thousand, may differ: the device that trained rounds in another way, and two outputs can
+        be nearly equal.
         """
         data, right = self.answered.run.recipe.data, found.arrays["right"]
         wrong = data.score(0.0, "test")

@@ -66,6 +66,23 @@ def rows(repetitions: int) -> Iterator[Row]:
             yield from two_arms(repetitions, case)
         elif case.q == 0.9 and case.to == "chance":
             yield from near_chance(repetitions, case)
+    for n in (5, 10):
+        yield from price(repetitions, n)
+
+
+def price(repetitions: int, n: int) -> Iterator[Row]:
+    """What it costs that all seeds count: a fifth of both arms falls to chance, and one learns more."""
+    higher, lower = failing(0.2, "chance", 0.95, 0.01), failing(0.2, "chance", 0.9, 0.01)
+
+    def study(rng: np.random.Generator) -> Found:
+        arms = {"a": higher.scores(rng, n), "b": lower.scores(rng, n)}
+        trained = Better("a", "b", of="seeds that train")
+        return {
+            "Better SUPPORTED, no bar": supported(Better("a", "b"), arms),
+            "Better of seeds that train SUPPORTED, no bar": supported(trained, arms),
+        }
+
+    yield from repeated(f"a fifth of both fails, one learns .05 more, n {n:2}", repetitions, study, n)
 
 
 def one_arm(repetitions: int, case: Failures) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Test images: a few draws of a generator, and one fixed set, on which one of two equal arms happens to be better."""
+"""Test images: a few draws of a generator, and one fixed set, of which it is known which ones each seed has right."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from scipy.stats import norm
 from search_spaces.claim import AtLeast, Better
 from service.analysis.comparison import unpaired
 from service.analysis.multiple_testing import together
-from service.analysis.statistics import Scale, Scores, level_of
+from service.analysis.scales import Scale
+from service.analysis.statistics import Scores
 from tests.calibration.rows import Row
-from tests.calibration.seeds import IMAGES, Array, Found, covers, decided, repeated, scored, supported
+from tests.calibration.seeds import IMAGES, Array, Found, covers, decided, repeated, scored
 
 REPETITIONS = 2000
 DRAWS, ACCURACY = 5, 0.9
@@ -30,7 +31,7 @@ def rows(repetitions: int) -> Iterator[Row]:
             yield from draws(repetitions, n, share)
     for n in SEEDS:
         yield from draws_near_one(repetitions, n)
-    for images, n in ((60, 3), (60, 10), (200, 5)):
+    for images, n in ((60, 3), (60, 5), (60, 10), (200, 5), (400, 10)):
         yield from fixed_images(repetitions, images, n)
 
 
@@ -51,7 +52,7 @@ def draws(repetitions: int, n: int, share: float) -> Iterator[Row]:
         arms = {"a": arm(rng), "b": arm(rng)}
         gap = unpaired(arms["a"], arms["b"])
         assert gap is not None
-        alone = together({"b": (arms["a"], arms["b"], gap)}, level_of(1))["b"].significant
+        alone = together({"b": (arms["a"], arms["b"], gap)})["b"].significant
         return {
             "Better of equal arms decided": decided(Better("a", "b"), arms),
             "equal arms told apart by Welch's test": alone,
@@ -84,15 +85,21 @@ def right(rng: np.random.Generator, n: int, images: int) -> Array:
 
 
 def fixed_images(repetitions: int, images: int, n: int) -> Iterator[Row]:
-    """One test set for all seeds, which the intervals take for all the images that there are."""
+    """One test set for all seeds, a sample of the images that there are; and what seeds alone would say."""
     scale = Scale(0.5, 0.0, 1.0, 1 / images)
 
     def study(rng: np.random.Generator) -> Found:
-        means = right(rng, n, images).mean(2)
-        arms = {name: scored(row, scale) for name, row in zip("ab", means, strict=True)}
+        both = right(rng, n, images)
+        alone = {name: scored(answers.mean(1), scale) for name, answers in zip("ab", both, strict=True)}
+        arms = {
+            name: replace(alone[name], right={seed: row.astype(float) for seed, row in enumerate(answers)})
+            for name, answers in zip("ab", both, strict=True)
+        }
         return {
-            "Better of equal arms SUPPORTED, no bar": supported(Better("a", "b"), arms),
-            "interval over images, no bar": covers(arms["a"], ACCURACY),
+            "Better of equal arms decided": decided(Better("a", "b"), arms),
+            "interval over images": covers(arms["a"], ACCURACY),
+            "Better of equal arms decided by seeds alone, no bar": decided(Better("a", "b"), alone),
+            "interval of seeds alone, no bar": covers(alone["a"], ACCURACY),
         }
 
     yield from repeated(f"one test set of {images} images, n {n:2}", repetitions, study, [images, n])

@@ -11,7 +11,6 @@ from search_spaces.study import Published
 from service.analysis.comparison import unpaired
 from service.analysis.multiple_testing import together
 from service.analysis.scores import kept, over_tasks
-from service.analysis.statistics import level_of
 from service.analysis.verdicts import judge_published
 from tests.calibration.rows import Row
 from tests.calibration.seeds import Found, Kind, beta, decided, failing, normal, repeated, scored, supported
@@ -81,7 +80,7 @@ def welch(what: str, repetitions: int, kinds: tuple[Kind, Kind], counts: tuple[i
         one, other = (kind.scores(rng, n) for kind, n in zip(kinds, counts, strict=True))
         gap = unpaired(one, other)
         assert gap is not None
-        return {"told apart by Welch's test": together({"pair": (one, other, gap)}, level_of(1))["pair"].significant}
+        return {"told apart by Welch's test": together({"pair": (one, other, gap)})["pair"].significant}
 
     yield from repeated(what, repetitions, study, list(counts))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from search_spaces.claim import Better
 from search_spaces.study import Ablation, Study
-from service.analysis.headline import advice, headline
+from service.analysis.headline import details, headline
 from service.analysis.study_result import StudyResult
 from service.storage.facts import Counts, Ended, Measured, Planned
 from service.storage.history import History
@@ -84,21 +84,21 @@ def rows(repetitions: int) -> Iterator[Row]:
 
 
 def named_interval(text: str) -> tuple[float, float] | None:
-    """The first interval of a headline."""
+    """The first interval of a text."""
     found = re.search(r"interval\D*?(?:of \d+)?\D*?(\d\.\d+) to (\d\.\d+)", text)
     return (float(found[1]), float(found[2])) if found else None
 
 
 def covers(text: str, truth: float) -> bool:
-    """Whether the first interval of a headline holds the truth, to its last digit; without one nothing is said."""
+    """Whether the first interval of a text holds the truth, to its last digit; without one nothing is said."""
     interval = named_interval(text)
     return interval is None or interval[0] - 5e-5 <= truth <= interval[1] + 5e-5
 
 
 def taken(result: StudyResult) -> str:
-    """The arm that the advice tells to take, and no other beside it; empty for none."""
-    first = next(iter(advice(result)), "")
-    alone = re.match(r"Take “(\w+)”", first) if "tell it apart" not in first else None
+    """The arm that the first sentence tells to take, if no other one is said to be as good; empty for none."""
+    rivals = any(line.startswith("Not told apart") for line in details(result))
+    alone = None if rivals else re.match(r"Take “(\w+)”", headline(result))
     return alone[1] if alone else ""
 
 
@@ -119,7 +119,7 @@ def worse_arm(repetitions: int, n: int) -> Iterator[Row]:
         result = pages.result(rng, n)
         seen = min(result.scores["a1"].values.values()) < FALLEN
         best = result.best
-        holds = best is None or covers(headline(result), truths.get(best.name, rest.mean))
+        holds = best is None or covers(details(result)[0], truths.get(best.name, rest.mean))
         wrong, above = taken(result) == "a1", put_above(result, "a1")
         return {
             "headline's interval holds the mean of its arm, no bar": holds,
@@ -139,11 +139,11 @@ def equal_arms(repetitions: int, kind: Kind) -> Iterator[Row]:
 
     def study(rng: np.random.Generator) -> Found:
         result = pages.result(rng, 5)
-        text = headline(result)
+        text = details(result)[0]
         return {
             "headline's interval holds the typical seed": covers(text, kind.typical),
             "headline's interval holds the mean, no bar": covers(text, kind.mean),
-            "headline says that another is surely above the best": " above it (" in text and "But on" in text,
+            "another one is said to be above the best": "significantly above it" in headline(result),
             "advice takes one alone": bool(taken(result)),
             "table tells one apart from the baseline": any(gap.significant for gap in result.differences.values()),
             "claim Better decided": result.claims[0].word in ("SUPPORTED", "REFUTED"),

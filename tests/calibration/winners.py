@@ -9,7 +9,7 @@ import numpy as np
 
 from search_spaces.claim import AtLeast
 from service.analysis.multiple_testing import compare_best
-from service.analysis.statistics import ALPHA, level_of
+from service.analysis.statistics import ALPHA
 from tests.calibration.rows import Row
 from tests.calibration.seeds import Found, covers, normal, repeated, scored, supported, told_apart
 
@@ -31,7 +31,7 @@ def rows(repetitions: int) -> Iterator[Row]:
             best = f"{validation.mean(1).argmax()}"
             fresh = {"best": normal(MEAN, SPREAD).scores(rng, n)}
             others = {name: (scores, trials["0"]) for name, scores in trials.items() if name != "0"}
-            gaps = compare_best(best, trials, level_of(1))
+            gaps = compare_best(best, trials)
             return {
                 "told apart from another one": any(gap.significant for gap in gaps.values()),
                 "some arm told apart from the baseline": told_apart(others),

@@ -23,15 +23,16 @@ from trainables.spec import SpecError
 
 def test_a_claim_reads_as_a_sentence_and_travels(subtests) -> None:
     for claim, sentence in [
-        (AtLeast("best", 0.99), "“best” reaches at least 0.99"),
+        (AtLeast("best", 0.99), "the typical seed of “best” reaches at least 0.99"),
         (AtChance("none", 0.05), "“none” stays at chance, within 0.05"),
-        (Better("fourier", "learnable"), "“fourier” is better than “learnable”"),
-        (Better("fourier", "learnable", 0.01), "“fourier” is better than “learnable” by more than 0.01"),
+        (Better("fourier", "learnable"), "the typical seed of “fourier” is better than that of “learnable”"),
+        (Better("a", "b", 0.01), "the typical seed of “a” is better than that of “b” by more than 0.01"),
         (BetterOverTasks("rotary", "none"), "“rotary” is better than “none” over these tasks"),
         (BetterOverTasks("a", "b", 0.01), "“a” is better than “b” by more than 0.01 over these tasks"),
-        (Equivalent("fourier", "peg", margin=0.02), "“fourier” equals “peg” within 0.02"),
-        (Better("peg", "learnable", image_size=48), "“peg” is better than “learnable” at 48 px"),
-        (NoWorse("search", "random", 0.01), "“search” is no worse than “random”, within 0.01"),
+        (Equivalent("fourier", "peg", margin=0.02), "the typical seed of “fourier” equals that of “peg” within 0.02"),
+        (Better("peg", "none", image_size=48), "the typical seed of “peg” is better than that of “none” at 48 px"),
+        (NoWorse("a", "b", 0.01), "the typical seed of “a” is no worse than that of “b”, within 0.01"),
+        (AtLeast("a", 0.9, of="seeds that train"), "the typical seed that trains of “a” reaches at least 0.9"),
         (Rising(("a", "b", "c")), "the score rises along “a”, “b” and “c”"),
         (Rising(("a", "b"), 0.01), "the score rises along “a” and “b” by more than 0.01 a step"),
         (
