@@ -417,7 +417,7 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
     conclusion = Conclusion()
     try:
         result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
-        conclusion = Conclusion(result.headline, tuple(map(str, result.claims)))
+        conclusion = Conclusion.of(result)
         report = result.report(sync.links(0)).parent if result.rows else None
     except Exception as error:
         driver.folder.add_to_log(traceback.format_exc())

@@ -187,7 +187,10 @@ class History:
         if not self._look_starts:
             return None
         lines = read_lines(home.study(self.edition.id).journal)
-        return History(self.edition, self._code_of, (fact for _, fact in islice(lines, self._look_starts[-1])))
+        earlier = History(self.edition, self._code_of, (fact for _, fact in islice(lines, self._look_starts[-1])))
+        earlier.adopted = dict(self.adopted)  # so that what was found stays where the code was edited since
+        earlier._unsettle()
+        return earlier
 
     def _tested(self, seeds: int) -> list[Trial]:
         """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, by code of any time.

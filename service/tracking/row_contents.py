@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from statistics import fmean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.roles import POINTS, Role
 from search_spaces.study import Ablation, Edition, Trial
 from search_spaces.words import duration, plural, setting_words, value_words, without_sources
 from service.analysis.best import Best, place_key, ranked
 from service.analysis.format import metric_words, spread
+from service.analysis.headline import details, headline
 from service.analysis.scores import diverged_seeds, scores_of, validation_scores
 from service.analysis.statistics import Scores
 from service.storage.history import History
@@ -22,6 +23,9 @@ from trainables.recipe import FromTrial, Recipe, Run
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import TOGETHER, at_image_size, of_ema
 from trainables.spec import SpecError
+
+if TYPE_CHECKING:
+    from service.analysis.study_result import StudyResult
 
 TRAIN_S = "time/train_s"
 """The training time up to an epoch: of a run its own, of a trial the sum over its seeds."""
@@ -283,10 +287,16 @@ LONGEST_NOTE = 5000
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a study found, in words, once it has ended: its headline, and a line for each claim."""
+    """What a study found, in words, once it has ended: its headline, a line for each claim, the sentences between."""
 
     headline: str = ""
     claims: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, result: StudyResult) -> Conclusion:
+        """Returns what a result says: in MLflow the same numbers as on the page."""
+        return cls(headline(result), tuple(map(str, result.claims)), tuple(details(result)))
 
 
 NO_CONCLUSION = Conclusion()
@@ -298,6 +308,7 @@ def study_note(history: History, best: Best, conclusion: Conclusion) -> str:
     parts = [
         f"**{study.question}**",
         conclusion.headline,
+        " ".join(conclusion.details),
         "\n".join(f"- {claim}" for claim in conclusion.claims),
         "\n".join(_table(history, best)),
         f"Source: {study.paper}" if study.paper else "",

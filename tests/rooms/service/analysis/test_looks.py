@@ -110,7 +110,10 @@ def test_answers_of_code_that_was_edited_since_were_seen_all_the_same(tmp_path: 
                 hand.journal.write(Ended(run=run.key, **told, outcome="completed", epoch=EPOCHS))
         hand.journal.write(Counts(seeds=5))
     assert looks(tmp_path, edition) == 2
-    assert History.open(Home(tmp_path), edition, adopt=True).looks == 2
+    adopting = History.open(Home(tmp_path), edition, adopt=True)
+    earlier = adopting.at_earlier_look(Home(tmp_path))
+    assert (adopting.looks, earlier.looks, earlier.seeds) == (2, 1, 3)
+    assert all(earlier.state(run).answered for trial in earlier.trials for run in earlier.runs(trial).values())
 
 
 @pytest.mark.parametrize("trained_again", [True, False])
