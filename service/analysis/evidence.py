@@ -106,19 +106,9 @@ class Evidence:
     seen: Mapping[str, Scores] = field(default_factory=dict)
 
     @property
-    def inside(self) -> float:
-        """The p of the test that the number lies inside the claim."""
-        return self.region.p_inside(self.estimate)
-
-    @property
-    def outside(self) -> float:
-        """The p of the test that the number lies outside the claim."""
-        return self.region.p_outside(self.estimate)
-
-    @property
-    def p(self) -> float:
-        """The two-sided p of the claim: of the side on which the number lies."""
-        return min(self.inside, self.outside)
+    def ps(self) -> tuple[float, float]:
+        """The p of the tests that the number lies inside the claim, and outside."""
+        return self.region.p_inside(self.estimate), self.region.p_outside(self.estimate)
 
     @property
     def ceiling(self) -> str:

@@ -198,7 +198,7 @@ def judge_page(
     missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
     rows = zip(claims, scores, missing, strict=True)
     gathered = [None if why else gather(claim, of_trials) for claim, of_trials, why in rows]
-    ps = {f"claim {place}": evidence.p if evidence else 1.0 for place, evidence in enumerate(gathered)}
+    ps = {f"claim {place}": min(evidence.ps) if evidence else 1.0 for place, evidence in enumerate(gathered)}
     tests = holm(({} if departure and not departure.told else ps) | dict(differences), look)
     verdicts = [
         _decide(evidence, tests[f"claim {place}"])
@@ -218,7 +218,8 @@ def staying(now: Sequence[Verdict], before: Sequence[Verdict]) -> list[Verdict]:
 
 
 def _decide(evidence: Evidence, test: Adjusted) -> Verdict:
-    decided: Word = "SUPPORTED" if evidence.inside < evidence.outside else "REFUTED"
+    inside, outside = evidence.ps
+    decided: Word = "SUPPORTED" if inside < outside else "REFUTED"
     word: Word = decided if test.significant else "INCONCLUSIVE"
     why = f"{evidence.words(word, test.level)} (p {p_text(test.p)})."
     why += evidence.ceiling if word == "SUPPORTED" else ""

@@ -366,7 +366,7 @@ class EarlyStops:
         trial, run, seed = found
         cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value, seed)
         state = self.history.state(run)
-        ends = measured.epoch >= run.recipe.optimizer.epochs or state.answered or state.readmitted
+        ends = measured.epoch >= run.recipe.optimizer.epochs or state.answered
         return None if ends else cutoff
 
     def _run(self, key: str) -> tuple[Trial, Run, int] | None:

@@ -36,7 +36,7 @@ class EarlyStopper:
     It keeps nothing but the values that were reported, so the measurements of a journal, reported in their order,
     give the same decisions again.
     Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that
-    was stopped is never continued, but by `readmitted`; the second condition, because trials that learn slowly, or have
+    was stopped is never continued; the second condition, because trials that learn slowly, or have
     a slow first seed, may end as the best.
     """
 
@@ -169,34 +169,13 @@ def stopped_run(history: History, trial: Trial) -> Run | None:
 
 
 def readmitted(history: History) -> Run | None:
-    """Returns a run that was stopped or left out, whose trial would go on today; None if there is none.
+    """Returns a run of an arm that was left out, where the arm leads after all; None if there is none.
 
-    What a trial was below may count no more: its code was edited, its answer was lost, or its later seeds failed. An
-    arm comes back if it leads; a point if the mean that it has to reach has fallen, and it may reach it. One that was
-    stopped at a rung comes back if its score there is above the fifth mean once no other point is under way.
+    What it was below may count no more: its code was edited, its answer was lost, or its later seeds failed.
     """
     plan = history.edition.study.plan
-    if isinstance(plan, Ablation):
-        arms = history.of("trial") if plan.race else []
-        return next((run for arm in arms if (run := stopped_run(history, arm)) and _leads(history, arm)), None)
-    for role in POINTS if plan.stop else ():
-        stopped = [point for point in history.of(role) if history.answer(point).status == "stopped"]
-        best = history.highest(CONFIRMED, role) if stopped else []
-        ended = bool(stopped) and all(history.answer(point).status != "open" for point in history.of(role))
-        if len(best) < CONFIRMED:
-            if ended:
-                return stopped_run(history, max(stopped, key=lambda point: history.answer(point).mean or 0.0))
-            continue
-        lowest = history.answer(best[-1]).mean or 0.0
-        for point in stopped:
-            answer = history.answer(point)
-            if not answer.raced:
-                back = ended and (answer.mean or 0.0) > lowest
-            else:
-                back = (answer.cutoff or 0.0) > lowest and _of_points(history, point) is None
-            if back:
-                return stopped_run(history, point)
-    return None
+    arms = history.of("trial") if isinstance(plan, Ablation) and plan.race else []
+    return next((run for arm in arms if (run := stopped_run(history, arm)) and _leads(history, arm)), None)
 
 
 def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:

@@ -38,17 +38,13 @@ class Epoch:
 
 @dataclass(slots=True)
 class RunState:
-    """The state of one run in one study, by the code that counts. `lost`: how often its answer was lost.
-
-    `readmitted`: whether it was asked for again after it had been stopped: then no rung stops it any more.
-    """
+    """The state of one run in one study, by the code that counts. `lost`: how often its answer was lost."""
 
     status: RunStatus = "missing"
     curve: dict[int, Epoch] = field(default_factory=dict)
     attempts: int = 0
     failures: int = 0
     lost: int = 0
-    readmitted: bool = False
     reason: str = ""
     cutoff: float | None = None
     reused: bool = False
@@ -130,7 +126,7 @@ def add_fact(state: RunState, fact: Started | Measured | StoppedAt | Readmitted 
         case StoppedAt(cutoff=cutoff):
             state.status, state.cutoff = "stopped", cutoff
         case Readmitted():
-            state.status, state.cutoff, state.readmitted = "missing", None, True
+            state.status, state.cutoff = "missing", None
         case FailedWith(reason=reason):
             if state.answered:  # its answer is lost: what is measured from now on counts
                 state.curve, state.lost = {}, state.lost + 1

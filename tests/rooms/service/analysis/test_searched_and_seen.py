@@ -9,15 +9,12 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
 from service import api
 from service.planning.run_options import RunOptions
-from service.planning.schedule import Readmit
 from service.results import Result
 from service.storage import history as histories
 from service.storage.home import Home
-from service.storage.states import TRIES
 from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.service.planning.situations import BASE
-from tests.rooms.service.planning.test_racing import left_out, raced
 from tests.rooms.toy import conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe, code_digest
@@ -75,22 +72,6 @@ def test_a_point_that_was_stopped_is_not_best_by_the_score_at_which_it_was_stopp
     assert result.history.answer(result.history.of("trial")[0]).status == "stopped"
     assert [row.trial.number for row in result.winners] != [0], result.headline
     assert result.best.test.mean > 0.7
-
-
-def test_a_point_comes_back_where_fewer_than_five_are_left() -> None:
-    now = raced(0.8)
-    run = left_out(now, 5)
-    for number in (6, 7, 8):
-        now.end(now.plan(20.0 + number).runs(3)[0], outcome="diverged")
-    for trial in now.history.of("trial")[:5]:
-        for one in trial.runs(3):
-            now.fail(one)
-        for one in trial.runs(3):
-            if trial.number < 4:
-                now.end(one, 0.6)
-            else:
-                now.fail(one, TRIES)
-    assert now.next() == Readmit(run), "0.8 is above the four that are left, which have 0.6"
 
 
 class Edited(CodeDigests):

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from service.execution.driver import EarlyStops
 from service.planning.decisions import Decisions
 from service.planning.schedule import Assign, Done, LeaveOut, Propose, Readmit, Wait
 from service.planning.stopping import behind, p_below, race_cutoff, saved_images
-from service.storage.facts import Counts, Ended, Measured, Planned, StoppedAt
+from service.storage.facts import Counts, Planned, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
@@ -18,7 +17,6 @@ from service.storage.states import TRIES
 from tests.rooms.service.planning.situations import Situation, arms, search
 from tests.rooms.toy import conduct
 from trainables.recipe import FromTrial, Run
-from trainables.recipe.outcome import Measurement
 
 
 def raced(*scores: float, seeds: int = 3) -> Situation:
@@ -170,60 +168,6 @@ def test_an_arm_comes_back_when_the_code_of_the_best_was_edited() -> None:
     today.add(*Decisions(today.history).facts(today.next()))
     assert today.next() == Assign(edited.run(0), edited)
     assert today.next(*edited.runs(3)) == Wait(), "nothing more of the others before three seeds of the edited one"
-
-
-def test_a_point_comes_back_when_what_it_had_to_reach_has_fallen() -> None:
-    now = raced(0.8)
-    trial = now.history.of("trial")[5]
-    run = left_out(now, 5)
-    for number in range(5):
-        (lost := now.history.of("trial")[number].run(0),)
-        now.fail(lost)
-        now.end(lost, 0.7)
-    assert now.next() == Readmit(run)
-    now.add(*Decisions(now.history).facts(now.next()))
-    assert now.next() == Assign(run, trial)
-
-
-def test_a_point_that_was_stopped_at_a_rung_comes_back_when_the_others_score_less_by_edited_code() -> None:
-    now = raced()
-    low = now.history.of("trial")[5]
-    now.stop(low.run(0))  # at 0.5
-    assert now.next() == Propose(6), "it is below the others"
-    edited = Situation(now.edition)
-    edited.history = History(now.edition, lambda recipe: "c0dec0dec0de" if recipe == low.recipe else "ed17ed17ed17")
-    own = History(now.edition, lambda recipe: "ed17ed17ed17" if recipe == low.recipe else "c0dec0dec0de")
-    for fact in now.facts:
-        edited.add(fact)
-        own.add(fact)
-    assert own.answer(own.of("trial")[5]).status == "open", "its own new code has no answer"
-    again = {"code": "ed17ed17ed17", "outcome": "completed", "epoch": 4}
-    for number, score in enumerate((0.45, 0.52, 0.53, 0.54, 0.55)):
-        for run in edited.history.of("trial")[number].runs(3):
-            assert edited.next() != Readmit(low.run(0))
-            edited.add(Measured(run=run.key, code="ed17ed17ed17", epoch=4, values={"val/accuracy": score}))
-            edited.add(Ended(run=run.key, **again))
-    assert edited.next() == Readmit(low.run(0)), "0.5 is above the fifth"
-    edited.add(*Decisions(edited.history).facts(edited.next()))
-    assert edited.next() == Assign(low.run(0), low)
-    early = EarlyStops(edited.edition, edited.history)
-    for number in range(6):
-        run = edited.history.of("trial")[number].run(0)
-        for epoch, value in ((2, 0.5), (4, 0.55))[: 2 if number < 5 else 1]:
-            measured = Measurement(epoch=epoch, values={"val/accuracy": value - 0.1 * (number == 5)})
-            assert early.cutoff(run.key, edited.history.code(run), measured) is None, "no rung stops it again"
-
-
-def test_a_point_that_was_stopped_at_a_rung_comes_back_where_fewer_than_five_are_left() -> None:
-    now = raced()
-    low = now.history.of("trial")[5]
-    now.stop(low.run(0))
-    for number in (6, 7, 8):
-        now.end(now.plan(20.0 + number).run(0), outcome="diverged")
-    last = now.history.of("trial")[4].run(2)
-    for _ in range(1 + TRIES):
-        now.fail(last)
-    assert now.next() == Readmit(low.run(0))
 
 
 def test_more_seeds_bring_no_point_back_by_themselves() -> None:
