@@ -283,24 +283,15 @@ def result(name: str, *, home: str | None = None, tracking: str | None = None, a
     return Result.open(home_folder, editions.latest(home_folder, name), tracking_uri(tracking), adopt=adopt)
 
 
-def compare(
-    a: str,
-    b: str | None = None,
-    *,
-    code: tuple[str, str] | None = None,
-    home: str | None = None,
-    adopt: bool = False,
-) -> ComparedStudies:
-    """Compares two studies that were run, or (`code`) two code versions of one: B minus A on the tests.
+def compare(a: str, b: str, *, home: str | None = None, adopt: bool = False) -> ComparedStudies:
+    """Compares two studies that were run: B minus A on the tests.
 
-    `code`: two of: the first digits of the code of an answer, or of a commit, or "today". `adopt`: answers of older
-    code count. Raises: LocusError if it is not clear what is to be compared.
+    `adopt`: answers of older code count. Raises: LocusError for a study that was not run, and for one given twice.
     """
     from service.results import compare as compared
 
     home_folder = Home.find(home)
-    ids = [editions.latest(home_folder, name) for name in (a, b) if name is not None]
-    return compared(home_folder, ids, code, adopt=adopt)
+    return compared(home_folder, editions.latest(home_folder, a), editions.latest(home_folder, b), adopt=adopt)
 
 
 def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bool = False) -> MatrixWithPage:

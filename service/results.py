@@ -15,12 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from search_spaces.library import find_matrix
 from search_spaces.study import Edition
 from search_spaces.words import clock, plural
-from service.analysis.code_versions import known_codes, versions
 from service.analysis.comparison import Comparison, side
 from service.analysis.headline import headline
 from service.analysis.matrix import FilledMatrix, fill
@@ -38,7 +37,7 @@ from service.terminal.live import events, news
 from service.tracking import set_up_client
 from trainables.cgroup import cores
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import FURTHER_IMAGES
+from trainables.recipe.findings import FURTHER_IMAGES, RIGHT_IMAGES
 from trainables.spec import LocusError
 from trainables.whole_files import require_writable
 
@@ -320,26 +319,13 @@ class ComparedStudies(Comparison):
         return f"{heads}<p>{html.escape(self.headline)}</p><ul>{notes}</ul>{rows}"
 
 
-def compare(home: Home, ids: list[str], code: tuple[str, str] | None, *, adopt: bool) -> ComparedStudies:
-    """Returns the comparison of two ids, or of two code versions of one.
-
-    Raises: LocusError if it is not clear what is to be compared.
-    """
+def compare(home: Home, a: str, b: str, *, adopt: bool) -> ComparedStudies:
+    """Returns the comparison of two ids. Raises: LocusError if they are one."""
+    if a == b:
+        raise LocusError(f"compare must be given two studies or editions, got {a} twice")
     codes = CodeDigests()
-    results = [StudyResult.open(home, id, adopt=adopt, codes=codes) for id in dict.fromkeys(ids)]
-    if code is not None:
-        if len(ids) > 1:
-            raise LocusError(f"compare must be given one study beside --code, got {' and '.join(ids)}")
-        if code[0] == code[1]:
-            raise LocusError(f"--code must be two versions, got {code[0]} twice")
-        a, b = versions(results[0], code)
-        return ComparedStudies(a, b, home)
-    if len(results) == 1:
-        raise LocusError(
-            f"compare must be given two studies, or one with --code X Y, got {ids[0]} alone; "
-            f"codes of its answers: {known_codes(results[0])}"
-        )
-    return ComparedStudies(side(results[0]), side(results[1]), home)
+    one, other = (StudyResult.open(home, id, adopt=adopt, codes=codes) for id in (a, b))
+    return ComparedStudies(side(one), side(other), home)
 
 
 @dataclass(frozen=True, repr=False)
@@ -391,13 +377,14 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
     nothing is computed.
     """
     named = result.edition.study.probes
-    probes = _missing(result.probed, named, lambda run: True)
-    models = _missing(result.drawn_again, (FURTHER_IMAGES,), lambda run: run.can_be_computed)
+    probes = _missing((row, name) for row in result.probed for name in named)
+    models = [todo for todo in _missing(result.looked_at) if todo.run.can_be_computed]
     if probes:
         runs = sum(len(row.probes) for row in result.probed)
         note(f"probes: {plural(len(probes), 'probe')} of {plural(runs, 'run')} to compute")
-    if models:
-        note(f"testing {plural(len(models), 'model')} on further draws of the test images")
+    for look, where in LOOKED.items():
+        if looks := sum(todo.name == look for todo in models):
+            note(f"testing {plural(looks, 'model')} {where}")
     count = len(probes) + len(models)
     tenths = {count * tenth // 10 for tenth in range(1, 10)} if count >= 10 else {}
     computed = chain(_computed(probes, 1, stopped), _computed(models, cores(), stopped))
@@ -418,19 +405,39 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
         note(f"probes need {error.name}, which is not installed here")
     if failed > MOST_TOLD:
         note(f"{plural(failed - MOST_TOLD, 'more probe')} failed")
+    if unlike := _unlike(models):
+        count_words = plural(len(unlike), "model")
+        note(f"intervals hold for other seeds alone where models answer otherwise here: {count_words} ({unlike[0]})")
 
 
 MOST_TOLD = 5
 """How many probes that fail are told of one by one."""
+LOOKED = {
+    FURTHER_IMAGES: "on further draws of the test images",
+    RIGHT_IMAGES: "on the test images again, to know which of them each has right",
+}
+"""What each look at kept models does, in words."""
 
-Todo = tuple[TrialResult, int, RunProbes, str]
-"""A probe that is not kept: row, seed, run and name."""
+
+class Todo(NamedTuple):
+    """A probe, or a look, that is not kept: of which trial and seed, in which run, and its name."""
+
+    row: TrialResult
+    seed: int
+    run: RunProbes
+    name: str
 
 
-def _missing(rows: Iterable[TrialResult], names: tuple[str, ...], wanted: Callable[[RunProbes], bool]) -> list[Todo]:
-    """Returns what is not kept of these probes."""
-    runs = ((row, seed, run) for row in rows for seed, run in row.probes.items() if wanted(run))
-    return [(row, seed, run, name) for row, seed, run in runs for name in names if run.kept(name) is None]
+def _missing(named: Iterable[tuple[TrialResult, str]]) -> list[Todo]:
+    """Returns what is not kept of these trials' probes."""
+    runs = (Todo(row, seed, run, name) for row, name in named for seed, run in row.probes.items())
+    return [todo for todo in runs if todo.run.kept(todo.name) is None]
+
+
+def _unlike(models: list[Todo]) -> list[str]:
+    """Returns why looks at models do not count, one sentence each; none for those that do."""
+    looks = [todo.run.kept(todo.name) for todo in models if todo.name == RIGHT_IMAGES]
+    return [probed.after.note for probed in looks if probed is not None and probed.after.note]
 
 
 def _computed(

@@ -44,7 +44,6 @@ from trainables.own import OwnSpec
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_placement
-from trainables.recipe.findings import DRAWN_AGAIN
 from trainables.spec import LocusError, digest
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ class StudyRun:
             note(f"stopped after {SAME} failures in a row: {why}; the same command tries again")
         self.ended = "KILLED" if self.stop else "FAILED" if why else "FINISHED"
         self.took = time.monotonic() - begun
-        if self.ended == "FINISHED" and (self.edition.study.probes or self.edition.study.base.data.kind in DRAWN_AGAIN):
+        if self.ended == "FINISHED":
             shown = Result(self.home, self.edition, driver.history, driver.outcomes)
             compute_probes(shown, note, lambda: steering.is_to_stop(self.folder, self.stop) or driver.journal.lost)
 

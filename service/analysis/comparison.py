@@ -330,7 +330,7 @@ class Match:
 
     @property
     def how_words(self) -> str:
-        """How they are compared, in a cell: `5 pairs`, `3 of 5 pairs` where seeds fail, `unpaired`, `same runs`.
+        """How they are compared, in a cell: `5 pairs`, `unpaired`, `same runs`.
 
         `3 same runs` where one of the two has more runs.
         """
@@ -343,7 +343,7 @@ class Match:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Two studies, or two code versions of one, set against each other."""
+    """Two studies set against each other."""
 
     a: Side
     b: Side

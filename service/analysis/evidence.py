@@ -26,9 +26,18 @@ from search_spaces.claim import (
     Rising,
 )
 from search_spaces.words import listed, plural, quoted
-from service.analysis.format import between, fixed, number, signed
-from service.analysis.scores import group_words, unseen_words
-from service.analysis.statistics import FEWEST, Estimate, Scores, contrast, difference, slope_weights
+from service.analysis.format import between, fixed, number, signed, whole_percent
+from service.analysis.scores import failures, group_words, most_that_fail, unseen_words
+from service.analysis.statistics import (
+    ALIKE_IMAGES,
+    FEWEST,
+    LEAST_IMAGES,
+    Estimate,
+    Scores,
+    contrast,
+    difference,
+    slope_weights,
+)
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
 
@@ -97,6 +106,21 @@ class Evidence:
     seen: Mapping[str, Scores] = field(default_factory=dict)
 
     @property
+    def inside(self) -> float:
+        """The p of the test that the number lies inside the claim."""
+        return self.region.p_inside(self.estimate)
+
+    @property
+    def outside(self) -> float:
+        """The p of the test that the number lies outside the claim."""
+        return self.region.p_outside(self.estimate)
+
+    @property
+    def p(self) -> float:
+        """The two-sided p of the claim: of the side on which the number lies."""
+        return min(self.inside, self.outside)
+
+    @property
     def ceiling(self) -> str:
         """Says that a pair has the highest score there is, to an image: there, any two are alike."""
         tops = [(scores.mean, scores.scale) for scores in self.trials.values()]
@@ -109,18 +133,18 @@ class Evidence:
         return self.region.margin(self.estimate)
 
     def unseen(self, word: Word) -> str:
-        """Returns what seeds that were not seen might do to the verdict; of several trials, of each in turn.
+        """Returns what seeds that were not seen might do to the verdict.
 
         Empty for values of probes, where nothing fails.
         """
         if isinstance(self.claim, ClaimOfProbe):
             return ""
-        by_words: dict[str, list[str]] = {}
-        for name, scores in self.seen.items():
-            by_words.setdefault(unseen_words(scores, refuted=word == "REFUTED"), []).append(name)
-        if len(by_words) == 1:
-            return f"{next(iter(by_words))}{' of each' if len(self.seen) > 1 else ''}"
-        return "; ".join(f"{_listed(tuple(names))}: {words}" for words, names in by_words.items())
+        trials = [*self.seen.values()]
+        if len(trials) == 1:
+            return unseen_words(trials[0], refuted=word == "REFUTED")
+        failed, runs = sum(failures(trial)[0] for trial in trials), min(failures(trial)[1] for trial in trials)
+        most = whole_percent(max(most_that_fail(*failures(trial)) for trial in trials))
+        return f"of {runs} seeds each {failed or 'none'} failed; up to {most} of a trial's seeds may score otherwise"
 
     def words(self, word: Word, level: float) -> str:
         """Returns the measured number with its interval: `“best” has test score 0.9500 (interval ..., 3 seeds).
@@ -128,7 +152,9 @@ class Evidence:
         ...`.
         """
         about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(1 - level)
-        images = f", {self.estimate.draws} draws of images" if self.estimate.draws > 1 else ""
+        single = any(scores.right for scores in self.trials.values())
+        noun = "test images" if single else "draws of images"
+        images = f", {self.estimate.draws} {noun}" if self.estimate.draws > 1 else ""
         images += ", folds of the same images" if self.estimate.overlap else ""
         return f"{about} (95 % interval {between(interval)}, {self.seeds}{images}); {self.region.place(word)}"
 
@@ -238,7 +264,8 @@ def _of_gap(
     region: Region,
 ) -> Evidence:
     who, than = trials[claim.who], trials[claim.than]
-    gap = _known(difference(who, than))
+    alike = isinstance(claim, NoWorse | Equivalent)
+    gap = _known(difference(who, than, least=ALIKE_IMAGES if alike else LEAST_IMAGES))
     words = f"{quoted(claim.who)} minus {quoted(claim.than)} is {signed(gap.mean)}"
     if isinstance(claim, ProbeAsAlike):
         sides = [_mean_words(claim, name, trials[name].mean) for name in claim.names]

@@ -38,7 +38,8 @@ def headline(result: StudyResult) -> str:
     """Returns what was found in one sentence, of at most 25 words and two numbers."""
     plan, missing = result.edition.study.plan, _missing(result)
     if isinstance(plan, Ablation) and plan.tasks:
-        return _over_tasks(result)
+        assert result.methods is not None
+        return methods_sentence(result.methods, claims=bool(result.edition.study.claims))
     if not result.ranking.highest:
         return f"No answer yet: {missing or 'no trial has all its seeds'}."
     if not result.winners:
@@ -55,9 +56,9 @@ def headline(result: StudyResult) -> str:
 def details(result: StudyResult) -> list[str]:
     """Returns what a reader must know beside the first sentence, a sentence each: scores, rivals, cost, what lacks."""
     plan, missing = result.edition.study.plan, _missing(result)
-    unfinished = [f"Not finished: {missing}."] if missing and result.ranking.highest else []
-    best = result.best
-    if best is None or (isinstance(plan, Ablation) and plan.tasks):
+    over_tasks, best = isinstance(plan, Ablation) and plan.tasks, result.best
+    unfinished = [f"Not finished: {missing}."] if missing and (result.ranking.highest or over_tasks) else []
+    if best is None or over_tasks:
         return [*filter(None, [_but_tests(result), _diverged(result)]), *unfinished]
     rows = result.of("trial") if isinstance(plan, Ablation) else result.confirmed
     sentences = [*(_tested(result, row) for row in result.winners[:MOST] if row in result.tested)]
@@ -68,11 +69,6 @@ def details(result: StudyResult) -> list[str]:
         partner = next((row for row in rows if row.name == plan.compared_with(best.name)), None)
         sentences += [_ended(rows), _cost(best, partner), *_sizes(best, partner)]
     return [*filter(None, sentences), *unfinished]
-
-
-def _over_tasks(result: StudyResult) -> str:
-    assert result.methods is not None
-    return methods_sentence(result.methods, claims=bool(result.edition.study.claims))
 
 
 def _diverged(result: StudyResult) -> str:
@@ -130,7 +126,8 @@ def _at_chance(result: StudyResult, *, finished: bool) -> str:
 def _but_tests(result: StudyResult) -> str:
     """Returns the highest test score where no validation score is above chance, if it is one of more images."""
     tested = result.ranking.confirmed or isinstance(result.edition.study.plan, Ablation)
-    rows = [row for row in result.of("trial") if row.test.mean is not None] if tested and not result.winners else []
+    nothing = result.ranking.highest and not result.winners  # over tasks no trial is the highest
+    rows = [row for row in result.of("trial") if row.test.mean is not None] if tested and nothing else []
     best = max(rows, key=lambda row: row.test.mean or 0.0, default=None)
     if best is None or not best.test.above_chance:
         return ""
@@ -276,9 +273,11 @@ def _not_told_apart(result: StudyResult, best: TrialResult, rows: Sequence[Trial
 def _gap_words(result: StudyResult, row: TrialResult, gap: Difference) -> str:
     """Returns `“peg”, 0.0021 below it (5 seeds; 0.0060 or more can be seen)`."""
     assert gap.adjusted is not None
-    n, estimate = gap.estimate.n, gap.estimate
+    n, estimate, scale = gap.estimate.n, gap.estimate, gap.who.scale
     least = smallest_difference(n, estimate.spread or 0.0, alpha=gap.adjusted.level, like=estimate)
     seen = "" if least is None else f"; {fixed(least)} or more can be seen"
+    if least is not None and least >= scale.high - scale.chance:
+        seen = "; no difference can be seen"
     side = "below" if gap.mean >= 0 else "above"
     return f"{trial_words(result, row)}, {fixed(abs(gap.mean))} {side} it ({plural(n, 'seed')}{seen})"
 
@@ -386,12 +385,13 @@ def next_seeds(result: StudyResult) -> NextSeeds | None:
 
 def _open_questions(result: StudyResult) -> Iterator[tuple[Estimate, float, float]]:
     """Yields what is not decided: the estimate, how far it is from what would decide it, and the level of its test."""
+    ended = {row.trial.label: row.name for row in result.tested if row.answer.raced}
     for verdict in result.claims:
-        if verdict.word == "INCONCLUSIVE" and verdict.estimate and verdict.level and verdict.margin:
+        undecided = verdict.word == "INCONCLUSIVE" and not {*ended.values()} & {*verdict.claim.names}
+        if undecided and verdict.estimate and verdict.level and verdict.margin:
             yield verdict.estimate, verdict.margin, verdict.level
     best = result.best
     if best is not None and len(result.winners) == 1 and best in result.tested and best.test.complete:
-        rows = [row for row in result.tested if not row.answer.raced]
-        for gap in result.level_with(best, rows).values():
-            if gap.adjusted:
+        for label, gap in result.level_with(best, result.tested).items():
+            if gap.adjusted and label not in ended:
                 yield gap.estimate, gap.mean, gap.adjusted.level

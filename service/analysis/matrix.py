@@ -13,14 +13,12 @@ from search_spaces.words import plural
 from service.analysis.evidence import Word
 from service.analysis.format import fixed, p_text
 from service.analysis.multiple_testing import holm
-from service.analysis.statistics import ALPHA
+from service.analysis.statistics import ALPHA, share_of
 from service.analysis.study_result import StudyResult
-from service.analysis.verdicts import Verdict, judge
+from service.analysis.verdicts import DECIDED, Verdict, judge
 from service.storage import editions
 from service.storage.home import Home
 from trainables.recipe.code_digest import CodeDigests
-
-DECIDED: tuple[Word, ...] = ("SUPPORTED", "REFUTED")
 
 
 @dataclass(frozen=True)
@@ -199,22 +197,13 @@ def _held(rows: tuple[tuple[FilledCell, ...], ...]) -> tuple[tuple[FilledCell, .
 
 
 def _adjusted(verdicts: Sequence[CellVerdict]) -> list[float | None]:
-    """Adjusts the ps by Holm's correction over all claims.
+    """Adjusts the ps by Holm's correction over all claims; they are adjusted for looks already.
 
-    As in a study, what supports and what refutes are adjusted apart, and a claim that its study leaves undecided counts
-    as a test that found nothing.
+    A claim that its study leaves undecided counts as a test that found nothing.
     """
-    places = [str(place) for place in range(len(verdicts))]
-    ps: dict[str, float] = {}
-    for word in DECIDED:
-        own = {
-            place: verdict.p
-            for place, verdict in zip(places, verdicts, strict=True)
-            if verdict.verdict.word == word and verdict.p is not None
-        }
-        adjusted = holm(dict.fromkeys(places, 1.0) | own)
-        ps |= {place: adjusted[place].p for place in own}
-    return [ps.get(place) for place in places]
+    share = share_of(1)
+    tests = holm({str(place): share if one.p is None else share * one.p for place, one in enumerate(verdicts)})
+    return [None if one.p is None else tests[str(place)].p for place, one in enumerate(verdicts)]
 
 
 def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None) -> FilledCell:
@@ -226,14 +215,21 @@ def _cell(row: Property, encoding: str, budget: str, result: StudyResult | None)
     if result is None:
         return known
     asked = row.claims(encoding, result.edition.study)
-    verdicts = [verdict for verdict in result.claims if verdict.claim in asked]
-    return replace(known, verdicts=tuple(CellVerdict(verdict, _alone(verdict, result)) for verdict in verdicts))
+    places = [place for place, verdict in enumerate(result.claims) if verdict.claim in asked]
+    verdicts = tuple(CellVerdict(result.claims[place], _alone(place, result)) for place in places)
+    return replace(known, verdicts=verdicts)
 
 
-def _alone(verdict: Verdict, result: StudyResult) -> float | None:
-    """Returns the p of a claim that its study decided, without the other claims of the study; None of another one."""
+def _alone(place: int, result: StudyResult) -> float | None:
+    """Returns the p of a claim that its study decided, at the look that did, without the other claims of the study.
+
+    None of another one.
+    """
+    verdict = result.claims[place]
     if verdict.word not in DECIDED:
         return None
+    if verdict.later is not None and result.previous is not None:
+        return _alone(place, result.previous)
     (alone,) = judge([verdict.claim], result.scores_of, result.departure, look=result.history.looks)
     return alone.p
 

@@ -122,22 +122,22 @@ def compare_best(best: str, trials: Mapping[str, Scores], look: int = 1) -> dict
     return {than: gaps[name] for name, (who, than) in zip(named, pairs, strict=True) if who == best and name in gaps}
 
 
-def compare_pairs(
-    pairs: Mapping[str, tuple[Scores, Scores]], look: int = 1, claimed: Mapping[str, Adjusted] | None = None
-) -> dict[str, Difference]:
+def compare_pairs(pairs: Mapping[str, tuple[Scores, Scores]], look: int = 1) -> dict[str, Difference]:
     """Compares pairs of trials by name: the first of each two minus the second, tested as `together` does."""
+    return together(subtracted(pairs), look)
+
+
+Gap = tuple[Scores, Scores, Estimate]
+"""Two trials, and the first minus the second."""
+
+
+def subtracted(pairs: Mapping[str, tuple[Scores, Scores]]) -> dict[str, Gap]:
+    """Returns the difference of each pair of trials that share a seed, by name."""
     gaps = {name: (who, than, difference(who, than)) for name, (who, than) in pairs.items()}
-    return together({name: (who, than, gap) for name, (who, than, gap) in gaps.items() if gap}, look, claimed)
+    return {name: (who, than, gap) for name, (who, than, gap) in gaps.items() if gap}
 
 
-def together(
-    gaps: Mapping[str, tuple[Scores, Scores, Estimate]], look: int = 1, claimed: Mapping[str, Adjusted] | None = None
-) -> dict[str, Difference]:
-    """Tests differences together, by name. `gaps`: two trials, and the first minus the second.
-
-    `claimed`: the tests of those that a claim asks about, by name.
-    """
-    of_claims = claimed or {}
-    ps = {name: p for name, (*_, gap) in gaps.items() if name not in of_claims and (p := gap.p()) is not None}
-    tests = {**holm(ps, look), **of_claims}
-    return {name: Difference(*gap, tests.get(name), name in of_claims) for name, gap in gaps.items()}
+def together(gaps: Mapping[str, Gap], look: int = 1) -> dict[str, Difference]:
+    """Tests differences together, by name."""
+    tests = holm({name: p for name, (*_, gap) in gaps.items() if (p := gap.p()) is not None}, look)
+    return {name: Difference(*gap, tests.get(name)) for name, gap in gaps.items()}

@@ -6,13 +6,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from search_spaces.claim import Better
 from search_spaces.roles import CONFIRMED
-from search_spaces.study import Ablation, Plan
+from search_spaces.study import Ablation, Edition, Plan
 from search_spaces.words import plural
 from service.analysis.best import confirmed_points
 from service.analysis.format import fixed
+from service.analysis.scales import Scale
 from service.analysis.scores import score_scale, validation_scores
-from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, difference, share_of
+from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scores, difference, share_of
+from service.analysis.verdicts import departure
 from service.planning.t_distribution import quantile
 from service.storage.history import History
 from trainables.data import Data
@@ -128,21 +131,27 @@ def power_sentence(
     if least >= scale.high - scale.chance:
         return f"{plural(pairs, 'seed')} cannot tell two trials apart, whatever the difference."
     counted = f", about {least / (scale.high - scale.low) * images:.0f} of {images:,} test images," if images else ""
-    together = f"tested with {tests - 1} others" if tests > 1 else "tested alone"
+    together = f"tested with {plural(tests - 1, 'other')}" if tests > 1 else "tested alone"
     return (
         f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more{counted} between two trials, "
         f"{together} (power {POWER:.0%}, standard deviation of differences {fixed(std)}, {source})."
     )
 
 
-def tests_together(plan: Plan, trials: int) -> int:
-    """Returns how many differences a study tests together at most: of a race all pairs, else each to the baseline.
-
-    `trials`: how many trials are compared.
+def tests_together(edition: Edition, points: int) -> int:
+    """Returns how many tests an edition makes together: of a race and of confirmed points all pairs that are compared
+    with the best, else those of the claims and of the arms beside the baseline. `points`: how many are confirmed.
     """
-    if isinstance(plan, Ablation) and not plan.race:
-        return max(1, trials - 1)
-    return max(1, trials * (trials - 1) // 2)
+    study, judged = edition.study, departure(edition)
+    if not isinstance(study.plan, Ablation):
+        return max(1, points * (points - 1) // 2)
+    arms = len(study.plan.arms)
+    if study.plan.race:
+        return max(1, arms * (arms - 1) // 2)
+    claims = study.claims if judged is None or judged.told else ()
+    asked = {frozenset(claim.names) for claim in claims if isinstance(claim, Better)}
+    partners = study.plan.partners(study.plan.arms).items()
+    return max(1, len(claims) + sum({name, other} not in asked for name, other in partners))
 
 
 def fewest_tested(recipes: Iterable[Recipe]) -> Data:
@@ -164,9 +173,8 @@ def seeds_sentence(history: History) -> str:
     arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
     data, spread = fewest_tested(arms), _spread_so_far(history)
     points = len(confirmed_points(history)) or min(CONFIRMED, history.trials_asked)
-    together = tests_together(plan, len(arms) if isinstance(plan, Ablation) else points)
-    scale = score_scale(data, "test")
-    return f"{power_sentence(history.seeds, spread, scale, counted_images(data), together, look)} {look_words(look)}"
+    tests, scale = tests_together(edition, points), score_scale(data, "test")
+    return f"{power_sentence(history.seeds, spread, scale, counted_images(data), tests, look)} {look_words(look)}"
 
 
 def look_words(look: int) -> str:

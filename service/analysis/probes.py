@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.claim import ClaimOfMaps
-from service.analysis.statistics import Scale, Scores
+from search_spaces.words import plural
+from service.analysis.scales import Scale
+from service.analysis.statistics import Scores
 from service.storage.outcomes import TIMES, Answered, Outcomes, kept_probe, require_sound, write_probe
+from trainables.data import Data
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import FURTHER_IMAGES, LOOKS, Probed, When
+from trainables.recipe.findings import DRAWN_AGAIN, FURTHER_IMAGES, LOOKS, RIGHT_IMAGES, Findings, Probed, When
 from trainables.recipe.outcome import Completed
 from trainables.spec import LocusError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -53,6 +57,12 @@ class RunProbes:
         return () if probed is None else tuple(map(float, probed.after.arrays["scores"]))
 
     @property
+    def right(self) -> NDArray[np.bool_] | None:
+        """Which test images are right; None where that is not kept, or differs from the run's score. Shapes: (N,)."""
+        probed = self.kept(RIGHT_IMAGES)
+        return None if probed is None else probed.after.arrays.get("right")
+
+    @property
     def can_be_computed(self) -> bool:
         """Whether the weights are there."""
         return self.outcomes.weights(self.answered.run.key, self.answered.name).exists()
@@ -82,8 +92,53 @@ class RunProbes:
         unknown = "today's code is not the one that trained the run" if self.by_other_code else ""
         with runtime(1, "float64"):
             probed = probe_run(name, run, weights, self.parent, self.outcomes.data, answered.environment, unknown)
+        if name == RIGHT_IMAGES:
+            probed = replace(probed, after=self._as_scored(probed.after))
         write_probe(self.path(name), probed, self.codes.of_probe(name).digest)
         return probed
+
+    def _as_scored(self, found: Findings) -> Findings:
+        """Returns which test images are right; a note where the run itself had more of them right, or fewer.
+
+        One image, or one of a thousand, may differ: the device that trained rounds in another way, and two outputs can
+        be nearly equal.
+        """
+        data, right = self.answered.run.recipe.data, found.arrays["right"]
+        wrong = data.score(0.0, "test")
+        score = self.answered.curve[max(self.answered.curve)][f"test/{data.reported}"]
+        scored = round((score - wrong) / (1 - wrong) * len(right))
+        if abs(int(right.sum()) - scored) <= max(1, len(right) / 1000):
+            return found
+        return Findings(note=f"{right.sum()} of {plural(len(right), 'test image')} are right here, {scored} in the run")
+
+
+def images_look(data: Data) -> str:
+    """Returns the look at trained models by which their test scores hold for other images, too; empty for none.
+
+    None for images that are another part of one set for each seed, and for scores that are no share of right answers.
+    """
+    if data.kind in DRAWN_AGAIN:
+        return FURTHER_IMAGES
+    return RIGHT_IMAGES if data.metric == "accuracy" and not data.cross_validated else ""
+
+
+def over_other_images(test: Scores, data: Data, probes: Mapping[int, RunProbes]) -> Scores:
+    """Returns a trial's test scores with what the look at its models found, as far as that is kept.
+
+    A seed that diverged is at chance on each image. `probes`: of the completed runs, by seed.
+    """
+    look = images_look(data)
+    if look == FURTHER_IMAGES:
+        return replace(test, further={seed: scores for seed, run in probes.items() if (scores := run.further)})
+    kept = {seed: run.right for seed, run in probes.items()} if look == RIGHT_IMAGES else {}
+    arrays = {seed: right for seed, right in kept.items() if right is not None}
+    if look != RIGHT_IMAGES or not (arrays or (test.diverged and not probes)):
+        return test
+    import numpy as np  # here, for it takes a while to import
+
+    scale, count = test.scale, data.image_counts.test
+    right = {seed: np.where(array, scale.high, scale.low) for seed, array in arrays.items()}
+    return replace(test, right=right | {seed: np.full(count, scale.chance) for seed in test.diverged})
 
 
 SCALES = {"direction": Scale(0.5, 0.0, 1.0, task=False), "distance": Scale(0.0, high=1.0, task=False)}

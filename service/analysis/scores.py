@@ -10,7 +10,8 @@ from statistics import fmean
 from search_spaces.study import Trial
 from search_spaces.words import listed, plural
 from service.analysis.format import whole_percent
-from service.analysis.statistics import ALPHA, Scale, Scores
+from service.analysis.scales import Scale
+from service.analysis.statistics import ALPHA, Scores
 from service.storage.history import History
 from service.storage.states import TrialAnswer
 from trainables.data import Data

@@ -12,82 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from statistics import NormalDist, fmean, stdev
-from typing import TYPE_CHECKING, Protocol
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
 
+from service.analysis.scales import NO_ENDS, Curve, Scale
 from service.planning.t_distribution import cdf, quantile
-from trainables.data.dataset import luck
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-class Curve(Protocol):
-    """A second scale of scores, on which errors near a perfect score are not skewed."""
-
-    def of(self, score: float) -> float:
-        """Returns the place of a score on the second scale."""
-
-    def score(self, place: float) -> float:
-        """Returns the score at a place."""
-
-    def slope(self, place: float) -> float:
-        """Returns by how much the score rises there as the place rises by 1."""
-
-
-@dataclass(frozen=True)
-class Logits:
-    """The logits of scores from `low` to `high` that are counted in so many images.
-
-    Half an image is added on both sides, so that a perfect score has a logit.
-    Source: Haldane 1956; Anscombe 1956 (the empirical logit). Differs: nothing.
-    """
-
-    low: float
-    high: float
-    images: float
-
-    def of(self, score: float) -> float:
-        """Returns the logit of a score; one beyond the ends counts as an end."""
-        right = min(max((score - self.low) / (self.high - self.low), 0.0), 1.0) * self.images
-        return math.log((right + 0.5) / (self.images - right + 0.5))
-
-    def score(self, logit: float) -> float:
-        """Returns the score that has a logit; far out it lies half an image beyond the ends."""
-        return self.low + (self.high - self.low) * (_share(logit) * (self.images + 1) - 0.5) / self.images
-
-    def slope(self, logit: float) -> float:
-        """Returns by how much the score rises as the logit rises by 1."""
-        share = _share(logit)
-        return (self.high - self.low) * share * (1 - share) * (self.images + 1) / self.images
-
-
-def _share(logit: float) -> float:
-    """Returns the logistic function, without overflow."""
-    return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
-
-
-@dataclass(frozen=True)
-class LogErrors:
-    """The logarithm of 1 - R², with a minus: R² has an upper end, and no lower one.
-
-    `least` is added to 1 - R², so that a perfect score has a place.
-    """
-
-    least: float = 1e-4
-
-    def of(self, score: float) -> float:
-        """Returns the place of an R²."""
-        return -math.log(max(1 - score, 0.0) + self.least)
-
-    def score(self, place: float) -> float:
-        """Returns the R² at a place."""
-        return 1 + self.least - math.exp(-place)
-
-    def slope(self, place: float) -> float:
-        """Returns by how much R² rises there as the place rises by 1."""
-        return math.exp(-place)
 
 
 ALPHA = 0.05
@@ -98,14 +31,14 @@ EACH_LOOK = 0.75
 """The share that each look takes of what earlier looks have left of ALPHA."""
 FEWEST = 3
 """How many seeds, or pairs of seeds, an interval or a test needs: with two, one degree of freedom decides nothing."""
-GUESSED = 0.001
-"""How often a seed that guesses may score above what counts as guessing. A study has dozens of seeds."""
 SPLIT_SHARE = 0.25
 """Seeds lie in two groups where the gap is at least this share of the way from chance to a perfect score."""
 SPLIT_RATIO = 3.0
 """Seeds lie in two groups only if the gap is also this many times as wide as either group."""
-UNCOUNTED = 1000
-"""Scores with two ends that are not counted in images have the logits of so many."""
+LEAST_IMAGES = 0.5
+"""The variance that other images bring is at least that of half an image in each trial."""
+ALIKE_IMAGES = 2.0
+"""It is at least that of two images where trials are said to be alike: seeds that agree on few images show little."""
 
 Interval = tuple[float, float]
 
@@ -119,47 +52,6 @@ def share_of(look: int) -> float:
     looks need no plan, as there is a share for each that may come.
     """
     return EACH_LOOK * (1 - EACH_LOOK) ** (look - 1)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right).
-
-    `task`: False for values that nothing learns, such as correlations. `overlap`: if seeds are folds of the same
-    images, how many images validate beside those that train.
-    """
-
-    chance: float = 0.0
-    low: float = -math.inf
-    high: float = math.inf
-    step: float = 0.0
-    task: bool = True
-    overlap: float = 0.0
-
-    @property
-    def curve(self) -> Curve | None:
-        """The second scale: logits of scores with two ends, log(1 - R²) of R²; None for scores without an upper end."""
-        if not math.isfinite(self.high):
-            return None
-        if not math.isfinite(self.low):
-            return LogErrors()
-        return Logits(self.low, self.high, (self.high - self.low) / self.step if self.step else UNCOUNTED)
-
-    @property
-    def rounding(self) -> float:
-        """The standard deviation of rounding a score to a whole number of steps."""
-        return self.step / math.sqrt(12)
-
-    def guessing(self, seeds: int = 1) -> float:
-        """Returns the highest mean of so many seeds that counts as guessing: one in a thousand guesses exceeds it.
-
-        Chance for scores without steps (R²), which a model that has learned nothing does not exceed.
-        """
-        if not self.step:
-            return self.chance
-        width = self.high - self.low  # 1 for accuracy
-        away = NormalDist().inv_cdf(1 - GUESSED) / NormalDist().inv_cdf(1 - ALPHA)
-        return self.chance + away * width * luck((self.chance - self.low) / width, seeds * width / self.step)
 
 
 @dataclass(frozen=True)
@@ -339,15 +231,21 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
 
 
 def over_images(
-    over_seeds: Estimate, trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]
+    over_seeds: Estimate,
+    trials: Sequence[Scores],
+    weights: Sequence[float],
+    seeds: Sequence[int],
+    least: float = LEAST_IMAGES,
 ) -> Estimate:
     """Returns an estimate whose error also holds for other images, of which the test images are a sample.
 
-    As it is where it is not known which images each run has right, and of fewer than two seeds. An image adds at least
-    half of what one image in each trial would, so that equal answers to few images are no certainty.
+    As it is where it is not known which images each run has right, where trials are tested on other numbers of images,
+    and of fewer than two seeds. `least`: so many images that change in each trial are the least that others bring, so
+    that equal answers to few images are no certainty.
     Source: as `over_draws`; the single images are the draws, and the score is the mean over all of them.
     """
-    known = len(seeds) > 1 and all(seed in trial.right for trial in trials for seed in seeds)
+    counts = {len(trial.right.get(seed, ())) for trial in trials for seed in seeds}
+    known = len(seeds) > 1 and len(counts) == 1 and counts != {0}
     if over_seeds.error is None or not known or over_seeds.draws > 1:
         return over_seeds
     import numpy as np  # here, for it takes a while to import
@@ -357,7 +255,7 @@ def over_images(
     count = right.shape[1]
     rest = right - right.mean(0) - right.mean(1, keepdims=True) + right.mean()
     residual = float((rest**2).sum()) / ((len(seeds) - 1) * (count - 1)) / len(seeds)
-    floor = math.fsum((weight * trial.scale.step) ** 2 for trial, weight in pairs) / 2
+    floor = least * math.fsum((weight * trial.scale.step) ** 2 for trial, weight in pairs)
     images = max((float(right.mean(0).var(ddof=1)) - residual) / count, floor)
     twin = over_seeds.twin
     if twin is not None:
@@ -405,16 +303,16 @@ class Scores:
     """One trial's scores by seed. `asked`: how many seeds there should be; `diverged`: those that count as chance.
 
     `further`: by seed, the scores on further draws of the test images, where these are made by a generator. `right`: by
-    seed, which test images are right, where these are a sample of a person's own. `best_of`: among how many trials the
-    same runs chose this one, so that its interval is one of so many that hold together.
+    seed, the score of each test image alone, where these are fixed: that of a right or of a wrong answer. `best_of`:
+    among how many trials the same runs chose this one, so that its interval is one of so many that hold together.
     """
 
     values: Mapping[int, float]
     asked: int
-    scale: Scale = Scale()
+    scale: Scale = NO_ENDS
     diverged: frozenset[int] = frozenset()
     further: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
-    right: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
+    right: Mapping[int, NDArray[np.float64]] = field(default_factory=dict, compare=False)
     best_of: int = 1
 
     @property
@@ -510,19 +408,27 @@ class Scores:
         return frozenset(order[: place + 1]) if far and gap >= SPLIT_RATIO * widest else frozenset()
 
 
-def difference(who: Scores, than: Scores, among: Iterable[int] | None = None) -> Estimate | None:
+def difference(
+    who: Scores, than: Scores, among: Iterable[int] | None = None, least: float = LEAST_IMAGES
+) -> Estimate | None:
     """Returns `who` minus `than`, paired over the seeds that both have; None for none.
 
     Source: the paired t-test. Differs: `contrast`.
     """
-    return contrast((who, than), (1.0, -1.0), among)
+    return contrast((who, than), (1.0, -1.0), among, least)
 
 
-def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable[int] | None = None) -> Estimate | None:
+def contrast(
+    trials: Sequence[Scores],
+    weights: Sequence[float],
+    among: Iterable[int] | None = None,
+    least: float = LEAST_IMAGES,
+) -> Estimate | None:
     """Returns the sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
 
-    `among`: the seeds that are compared, where not all are. The twin asks the same of the scores that belong to the
-    mean places on the second scale; each seed stands for what its place moves that sum by (the delta method).
+    `among`: the seeds that are compared, where not all are; `least`: see `over_images`. The twin asks the same of the
+    scores that belong to the mean places on the second scale; each seed stands for what its place moves that sum by
+    (the delta method).
     Differs: `estimate`'s floor, here of so many rounded scores.
     """
     columns = [{*trial.values} for trial in trials] + ([] if among is None else [{*among}])
@@ -541,7 +447,7 @@ def contrast(trials: Sequence[Scores], weights: Sequence[float], among: Iterable
     limits = sum(low for low, _ in ends), sum(high for _, high in ends)
     over_seeds = estimate(sums, floor, limits, twin=twin, overlap=overlap)
     some, counts = [trial for trial, _ in parts], [weight for _, weight in parts]
-    return over_images(over_draws(over_seeds, drawn(some, counts, seeds)), some, counts, seeds)
+    return over_images(over_draws(over_seeds, drawn(some, counts, seeds)), some, counts, seeds, least)
 
 
 def on_curve(scores: Scores, seeds: Sequence[int]) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Self
 
@@ -17,17 +17,18 @@ from search_spaces.claim import (
     ProbeAsAlike,
 )
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
-from search_spaces.words import plural, quoted, setting_words
+from search_spaces.words import plural
 from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of
 from service.analysis.data_efficiency import Curve, by_size, curves
+from service.analysis.evidence import lacking
 from service.analysis.format import Lines
 from service.analysis.methods import Methods
-from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs, staying
-from service.analysis.probes import alike, probe_scores
+from service.analysis.multiple_testing import Adjusted, Difference, Gap, compare_best, staying, subtracted
+from service.analysis.probes import alike, images_look, probe_scores
 from service.analysis.scores import kept, over_tasks
 from service.analysis.statistics import FEWEST, Scores
 from service.analysis.trial_result import Training, TrialResult, collect
-from service.analysis.verdicts import Agreement, Departure, Verdict, agreements, departure, judge
+from service.analysis.verdicts import Agreement, Departure, Verdict, agreements, departure, judge_page
 from service.analysis.verdicts import staying as staying_verdicts
 from service.planning.stopping import Rung, Saved, judge_rungs, saved_images
 from service.storage.editions import stored
@@ -35,7 +36,7 @@ from service.storage.history import History
 from service.storage.home import Home, without_secrets
 from service.storage.outcomes import Outcomes
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import DRAWN_AGAIN, When
+from trainables.recipe.findings import When
 from trainables.spec import LocusError
 
 
@@ -177,14 +178,15 @@ class StudyResult:
         return self.of("trial") if isinstance(self.edition.study.plan, Ablation) else self.confirmed
 
     @property
-    def drawn_again(self) -> list[TrialResult]:
-        """The trials whose kept models are tested on further test images: if intervals are shown, and a generator
-        makes the images.
+    def looked_at(self) -> list[tuple[TrialResult, str]]:
+        """The trials at whose kept models is looked so that intervals hold for other images, with the name of the look.
+
+        None if no intervals are shown.
         """
         study = self.edition.study
         if "weights" not in study.keep or study.seeds < FEWEST:
             return []
-        return [row for row in self.tested if row.recipe.data.kind in DRAWN_AGAIN]
+        return [(row, look) for row in self.tested if (look := images_look(row.recipe.data))]
 
     def probe_scores(self, probe: str, value: str, when: When = "after") -> dict[str, Scores]:
         """Returns a number that a probe found, by seed, of each named trial; what is not kept is left out.
@@ -249,29 +251,44 @@ class StudyResult:
     @cached_property
     def claims(self) -> Lines[Verdict]:
         """The verdicts on the study's claims; what an earlier look found stays."""
-        before, now = self.previous, self._present
+        before, (now, _) = self.previous, self._page
         verdicts = now if before is None else staying_verdicts(now, before.claims)
         return Lines(verdicts, none=f"{self.edition.study.name} claims nothing")
 
     @cached_property
-    def _present(self) -> list[Verdict]:
-        """The verdicts of the present look."""
-        return judge(self.edition.study.claims, self.scores_of, self.departure, look=self.history.looks)
+    def _page(self) -> tuple[list[Verdict], dict[str, Adjusted]]:
+        """The verdicts of the present look, and the tests of the differences that no claim asks about, by the arm."""
+        asked, partners = {frozenset(claim.names) for claim in self._asking}, self._partners
+        free = {name: gap.p() for name, (*_, gap) in self._gaps.items() if {name, partners[name]} not in asked}
+        ps = {name: p for name, p in free.items() if p is not None}
+        study, look = self.edition.study, self.history.looks
+        return judge_page(study.claims, self.scores_of, ps, self.departure, look=look)
+
+    @property
+    def _asking(self) -> list[Better]:
+        """The judged claims that ask which of two trials is better, over all seeds."""
+        return [
+            claim
+            for claim in self.edition.study.claims
+            if isinstance(claim, Better) and claim.of == "all seeds" and not (claim.margin or claim.image_size)
+            and self.departure is None and lacking(claim, self.scores) is None
+        ]  # fmt: skip
 
     @cached_property
     def _claimed(self) -> dict[frozenset[str], Adjusted]:
-        """The tests of claims that ask which of two trials is better, over all seeds, by the names of the two.
-
-        If claims ask it both ways, the one with the smaller p: it is adjusted for the other one.
-        """
+        """The tests of these claims, by the names of the two; of several on one pair the one with the smallest p."""
         tests = [
             (frozenset(verdict.claim.names), Adjusted(verdict.p, verdict.level))
-            for verdict in self._present
-            if isinstance(verdict.claim, Better) and verdict.claim.of == "all seeds"
-            and not (verdict.claim.margin or verdict.claim.image_size)
-            and verdict.p is not None and verdict.level is not None
-        ]  # fmt: skip
+            for verdict in self._page[0]
+            if verdict.claim in self._asking and verdict.p is not None and verdict.level is not None
+        ]
         return dict(sorted(tests, key=lambda test: -test[1].p))
+
+    @cached_property
+    def _gaps(self) -> dict[str, Gap]:
+        """Each arm minus the baseline, or the arm that has the baseline's value in its place; none of a search."""
+        scores = self.scores
+        return subtracted({name: (scores[name], scores[other]) for name, other in self._partners.items()})
 
     @property
     def _partners(self) -> dict[str, str]:
@@ -281,24 +298,22 @@ class StudyResult:
 
     @cached_property
     def differences(self) -> dict[str, Difference]:
-        """Each arm's paired test difference to the baseline, or to the arm that has the baseline's value in its place.
+        """Each arm's paired test difference to the arm that it is compared with; what an earlier look found stays.
 
-        Adjusted over all arms that no claim compares so.
+        A pair that a claim asks about has the claim's test. All others are adjusted together with the claims.
         """
-        plan = self.edition.study.plan
-        if isinstance(plan, Search):
-            return {}
-        scores, partners = self.scores, self._partners
-        pairs = {name: (scores[name], scores[other]) for name, other in partners.items()}
-        tests = {name: self._claimed.get(frozenset((name, other))) for name, other in partners.items()}
-        claimed = {name: test for name, test in tests.items() if test is not None}
-        gaps = compare_pairs(pairs, self.history.looks, claimed)
+        _, tests = self._page
+        gaps = {}
+        for name, gap in self._gaps.items():
+            claimed = self._claimed.get(frozenset((name, self._partners[name])))
+            gaps[name] = Difference(*gap, claimed or tests.get(name), claimed is not None)
         return staying(gaps, self.previous.differences) if self.previous else gaps
 
     @property
     def adjusted_over(self) -> int:
-        """How many of these differences are tested together: those with enough pairs that no claim tests."""
-        return sum(gap.adjusted is not None and not gap.claimed for gap in self.differences.values())
+        """How many tests of the page are adjusted together: of claims, and of differences that no claim asks about."""
+        judged = 0 if self.departure and not self.departure.told else len(self.edition.study.claims)
+        return judged + len(self._page[1])
 
     def against_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         """Compares the best trial with each other one on the test set, best minus other, by the other's label.
@@ -421,86 +436,3 @@ def best_of(rows: list[TrialResult], winners: Sequence[Trial]) -> list[TrialResu
         else row
         for row in rows
     ]
-
-
-@dataclass(frozen=True)
-class ArmTuning:
-    """The tuning of one arm. `rows`: its trials so far, of `asked`; `settled`: whether the arm's values are fixed.
-
-    `chosen`: the trial that gave the arm its values; None before the choice, and where every trial diverged.
-    """
-
-    arm: str
-    asked: int
-    paths: tuple[str, ...]
-    rows: tuple[TrialResult, ...]
-    settled: bool
-    chosen: TrialResult | None
-
-    @property
-    def failed(self) -> int:
-        """How many trials ended for a reason that is not their recipe's."""
-        return sum(row.answer.status == "incomplete" and bool(row.answer.reason) for row in self.rows)
-
-    @property
-    def ended(self) -> int:
-        """How many trials have ended, whatever they came to."""
-        return sum(row.answer.status != "open" for row in self.rows)
-
-    @property
-    def seconds(self) -> float:
-        """The time that all its runs took."""
-        return sum(row.seconds for row in self.rows)
-
-    @property
-    def values(self) -> str:
-        """The tuned values, in words; empty if nothing was chosen."""
-        chosen = self.chosen
-        if chosen is None:
-            return ""
-        return ", ".join(
-            setting_words({path: chosen.value(path) for path in self.paths if path in chosen.trial.values})
-        )
-
-    @property
-    def trials_words(self) -> str:
-        """`4`, `2 of 4`, `4, 1 diverged, 1 failed`."""
-        lost = {"diverged": sum(row.answer.status == "diverged" for row in self.rows), "failed": self.failed}
-        count = f"{self.ended}" if self.ended == self.asked else f"{self.ended} of {self.asked}"
-        return ", ".join([count, *(f"{number} {word}" for word, number in lost.items() if number)])
-
-    @property
-    def remark(self) -> str:
-        """What a reader must know before believing the arm's score; mostly nothing."""
-        if self.settled and self.chosen is None:
-            return (
-                f"{quoted(self.arm)} is not tuned: each of its {plural(self.asked, 'trial')} diverged, so it has the "
-                "values that the study gives it."
-            )
-        if self.chosen is not None and self.chosen.answer.status != "completed":
-            return (
-                f"The values of {quoted(self.arm)} stay as they were chosen, by runs of other code that do not count "
-                "any more; --fresh tunes again."
-            )
-        if self.settled and self.failed:
-            return f"{quoted(self.arm)} was tuned over fewer trials: {self.failed} of its {self.asked} failed."
-        if not self.settled and self.ended == self.asked:
-            return f"{quoted(self.arm)} is left out: none of its {plural(self.asked, 'tuning trial')} completed."
-        return ""
-
-
-def tunings(result: StudyResult) -> list[ArmTuning]:
-    """Returns the tuning of each arm, in the order of the study; none if arms are not tuned."""
-    plan, settled = result.edition.study.plan, result.history.tuning.chosen
-    if not isinstance(plan, Ablation) or plan.tune is None:
-        return []
-    tuned = []
-    for arm in plan.arms:
-        rows = sorted((row for row in result.of("tuning") if _arm(row) == arm), key=lambda row: row.trial.number)
-        chosen = next((row for row in rows if arm in settled and row.trial.number == settled[arm]), None)
-        tuned.append(ArmTuning(arm, plan.tune.trials, tuple(plan.tune.paths), tuple(rows), arm in settled, chosen))
-    return tuned
-
-
-def _arm(row: TrialResult) -> str:
-    return row.trial.tunes[0] if row.trial.tunes else ""

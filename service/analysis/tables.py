@@ -55,9 +55,9 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
 def trials_table(result: StudyResult) -> pd.DataFrame:
     """Returns a row a trial, what matters most first.
 
-    `learnt`: how many seeds learn. `low`, `high`: the 95 % interval of the mean, empty where only some seeds learn.
-    `difference`: to the baseline, on the test set; of axes, to the arm in the column `minus`. `pairs`: how many seeds
-    learn in both, whose mean it is. `difference_low`, `difference_high`: at the level of Holm's test, as `p_holm` is.
+    `failed`: how many seeds failed. `low`, `high`: the 95 % interval of the mean. `difference`: to the baseline, on the
+    test set, over `pairs` seeds; of axes, to the arm in the column `minus`. `p`: of this difference alone;
+    `p_holm`: adjusted for all differences and for looks, as the interval from `difference_low` to `difference_high` is.
     """
     rows = [_trial(result, row) for row in result.rows]
     names = [*dict.fromkeys(name for row in rows for name in row)]

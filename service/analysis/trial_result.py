@@ -20,7 +20,7 @@ from search_spaces.study import Trial
 from search_spaces.words import listed, plural, quoted, without_sources
 from service.analysis.best import find_best
 from service.analysis.format import left_out_words, raced_words, spread, stopped_words
-from service.analysis.probes import RunProbes
+from service.analysis.probes import RunProbes, over_other_images
 from service.analysis.scores import diverged_seeds, scores_of, validation_scores
 from service.analysis.statistics import Scores
 from service.storage.history import History
@@ -28,7 +28,7 @@ from service.storage.outcomes import Answered, Curve, Outcomes, averaged, requir
 from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import DRAWN_AGAIN, Probed
+from trainables.recipe.findings import Probed
 from trainables.recipe.outcome import TOGETHER, Completed, Diverged, at_image_size, of_ema
 from trainables.spec import LocusError, SpecError
 
@@ -455,7 +455,7 @@ def _trial(
 ) -> TrialResult:
     runs = {seed: _run(history, outcomes, run) for seed, run in history.runs(trial).items()}
     answer = history.answer(trial)
-    data, metric = trial.recipe.data, trial.score
+    metric = trial.score
     fallen = diverged_seeds(history, trial)
 
     probes = {
@@ -463,8 +463,6 @@ def _trial(
         for seed, run in runs.items()
         if run.answered is not None and isinstance(run.answered.outcome, Completed)
     }
-    drawn = data.kind in DRAWN_AGAIN
-    further = {seed: scores for seed, probed in probes.items() if drawn and (scores := probed.further)}
 
     def tested(name: str) -> Scores:
         finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
@@ -476,7 +474,7 @@ def _trial(
         answer=answer,
         runs=runs,
         validation=validation_scores(history, trial, answer),
-        test=replace(tested(metric.test), further=further),
+        test=over_other_images(tested(metric.test), trial.recipe.data, probes),
         test_sizes={side: tested(at_image_size(metric.test, side)) for side in trial.recipe.test_sizes},
         weights=weights,
         probes=probes,

@@ -21,6 +21,7 @@ from service.analysis.multiple_testing import Adjusted, holm
 from service.analysis.statistics import Estimate, Interval, Scores
 from service.storage.history import History
 from trainables.data import Data
+from trainables.recipe.findings import DRAWN_AGAIN
 
 
 @dataclass(frozen=True)
@@ -147,29 +148,67 @@ PARTLY = (
     "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere they hold for "
     "other seeds on these test images."
 )
+LIKE_THESE = "Intervals hold for other seeds and for other images like these; other training images are not covered."
+PARTLY_LIKE_THESE = (
+    "Where single test images are counted, intervals hold for other images like these, too; elsewhere they hold for "
+    "other seeds on these test images. Other training images are not covered."
+)
 
 
-def images_words(draws: Iterable[int], data: Data) -> str:
-    """Returns what stands beside intervals and verdicts on the images that were scored. `draws`: of each interval."""
-    if data.overlap:
-        return FOLDS if data.cross_validated else f"{FOLDS} {NOT_COVERED}"
+def images_words(draws: Iterable[int], sets: Iterable[Data]) -> str:
+    """Returns what stands beside intervals and verdicts on the images that were scored.
+
+    `draws`: of each interval. `sets`: the images that are shown together.
+    """
+    shown = [*sets]
+    folds = next((data for data in shown if data.overlap), None)
+    if folds and folds.cross_validated:
+        return FOLDS
+    generated = all(data.kind in DRAWN_AGAIN for data in shown)
+    covered, partly = (COVERED, PARTLY) if generated else (LIKE_THESE, PARTLY_LIKE_THESE)
     counted = {count > 1 for count in draws}
-    return NOT_COVERED if True not in counted else PARTLY if False in counted else COVERED
+    words = NOT_COVERED if True not in counted else partly if False in counted else covered
+    return f"{FOLDS} {words}" if folds else words
 
 
 def judge(
     claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None, *, look: int = 1
 ) -> list[Verdict]:
-    """Returns the verdicts on all claims of a study, by what it has at a look.
+    """Returns the verdicts on claims that are tested together, by what a study has at a look.
 
     `departure`: why they do not apply to this edition, if they do not. `look`: how many times verdicts could be seen,
     with this time (`History.looks`).
     """
+    return judge_page(claims, scores_of, {}, departure, look=look)[0]
+
+
+def judge_page(
+    claims: Sequence[Claim],
+    scores_of: ScoresOf,
+    differences: Mapping[str, float],
+    departure: Departure | None = None,
+    *,
+    look: int = 1,
+) -> tuple[list[Verdict], dict[str, Adjusted]]:
+    """Returns the verdicts on all claims of a page, and the tests of its differences, all of them tested together.
+
+    `differences`: the p of each, by name. A claim that cannot be decided yet counts as a test that finds nothing.
+    """
     scores = [scores_of(claim) for claim in claims]
-    if departure is None:
-        return _judged(claims, scores, look)
-    tests = _judged(claims, scores, look) if departure.told else [None] * len(claims)
-    return [_not_judged(*row, departure) for row in zip(claims, scores, tests, strict=True)]
+    missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
+    rows = zip(claims, scores, missing, strict=True)
+    gathered = [None if why else gather(claim, of_trials) for claim, of_trials, why in rows]
+    ps = {f"claim {place}": evidence.p if evidence else 1.0 for place, evidence in enumerate(gathered)}
+    tests = holm(({} if departure and not departure.told else ps) | dict(differences), look)
+    verdicts = [
+        _decide(evidence, tests[f"claim {place}"])
+        if evidence and f"claim {place}" in tests
+        else _undecided(claim, scores[place], missing[place] or "")
+        for place, (claim, evidence) in enumerate(zip(claims, gathered, strict=True))
+    ]
+    if departure:
+        verdicts = [_not_judged(*row, departure) for row in zip(claims, scores, verdicts, strict=True)]
+    return verdicts, {name: tests[name] for name in differences}
 
 
 def staying(now: Sequence[Verdict], before: Sequence[Verdict]) -> list[Verdict]:
@@ -178,47 +217,24 @@ def staying(now: Sequence[Verdict], before: Sequence[Verdict]) -> list[Verdict]:
     return [replace(earlier, later=verdict) if earlier.word in DECIDED else verdict for verdict, earlier in rows]
 
 
-def _judged(claims: Sequence[Claim], scores: Sequence[Mapping[str, Scores]], look: int) -> list[Verdict]:
-    missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
-    gathered = {place: gather(claim, scores[place]) for place, claim in enumerate(claims) if missing[place] is None}
-    inside = {place: evidence.region.p_inside(evidence.estimate) for place, evidence in gathered.items()}
-    outside = {place: evidence.region.p_outside(evidence.estimate) for place, evidence in gathered.items()}
-    supports, refutes = (_adjusted(len(claims), ps, look) for ps in (inside, outside))
-    return [
-        _decide(gathered[place], supports[place], refutes[place])
-        if place in gathered
-        else _undecided(claim, scores[place], missing[place] or "")
-        for place, claim in enumerate(claims)
-    ]
-
-
-def _adjusted(count: int, ps: Mapping[int, float], look: int) -> dict[int, Adjusted]:
-    """Adjusts ps by Holm's correction over all claims; one that cannot be decided yet counts as finding nothing."""
-    adjusted = holm({str(place): ps.get(place, 1.0) for place in range(count)}, look)
-    return {int(place): test for place, test in adjusted.items()}
-
-
-def _decide(evidence: Evidence, supports: Adjusted, refutes: Adjusted) -> Verdict:
-    word: Word = "SUPPORTED" if supports.significant else "REFUTED" if refutes.significant else "INCONCLUSIVE"
-    nearer = refutes if evidence.region.ends == 1 and refutes.p < supports.p else supports
-    test = {"SUPPORTED": supports, "REFUTED": refutes}.get(word, nearer)
-    level = min(supports.level, refutes.level) if word == "INCONCLUSIVE" else test.level
-    estimate = evidence.estimate
-    why = f"{evidence.words(word, level)} (p {p_text(test.p)})."
+def _decide(evidence: Evidence, test: Adjusted) -> Verdict:
+    decided: Word = "SUPPORTED" if evidence.inside < evidence.outside else "REFUTED"
+    word: Word = decided if test.significant else "INCONCLUSIVE"
+    why = f"{evidence.words(word, test.level)} (p {p_text(test.p)})."
     why += evidence.ceiling if word == "SUPPORTED" else ""
-    unseen = evidence.unseen(word)
-    return Verdict(evidence.claim, word, why, estimate.n, estimate, level, evidence.margin, test.p, unseen)
+    n, unseen = evidence.estimate.n, evidence.unseen(word)
+    return Verdict(evidence.claim, word, why, n, evidence.estimate, test.level, evidence.margin, test.p, unseen)
 
 
 def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
     return Verdict(claim, "INCONCLUSIVE", why, min(scores[name].n if name in scores else 0 for name in claim.names))
 
 
-def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict | None, departure: Departure) -> Verdict:
+def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict, departure: Departure) -> Verdict:
     """Returns the verdict on a claim that is not judged. `test`: what its test finds here, where that is told."""
     known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
     here = "; ".join(dict.fromkeys(score_words(claim, name, trial) for name, trial in known))
-    if test is not None and test.p is not None:
+    if test.p is not None:
         here = f"it comes out {test.word}: {test.reason.removesuffix('.')}"
     why = departure.sentence + (f" Here {here}." if here else "")
     n = min((trial.n for _, trial in known), default=0) if len(known) == len(claim.names) else 0

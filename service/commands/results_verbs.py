@@ -114,7 +114,7 @@ def export(
             "NAMES",
             "the columns of --latex, a comma between them: name, score (mean ± SD), interval, "
             "published, agreement, difference, difference-interval, p, published-difference, validation, seeds, "
-            "learn, time, images/s, device-seconds, parameters, learnt; or all. Default: five, as in a paper",
+            "failed, time, images/s, device-seconds, parameters, learnt; or all. Default: five, as in a paper",
         ),
     ] = None,
     model: Annotated[

@@ -97,23 +97,17 @@ def status(
 @app.command()
 def compare(
     a: Known,
-    b: Annotated[
-        str | None, typer.Argument(help="another study or edition that was run", autocompletion=study_names)
-    ] = None,
-    code: Annotated[
-        tuple[str, str] | None,
-        typer.Option(help="two code versions of one study: digits of an answer's code or of a commit, or today"),
-    ] = None,
+    b: Annotated[str, typer.Argument(help="another study or edition that was run", autocompletion=study_names)],
     open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
     adopt: AdoptOption = False,
     home: HomeOption = None,
     as_json: Json = False,
 ) -> None:
-    """Compare two studies, or two code versions of one: what differs, and each difference of scores."""
+    """Compare two studies: what differs, and each difference of scores."""
     from service import api
     from service.terminal import summaries
 
-    compared = api.compare(a, b, code=code, home=home, adopt=adopt)
+    compared = api.compare(a, b, home=home, adopt=adopt)
     if as_json:
         print_json(compared.plain())
         return

@@ -16,21 +16,20 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from search_spaces.roles import POINTS, Role
+from search_spaces.roles import POINTS
 from search_spaces.study import Edition, Search, Trial
 from search_spaces.words import plural
-from service.analysis.scores import validation_scores
 from service.execution.failures import RepeatedFailure
 from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
 from service.planning.decisions import Decisions, adoption, adoptions, reused_facts
-from service.planning.forecast import ended_answer, lost_answers
+from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
 from service.planning.stopping import EarlyStopper
 from service.storage.facts import Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
-from service.storage.history import SETTLED, History
+from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Journal
 from service.storage.outcomes import Answered, Outcomes
@@ -349,48 +348,35 @@ class EarlyStops:
     def __init__(self, edition: Edition, history: History) -> None:
         plan = edition.study.plan
         self.metric, self.history = edition.study.score.metric, history
-        self._firsts: dict[str, tuple[Trial, Run]] = {}
+        self._runs: dict[str, tuple[Trial, Run, int]] = {}
+        self._points = 0
         self._seen: set[tuple[str, int]] = set()
         stops = isinstance(plan, Search) and plan.stop is not None
-        self._stoppers = {role: EarlyStopper(edition) for role in POINTS} if stops else {}
-        self._split: set[Role] = set()
-        self._looked_at: set[str] = set()
+        self._stoppers = {role: EarlyStopper(edition, history.first_seeds) for role in POINTS} if stops else {}
 
     def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
         """Returns the score that a run would have needed to go on, where it ends now; None if it goes on."""
-        first = self._first(key) if self._stoppers else None
+        found = self._run(key) if self._stoppers else None
         value = measured.values.get(self.metric)
-        if first is None or code != self.history.code(first[1]) or value is None:
+        if found is None or code != self.history.code(found[1]) or value is None:
             return None
         if (key, measured.epoch) in self._seen:  # trained again, because its answer was lost
             return None
         self._seen.add((key, measured.epoch))
-        trial, run = first
-        cutoff, state = self._stoppers[trial.role].report(trial.number, measured.epoch, value), self.history.state(run)
-        if measured.epoch >= run.recipe.optimizer.epochs or state.answered or state.readmitted:
-            return None
-        return None if cutoff is None or self._seeds_split(trial.role) else cutoff
+        trial, run, seed = found
+        cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value, seed)
+        state = self.history.state(run)
+        ends = measured.epoch >= run.recipe.optimizer.epochs or state.answered or state.readmitted
+        return None if ends else cutoff
 
-    def _seeds_split(self, role: Role) -> bool:
-        """Returns whether the seeds of some point that has ended lie in two groups.
-
-        The seeds of each point are examined once, after it has ended.
-        """
-        for trial in [] if role in self._split else self.history.of(role):
-            answer = ended_answer(self.history, trial)
-            if trial.label not in self._looked_at and answer.status in SETTLED:
-                self._looked_at.add(trial.label)
-                if validation_scores(self.history, trial, answer).lower:
-                    self._split.add(role)
-        return role in self._split
-
-    def _first(self, key: str) -> tuple[Trial, Run] | None:
-        """Returns the trial and the run, where a key is that of the first seed of a point."""
+    def _run(self, key: str) -> tuple[Trial, Run, int] | None:
+        """Returns a point, its run and which one of its first seeds that has, from 0, by the key of the run."""
         points = [trial for trial in self.history.trials if trial.role in POINTS]
-        for trial in points[len(self._firsts) :]:
-            first = self.history.first_run(trial)
-            self._firsts.setdefault(first.key, (trial, first))
-        return self._firsts.get(key)
+        for trial in points[self._points :]:
+            for seed, run in enumerate(trial.runs(self.history.first_seeds)):
+                self._runs.setdefault(run.key, (trial, run, seed))
+        self._points = len(points)
+        return self._runs.get(key)
 
 
 class DriverPolls:

@@ -113,7 +113,7 @@ def compare_stopping(edition: Edition, runs: FakeRuns, trials: list[Trial], slot
         return []
     from service.execution.tune import Asha  # Ray, which a study that stops nothing does not need
 
-    ours = EarlyStopper(edition)
+    ours = EarlyStopper(edition, seeds=1)
     asha = Asha(runs.epochs, rungs(runs.epochs)[0], plan.stop.factor)
     ways: dict[str, GoesOn] = {
         "locus": lambda number, epoch, value: ours.report(number, epoch, value) is None,

@@ -12,6 +12,7 @@ from search_spaces.study import Ablation, Edition, Search, Trial
 from search_spaces.words import plural
 from service.planning.t_distribution import cdf
 from service.storage.history import History
+from trainables.data.dataset import luck
 from trainables.recipe import Run
 
 FIRST_RUNG = 3
@@ -27,38 +28,49 @@ def rungs(epochs: int) -> range:
 class EarlyStopper:
     """Successive halving of trials that cannot become one of the best any more.
 
-    At each rung the best 1/factor of the trials that reached it continue. So does a trial that would end among the
-    best `CONFIRMED` if it gained as much from there on as the trial that gained most. Until so many have ended, none is
-    stopped.
+    At each rung the best 1/factor of the trials that reached it continue. So does a trial that would end among the best
+    `CONFIRMED` if it gained as much from there on as the mean of one of these lies above the lowest of its seeds there.
+    Until so many have ended, none is stopped; nor where one of their seeds was no better than guessing: seeds begin to
+    learn so late that one of them says nothing.
 
     It keeps nothing but the values that were reported, so the measurements of a journal, reported in their order,
     give the same decisions again.
     Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that
-    was stopped is never continued, but by `readmitted`; the second condition, because trials that learn slowly may end
-    as the best.
+    was stopped is never continued, but by `readmitted`; the second condition, because trials that learn slowly, or have
+    a slow first seed, may end as the best.
     """
 
-    def __init__(self, edition: Edition) -> None:
-        plan = edition.study.plan
+    def __init__(self, edition: Edition, seeds: int) -> None:
+        plan, data = edition.study.plan, edition.study.base.data
         assert isinstance(plan, Search)
         assert plan.stop is not None
-        self.factor, self.epochs = plan.stop.factor, edition.study.base.optimizer.epochs
-        self._values: dict[int, dict[int, float]] = {epoch: {} for epoch in (*rungs(self.epochs), self.epochs)}
+        chance, step = data.chances.val, data.step("val")
+        self.factor, self.epochs, self.seeds = plan.stop.factor, edition.study.base.optimizer.epochs, seeds
+        self.guessed = data.score(chance + (luck(chance, 1 / step) if step else 0.0), "val")
+        epochs = (*rungs(self.epochs), self.epochs)
+        self._values: dict[int, dict[int, dict[int, float]]] = {epoch: {} for epoch in epochs}
 
-    def report(self, number: int, epoch: int, value: float) -> float | None:
-        """Adds a measurement of a trial's first seed; the cut-off where the trial is to be stopped, else None.
+    def report(self, number: int, epoch: int, value: float, seed: int = 0) -> float | None:
+        """Adds a measurement of a trial; the cut-off where the trial is to be stopped, else None.
 
-        The first report of an epoch counts: a resumed run measures some epochs again.
+        `seed`: which of the trial's seeds it is of, from 0; only the first is stopped. The first report of an epoch
+        counts: a resumed run measures some epochs again.
         """
         reached, ends = self._values.get(epoch), self._values[self.epochs]
-        if reached is None or number in reached:
+        if reached is None or seed in reached.setdefault(number, {}):
             return None
-        reached[number] = value
-        if epoch == self.epochs or len(ends) < CONFIRMED:
+        reached[number][seed] = value
+        if epoch == self.epochs or seed:
             return None
-        halved = sorted(reached.values())[-max(len(reached) // self.factor, 1)]
-        gain = max((end - reached[other] for other, end in ends.items() if other in reached), default=math.inf)
-        cutoff = min(halved, sorted(ends.values())[-CONFIRMED] - gain)
+        ended = [(fmean(scores.values()), trial) for trial, scores in ends.items() if len(scores) == self.seeds]
+        best = sorted(ended)[-CONFIRMED:]
+        lowest = [min(reached.get(trial, {}).values(), default=self.guessed) for _, trial in best]
+        if len(best) < CONFIRMED or min(lowest) <= self.guessed:
+            return None
+        firsts = sorted(scores[0] for scores in reached.values() if 0 in scores)
+        halved = firsts[-max(len(firsts) // self.factor, 1)]
+        gain = max(mean - low for (mean, _), low in zip(best, lowest, strict=True))
+        cutoff = min(halved, best[0][0] - gain)
         return cutoff if value < cutoff else None
 
 

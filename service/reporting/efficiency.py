@@ -46,7 +46,7 @@ def efficiency(result: StudyResult) -> Table | None:
         columns += _images(number(curves[0].level(share)), [curve.needed(share) for curve in curves])
     intervals = any(column.head.endswith(INTERVAL) for column in columns)
     title = f"How the {metric_words(result.edition.study.score.test)} grows with the number of training images"
-    note = NOTE.format(", with Student's 95 % interval" * intervals)
+    note = NOTE.format(", with their 95 % intervals" * intervals)
     if any(scores.diverged for curve in curves for scores in curve.scores.values()):
         note += " A seed that diverged at some number of images has no law."
     return Table("efficiency", title, columns, note=note)

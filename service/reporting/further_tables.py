@@ -18,11 +18,12 @@ from search_spaces.words import (
     quoted,
     setting_words,
 )
+from service.analysis.arm_tunings import ArmTuning, tunings
 from service.analysis.best import ranked
 from service.analysis.format import metric_words, spread, two
 from service.analysis.probes import probe_scores
 from service.analysis.statistics import Scores
-from service.analysis.study_result import ArmTuning, StudyResult, tunings
+from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
 from service.reporting.figures.searched import axis_label, panels, shares
 from service.reporting.pages import FEW_ROWS, Column, Table

@@ -13,7 +13,18 @@ from search_spaces.words import plural
 from service.analysis.statistics import FEWEST
 from service.analysis.tables import runs_table
 from service.reporting.pages import Column, Table, frame_csv
-from service.reporting.results_table import DIVERGED, FEW, claimed_words, measured, shown, star_words
+from service.reporting.results_table import (
+    DIVERGED,
+    FAILED,
+    FEW,
+    adjusted_words,
+    best_of_words,
+    claimed_words,
+    earlier_words,
+    measured,
+    shown,
+    star_words,
+)
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
@@ -193,8 +204,10 @@ def paper_table(result: StudyResult, table: Table, names: Sequence[str] = ()) ->
     if unknown := [name for name in names if name not in known]:
         raise SpecError(f"columns must be of {', '.join(known)}, or {ALL} alone, got {', '.join(map(repr, unknown))}")
     columns = [column for name in dict.fromkeys(names) for column in table.columns if column.name == name]
+    wider = best_of_words(row.test for row in shown(result)) if "interval" in names else []
     by = "the validation scores of the search's own seeds" if result.ranking.confirmed else "validation"
-    title = " ".join([f"{table.title}.", *_caption(result, columns), *[f"Bold: best by {by}."] * bool(table.strong)])
+    bold = [f"Bold: best by {by}.", *wider] if table.strong else []
+    title = " ".join([f"{table.title}.", *_caption(result, columns), *bold])
     return replace(table, title=title, columns=_joined(table, columns), note="")
 
 
@@ -219,17 +232,18 @@ def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
         parts += [DIVERGED] if any(row.test.diverged for row in rows) else []
     if "interval" in names and any(1 < row.test.n < FEWEST for row in rows):
         parts += [FEW]
+    if "failed" in names:
+        parts += [FAILED]
     if names & OURS:
         parts += [f"Differences to the baseline are paired by seed{_test_words(result, names)}."]
-        parts += claimed_words(result) if names & TESTED else []
+        parts += [*claimed_words(result), *earlier_words(result)] if names & TESTED else []
     return parts + star_words(result, columns)
 
 
 def _test_words(result: StudyResult, names: set[str]) -> str:
     if not names & TESTED or not result.adjusted_over:
         return ""
-    count = plural(result.adjusted_over, "difference")
-    return f"; p is two-sided and adjusted for {count} (Holm) and for looks"
+    return f"; {adjusted_words(result, together='difference-interval' in names)}"
 
 
 def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 
 from search_spaces.words import duration, listed, plural, quoted
+from service.analysis.arm_tunings import tunings
 from service.analysis.headline import details, headline
 from service.analysis.power import look_words
-from service.analysis.study_result import StudyResult, tunings
+from service.analysis.study_result import StudyResult
 from service.analysis.study_status import recorded
 from service.analysis.tables import costs, runs_table, trials_table
-from service.analysis.verdicts import Verdict, images_words, written_words
+from service.analysis.verdicts import Verdict, written_words
 from service.reporting.efficiency import efficiency
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import data_sizes, learning_curves, size_curves
@@ -54,7 +55,7 @@ from service.reporting.further_tables import (
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
-from service.reporting.results_table import RESULTS, measured, over_tasks
+from service.reporting.results_table import RESULTS, adjusted_words, measured, over_tasks, tested_claims
 from service.storage.editions import sources
 from service.storage.report_files import WRITTEN, content_digest
 from service.storage.report_files import written as written_before
@@ -200,12 +201,16 @@ def _remarks(result: StudyResult) -> list[str]:
 
 
 def _verdicts_note(result: StudyResult) -> str:
-    """Returns how claims are decided, at which look, and what verdicts cover."""
-    decided = "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside."
-    draws = [row.test.estimate.draws for row in result.named.values() if row.test.estimate]
-    images = images_words(draws, result.edition.study.base.data)
-    look = look_words(result.history.looks)
-    return " ".join(filter(None, [decided, look, images, written_words(result.history)]))
+    """Returns how claims are decided and at which look, where they are judged, and when they were written."""
+    written = written_words(result.history)
+    if not tested_claims(result):
+        return written
+    decided = (
+        "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside, and "
+        f"inconclusive else. {adjusted_words(result, look=False)}. So intervals of claims differ from those of single "
+        "means in the table."
+    )
+    return " ".join(filter(None, [decided, look_words(result.history.looks), written]))
 
 
 TIMM = "vit_tiny_patch16_224"

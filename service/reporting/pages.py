@@ -201,7 +201,7 @@ def scores(comparison: Comparison) -> Table | None:
         Column("A", [_score(match.a.test) for match in matches], metric),
         Column("B", [_score(match.b.test) for match in matches], other),
         Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], "B minus A"),
-        Column("interval (Holm)", [between(gap.interval) if gap else "" for gap in gaps], "B minus A", under=True),
+        Column("95 % interval", [between(gap.interval) if gap else "" for gap in gaps], "B minus A", under=True),
         Column("p (Holm)", [p_text(gap.p).removeprefix("= ") if gap else "" for gap in gaps], "B minus A"),
         Column("", _drawings(comparison), "B minus A", words=True),
         Column("compared", [match.how_words for match in matches], words=True),
@@ -229,8 +229,7 @@ def comparison_note(comparison: Comparison) -> str:
             f"intervals hold together, so each leaves out 0 where p is below {ALPHA:g}."
         )
         draws = (gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted)
-        sides = (side.edition.study.base.data for side in (comparison.a, comparison.b))
-        parts.append(images_words(draws, max(sides, key=lambda data: data.overlap)))
+        parts.append(images_words(draws, [side.edition.study.base.data for side in (comparison.a, comparison.b)]))
     if "paired" in hows:
         parts.append("Pairs: the two runs of a seed, subtracted.")
     if "unpaired" in hows:
@@ -300,13 +299,9 @@ def _drawing(gap: Difference, seeds: dict[int, float], fallen: frozenset[int], a
 
 def path_of(home: Home, comparison: Comparison) -> Path:
     """Returns where the page of a comparison lies: beside the report of A, with the name of B."""
-    a, b = comparison.a, comparison.b
-    if a.label == a.edition.id:
-        name = b.label.removeprefix(a.edition.id)
-    else:  # two code versions of one study
-        name = "-".join(["code", *(side.label.rpartition(" ")[2] for side in (a, b))])
-    name = re.sub(r"[^\w@~.-]+", "-", name)
-    return home.study(comparison.a.edition.id).report / f"compare-{name}.html"
+    id = comparison.a.edition.id
+    name = re.sub(r"[^\w@~.-]+", "-", comparison.b.edition.id.removeprefix(id))
+    return home.study(id).report / f"compare-{name}.html"
 
 
 def write_comparison(home: Home, comparison: Comparison) -> Path:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
-from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
+from service.analysis.arm_tunings import ArmTuning, tunings
+from service.analysis.format import between, fixed, metric_words, ordinal, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence, tests_together
 from service.analysis.scores import failures, group_words, most_that_fail, score_scale
 from service.analysis.statistics import ALPHA, FEWEST, Scores
-from service.analysis.study_result import ArmTuning, StudyResult, tunings
-from service.analysis.verdicts import NOT_COVERED, images_words
+from service.analysis.study_result import StudyResult
+from service.analysis.verdicts import images_words
 from service.reporting.pages import Column, Table
 from service.reporting.provenance import cost_columns, cost_note
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 RESULTS = "results"
 DIVERGED = "A diverged seed counts at chance."
 FEW = f"With fewer than {FEWEST} seeds the scores of the seeds are shown in place of an interval."
+FAILED = (
+    "Failed: seeds that diverged, or that are at chance and far from all others; up to so many percent of all seeds "
+    "may fail."
+)
+OTHER_IMAGES = "Other test images would move the scores."
 
 
 def measured(result: StudyResult) -> Table | None:
@@ -40,7 +46,7 @@ def measured(result: StudyResult) -> Table | None:
         *_differences(result, rows),
         Column("mean", [fixed(row.validation.mean) for row in rows], metric_words(score.metric), name="validation"),
         Column("seeds", [seeds(row) for row in rows], "seeds", name="seeds"),
-        Column("failed", [failed_words(row.test) for row in rows], "seeds", under=True, name="failed"),
+        *_failed(rows),
         *cost_columns(rows),
     ]
     strong = frozenset(place for place, row in enumerate(rows) if row in result.winners)
@@ -76,7 +82,9 @@ def _mean(scores: Scores) -> str:
 
 
 def _tasks_note(methods: Methods) -> str:
-    parts = ["Means are over all seeds, also those that do not learn (1/3: one seed of three)."]
+    parts = ["Means are over all seeds, also those that failed."]
+    if any(0 < one.n < one.asked for scores in methods.tasks.values() for one in scores.values()):
+        parts.append("In brackets: how many seeds there are, of how many.")
     if methods.in_families:
         families: dict[str, list[str]] = {}
         for task in methods.counted:
@@ -86,7 +94,7 @@ def _tasks_note(methods: Methods) -> str:
         parts.append("In the last column each family counts the same, and in it each task.")
     if methods.left_out:
         parts.append(f"Not in a mean over tasks, as some method lacks a seed there: {', '.join(methods.left_out)}.")
-    return " ".join([*parts, "No two rows are tested here."])
+    return " ".join([*parts, "This table tests no difference."])
 
 
 def shown(result: StudyResult) -> Sequence[TrialResult]:
@@ -124,6 +132,12 @@ def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
         some = any(score.interval for score in scores)
         columns.append(Column("95 % interval" if some else "seeds", intervals, group, under=True, name="interval"))
     return columns
+
+
+def _failed(rows: Sequence[TrialResult]) -> list[Column]:
+    """Returns how many seeds failed; no column where nothing was learned."""
+    cells = [failed_words(row.test) for row in rows]
+    return [Column("failed", cells, "seeds", under=True, name="failed")] if any(cells) else []
 
 
 def failed_words(scores: Scores) -> str:
@@ -220,38 +234,59 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
 def _note(result: StudyResult, rows: Sequence[TrialResult], columns: Sequence[Column]) -> str:
     some = any(row.test.interval for row in rows)
     interval = ", with the 95 % interval of the mean" if some else ""
-    parts = [f"Mean ± standard deviation (SD) over seeds{interval}.", *filter(None, [_tuning_sentence(result)])]
+    parts = [f"Mean ± standard deviation (SD) over all seeds{interval}.", *_bold(result, rows)]
+    parts += filter(None, [_tuning_sentence(result)])
     if any(row.test.diverged for row in rows):
         parts += [DIVERGED]
+    if any(row.answer.raced for row in rows):
+        parts += ["Arms that the race ended have fewer seeds, and their means are a little too low."]
     draws = [row.test.estimate.draws for row in rows if row.test.interval and row.test.estimate]
-    images = images_words(draws, result.edition.study.base.data)
-    kind = "Intervals are over seeds" if some else "Scores are"
-    parts += [images if images != NOT_COVERED else f"{kind} for one fixed draw of images. {images}"]
-    if result.ranking.confirmed:
-        parts += ["The search's own seeds chose the best point (bold); the fresh seeds of this table chose nothing."]
+    parts += [images_words(draws, [row.recipe.data for row in rows]) if some else OTHER_IMAGES]
     if any(1 < row.test.n < FEWEST for row in rows):
         parts += [FEW]
     if any(row.test.interval and not row.test.std and row.test.scale.step for row in rows):
         parts += ["Where all seeds score the same, the interval is as wide as the rounding to whole test images."]
-    parts += [
-        f"Of the best of {of} arms the interval is one of so many." for of in {row.test.best_of for row in rows} - {1}
-    ]
     if groups := [f"{row_name(result, row)}: {words}" for row in rows if (words := group_words(row.test))]:
         parts += [f"Seeds lie in two groups, and the mean is that of all: {'; '.join(groups)}."]
     if any(row.test.above_chance for row in rows):
-        parts += ["Failed: seeds at chance, apart from the others; up to the share beside it of all seeds may fail."]
+        parts += [FAILED]
+    if any(row.test.above_chance for row in rows) and not all(row.test.above_chance for row in rows if row.test.n):
+        parts += ["“Failed” is empty for a trial that is not above guessing."]
     if _tested(result):
-        parts += _test_words(result)
+        parts += [*_test_words(result), *earlier_words(result)]
     if result.agreements:
-        tests = f", Holm over {plural(len(result.agreements), 'number')}" if len(result.agreements) > 1 else ""
+        tests = f"{plural(len(result.agreements), 'number')} (Holm) and for " if len(result.agreements) > 1 else ""
         parts += [
-            "“Equal” and “differs” compare our mean with the published number, within the margin that the study states "
-            f"(two one-sided tests{tests}); the published number counts as exact."
+            "“Equal”: the interval of our mean lies within the margin that the study states around the published "
+            f"number, which counts as exact; “differs”: outside. Both are adjusted for {tests}looks."
         ]
     parts += _power(rows, result)
     parts += cost_note(result, rows)
     parts += star_words(result, columns)
     return " ".join(parts)
+
+
+def _bold(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
+    """Returns what the bold row is, and why its interval is wider; nothing without one."""
+    if not any(row in result.winners for row in rows):
+        return []
+    if result.ranking.confirmed:
+        return ["Bold: the best by the search's own seeds; the fresh seeds of this table chose nothing."]
+    return ["Bold: the best by validation.", *best_of_words(row.test for row in rows)]
+
+
+def best_of_words(scores: Iterable[Scores]) -> list[str]:
+    """Returns why the interval of the best of several arms is wider than those of the others; nothing where none is."""
+    return [
+        f"The interval of the best is wider, as it was chosen: it holds for the best of {of} arms."
+        for of in {one.best_of for one in scores if one.interval} - {1}
+    ]
+
+
+def earlier_words(result: StudyResult) -> list[str]:
+    """Returns the differences that an earlier look found, with their seeds, and what is there now; nothing for none."""
+    found = [f"{quoted(name)} ({gap.seeds})" for name, gap in result.differences.items() if gap.later]
+    return [f"Found at an earlier look, and so it stays: {'; '.join(found)}."] if found else []
 
 
 def star_words(result: StudyResult, columns: Sequence[Column]) -> list[str]:
@@ -266,31 +301,48 @@ def _why(result: StudyResult) -> str:
 
 
 def _power(rows: Sequence[TrialResult], result: StudyResult) -> list[str]:
-    """Returns which differences the study's seeds can detect in its tests."""
-    count, plan = max(row.test.asked for row in rows), result.edition.study.plan
+    """Returns which differences the study's seeds can detect in its tests: of a search between confirmed points."""
+    plan = result.edition.study.plan
+    rows = rows if isinstance(plan, Ablation) else result.confirmed
+    if len(rows) < 2:
+        return []
+    count = max(row.test.asked for row in rows)
     std, data = paired_spread({row.name: row.test for row in rows}, plan), fewest_tested(row.recipe for row in rows)
-    tests, look = tests_together(plan, len(rows)), result.history.looks
-    sentence = power_sentence(count, std, score_scale(data, "test"), counted_images(data), tests, look)
-    return [sentence] if len(rows) > 1 else []
+    tests, look = tests_together(result.edition, len(rows)), result.history.looks
+    return [power_sentence(count, std, score_scale(data, "test"), counted_images(data), tests, look)]
 
 
 def _test_words(result: StudyResult) -> list[str]:
-    """Returns how differences are tested: together, or by a claim alone."""
-    if not result.adjusted_over:
-        return claimed_words(result)
-    return [
-        "Differences are paired by seed; p is two-sided and adjusted for "
-        f"{plural(result.adjusted_over, 'difference')} (Holm) and for looks; 95 % intervals hold together, so each "
-        f"leaves out 0 where p is below {ALPHA:g}.",
-        *claimed_words(result),
-    ]
+    """Returns how differences are tested: together with the claims, whose note says how, or by themselves."""
+    zero = f"An interval leaves out 0 where p is below {ALPHA:g}."
+    if tested_claims(result):
+        how = "Differences are paired by seed, and tested together with the claims."
+    else:
+        how = f"Differences are paired by seed; {adjusted_words(result)}."
+    return [how, zero, *claimed_words(result)]
+
+
+def tested_claims(result: StudyResult) -> bool:
+    """Returns whether claims are tested here, so that their note says how all tests of the page are."""
+    return bool(result.edition.study.claims) and (result.departure is None or result.departure.told)
+
+
+def adjusted_words(result: StudyResult, *, together: bool = True, look: bool = True) -> str:
+    """Returns how claims and differences are adjusted. `together`: with their intervals; `look`: with a later look."""
+    count, number = result.adjusted_over, result.history.looks
+    tests = f"{count} tests (Holm) and for " if count > 1 else ""
+    this = f" (this is the {ordinal(number)})" if look and number > 1 else ""
+    intervals = "; their 95 % intervals hold together" if together and count > 1 else ""
+    return f"p is two-sided and adjusted for {tests}looks{this}{intervals}"
 
 
 def claimed_words(result: StudyResult) -> list[str]:
     """Returns how many differences a claim tests alone, if any."""
     claimed = sum(gap.claimed for gap in result.differences.values())
-    are = "is" if claimed == 1 else "are"
-    return [f"{plural(claimed, 'difference')} {are} tested by a claim."] if claimed else []
+    words = (
+        "is that of a claim, and has the claim's p" if claimed == 1 else "are those of claims, and have the claims' p"
+    )
+    return [f"{plural(claimed, 'difference')} {words}."] if claimed else []
 
 
 def _tuning_sentence(result: StudyResult) -> str:

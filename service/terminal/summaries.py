@@ -76,10 +76,11 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
         labelled(out, "next", larger)
     elif seeds := next_seeds(result):
         labelled(out, "next", f"{more} --seeds {seeds.seeds}   ({seeds})")
-        labelled(out, "look", look_words(result.history.looks))
     else:
         most = 2 * result.history.seeds
         labelled(out, "done", f"no open question would be decided by up to {most} seeds, if scores are as measured")
+    if not (failed or larger):
+        labelled(out, "look", look_words(result.history.looks))
 
 
 def answer(result: StudyResult) -> None:

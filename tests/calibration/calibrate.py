@@ -14,7 +14,9 @@ from importlib import import_module
 
 from tests.calibration.rows import show
 
-TABLES = ("claims", "folds", "race", "search")
+TABLES = (
+    "normal", "failing", "skewed", "looks", "winners", "images", "kinds", "pages", "folds", "race", "search",
+)  # fmt: skip
 """Modules of this folder. Each has `rows(repetitions)`, an iterator of rows, and `REPETITIONS` for a full table."""
 
 

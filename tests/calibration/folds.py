@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.statistics import Scale, Scores, difference, level_of
+from service.analysis.scales import Scale
+from service.analysis.statistics import ALPHA, Scores, difference, share_of
 from tests.calibration.rows import Row, share
 from trainables.data.images_torch import dealt
 
@@ -89,4 +90,4 @@ def _better(arms: list[Array], images: float, truth: float) -> bool:
     one, other = (Scores(dict(enumerate(map(float, own))), len(own), scale) for own in arms)
     found = difference(one, other)
     p = found and found.p_above(truth)
-    return p is not None and p < level_of(1)
+    return p is not None and 2 * p < ALPHA * share_of(1)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 class Row:
     """What a simulation found, and what it must be.
 
-    `what`: in words; `found`: a share, or a ratio; `bar`: its limit; `at_most`: whether `found` must be that or less,
-    else that or more; `error`: the standard error of `found` over repetitions.
+    `what`: in words; `found`: a share, or a ratio; `bar`: its limit, None where no rule can keep one; `at_most`:
+    whether `found` must be that or less, else that or more; `error`: the standard error of `found` over repetitions.
     """
 
     what: str
     found: float
-    bar: float
+    bar: float | None
     at_most: bool = True
     error: float = 0.0
 
@@ -27,18 +27,33 @@ class Row:
 
     @property
     def away(self) -> float:
-        """By how much the bar is missed; negative where it is met."""
+        """By how much the bar is missed; negative where it is met, 0 without one."""
+        if self.bar is None:
+            return 0.0
         return self.found - self.bar if self.at_most else self.bar - self.found
 
     def __str__(self) -> str:
+        found = f"{self.what:<86} {self.found:7.4f} +- {self.error:.4f}"
+        if self.bar is None:
+            return found
         sign = "<=" if self.at_most else ">="
-        word = "" if self.holds else "  MISSED"
-        return f"{self.what:<86} {self.found:7.4f} +- {self.error:.4f}  {sign} {self.bar:g}{word}"
+        return f"{found}  {sign} {self.bar:g}{'' if self.holds else '  MISSED'}"
 
 
 def share(what: str, hits: Sequence[bool], bar: float, *, at_most: bool = True) -> Row:
-    """The share of repetitions in which something happened, with its binomial error at the bar."""
-    return Row(what, sum(hits) / len(hits), bar, at_most, (bar * (1 - bar) / len(hits)) ** 0.5)
+    """The share of repetitions in which something happened, with its binomial error at the bar.
+
+    Without repetitions the bar is met.
+    """
+    count = max(1, len(hits))
+    return Row(what, sum(hits) / count if hits else bar, bar, at_most, (bar * (1 - bar) / count) ** 0.5)
+
+
+def fact(what: str, hits: Sequence[bool]) -> Row:
+    """The share of repetitions in which something happened that no rule can keep from happening."""
+    count = max(1, len(hits))
+    found = sum(hits) / count
+    return Row(what, found, None, error=(found * (1 - found) / count) ** 0.5)
 
 
 def show(rows: Iterable[Row]) -> int:

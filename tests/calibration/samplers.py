@@ -1,6 +1,7 @@
 """Optuna's GPSampler in place of TPE, on the surrogates of `search.py`: images to the goal over those of random search.
 
-    python -m tests.calibration.samplers 8     8 runs at a time; 1 is the default, and slow: minutes for a surrogate
+    python -m tests.calibration.samplers 8       8 runs at a time; 1 is the default, and slow: 15 s for a search
+    python -m tests.calibration.samplers 1 20    20 searches of each
 
 It is no table of `calibrate.py`, for it has no bar: it says why `service.planning.sampling` has TPE. OptunaHub's
 AutoSampler is one of both on these spaces: by its source it takes GPSampler where all coordinates are numbers, and TPE
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 from time import monotonic
 
 import optuna
@@ -41,26 +42,27 @@ def repeat(task: tuple[str, str, int, int]) -> Searched:
     return _repeat((name, repetition, slots, sampler == "random"))
 
 
-def main(slots: int) -> None:
-    """Prints a line a surrogate."""
+def main(slots: int = 1, repetitions: int = REPETITIONS) -> None:
+    """Prints a line a surrogate and sampler; of the regret with its standard error."""
     with ProcessPoolExecutor(PROCESSES) as pool:
         for name in SURROGATES:
             begin = monotonic()
             done = {
-                sampler: list(pool.map(repeat, [(sampler, name, number, slots) for number in range(REPETITIONS)]))
+                sampler: list(pool.map(repeat, [(sampler, name, number, slots) for number in range(repetitions)]))
                 for sampler in ("tpe", "gp", "random")
             }
             images = {sampler: median(one.reached for one in some) for sampler, some in done.items()}
             for sampler in ("tpe", "gp"):
                 some = done[sampler]
-                ratio, regret = images[sampler] / images["random"], fmean(one.regret for one in some)
+                ratio, regrets = images[sampler] / images["random"], [one.regret for one in some]
                 print(
                     f"{name}, {slots} at a time, {sampler}: {ratio:.2f} of random's images; "
-                    f"best point stopped in {fmean(one.lost for one in some):.0%}; regret {regret:.4f}",
+                    f"best point stopped in {fmean(one.lost for one in some):.0%}; "
+                    f"regret {fmean(regrets):.4f} +- {stdev(regrets) / len(regrets) ** 0.5:.4f}",
                     flush=True,
                 )
             print(f"({monotonic() - begin:.0f} s)", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    main(*map(int, sys.argv[1:]))

@@ -40,6 +40,8 @@ CLOSE = 0.01
 """How far from the best a score may be: 1 % of a perfect one."""
 SEED_STD, EPOCH_STD = 0.01, 0.004
 """The standard deviations of a score over seeds and, beside it, over epochs."""
+LATE, SUDDEN = 7, 0.7
+"""The epoch at which the last seed has learned half; the width of the logistic curve on which it does, in epochs."""
 CHANCE, TOP = 0.5, 0.95
 """What a useless point scores, and the best one."""
 FEW_POINTS = 10
@@ -55,7 +57,8 @@ Values = dict[str, Any]
 class Surrogate:
     """A space, the recipe that its points are put on, and what a point truly scores with a seed that learns.
 
-    `fails`: the share of a point's seeds that do not learn, and score `failed` instead.
+    `fails`: the share of a point's seeds that do not learn, and score `failed` instead. `late`: the epoch at
+    which the last seeds begin to learn, each at one of its own, and suddenly; 0: seeds of a point are alike.
     """
 
     base: Recipe
@@ -63,6 +66,7 @@ class Surrogate:
     score: Callable[[Values], float]
     fails: Callable[[Values], float] = lambda values: 0.0
     failed: float = CHANCE
+    late: int = 0
 
     def truth(self, values: Values) -> float:
         """The mean over all seeds."""
@@ -123,6 +127,10 @@ def _beyond_the_grid(values: Values) -> float:
     return 0.5 if values["encoding.gamma"] > 10 else 0.0
 
 
+def _more_and_more(values: Values) -> float:
+    return 0.8 * max(math.log(values["encoding.gamma"]), 0.0) / math.log(40)
+
+
 FOURIER = Recipe(encoding=Fourier(gamma=2.5))
 GAMMA = {"encoding.gamma": Real(low=0.1, high=40, log=True)}
 TWO = Space({**GAMMA, "optimizer.lr": Real(low=1e-4, high=0.1, log=True)})
@@ -144,7 +152,11 @@ BRANCHES = Space(
 )
 SURROGATES = {
     "plateau, seeds fail": Surrogate(FOURIER, Space(GAMMA), _plateau, _beyond_the_grid, 0.65),
+    "plateau, more and more seeds fail, late starts": Surrogate(
+        FOURIER, Space(GAMMA), _plateau, _more_and_more, late=LATE
+    ),
     "branin": Surrogate(FOURIER, TWO, _branin),
+    "branin, seeds start late": Surrogate(FOURIER, TWO, _branin, late=LATE),
     "ordered": Surrogate(Recipe(encoding=IRPE()), ORDERED, _ordered),
     "12 blocks": Surrogate(
         Recipe(encoding=PEG()).put({"model.depth": 13}), Space({"encoding.places": Subset(tuple(range(12)))}), _places
@@ -178,9 +190,20 @@ class Curves:
         seeded, pointed = random.Random(run.key), random.Random(trial.run(0).key)
         learns = seeded.random() >= self.surrogate.fails(trial.values)
         final = (self.surrogate.score(trial.values) if learns else self.surrogate.failed) + seeded.gauss(0, SEED_STD)
-        slowness = EPOCHS * (0.1 + 0.4 * pointed.random())
-        done = (1 - math.exp(-epoch / slowness)) / (1 - math.exp(-EPOCHS / slowness))
+        slowness, begin = EPOCHS * (0.1 + 0.4 * pointed.random()), seeded.uniform(1, self.surrogate.late)
+        rise = _sudden(begin) if self.surrogate.late else _gradual(slowness)
+        done = (rise(epoch) - rise(0)) / (rise(EPOCHS) - rise(0))
         return CHANCE + (final - CHANCE) * done + random.Random(f"{run.key} {epoch}").gauss(0, EPOCH_STD)
+
+
+def _gradual(slowness: float) -> Callable[[int], float]:
+    """A curve that rises from the first epoch on, by less and less."""
+    return lambda epoch: 1 - math.exp(-epoch / slowness)
+
+
+def _sudden(begin: float) -> Callable[[int], float]:
+    """A curve that is flat until it rises within some epochs."""
+    return lambda epoch: 1 / (1 + math.exp((begin - epoch) / SUDDEN))
 
 
 def search(surrogate: Surrogate, edition: Edition, slots: int, *, until_reached: bool = False) -> Searched:
@@ -251,7 +274,7 @@ def _repeat(task: tuple[str, int, int, bool]) -> Searched:
 
 
 def rows(repetitions: int) -> Iterator[Row]:
-    """The bars of each surrogate. Cost: 15 minutes for a full table, on 2 cores that others use, too."""
+    """The bars of each surrogate. Cost: 20 minutes for a full table, on 2 cores that others use, too."""
     with ProcessPoolExecutor(PROCESSES) as pool:
         for name in SURROGATES:
             regrets = {}

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from search_spaces.library import find, record_file
 from search_spaces.plans.ablation import BETWEEN
-from search_spaces.record import Record, Scored, read
+from search_spaces.record import BEFORE, Record, Scored, read
 from service.analysis.methods import mean_over_families
 from service.analysis.study_status import standings
 
@@ -30,9 +30,12 @@ APART = 0.1
 
 
 def ages() -> list[str]:
-    """How old the results of both budgets are, in the words of `locus studies`; the page has them in parentheses."""
+    """How old the results of both budgets are, in the words of `locus studies`; the page has them in parentheses.
+
+    That other rules judged them is left out: no rule changes a mean.
+    """
     known = standings(find("atlas"), "atlas")
-    return [known[budget].rpartition(": ")[2] for budget in EDITIONS]
+    return [known[budget].rpartition(": ")[2].replace(f", {BEFORE}", "") for budget in EDITIONS]
 
 
 def records() -> dict[str, Record]:

@@ -28,8 +28,8 @@ def toy(budget: str, higher: float) -> Record:
 
     def row(encoding: str, place: int) -> Row:
         mean, std = (0.9 - place / 100 + higher, 0.11) if encoding == "peg" else (-0.004, 0.1)
-        own = Scored(n=3, mean=mean, std=std, interval=(mean - 0.1, mean + 0.1), learnt=3)
-        larger = Scored(n=2, mean=0.5 + higher, std=None, interval=None, learnt=2)
+        own = Scored(n=3, mean=mean, std=std, interval=(mean - 0.1, mean + 0.1), failed=0)
+        larger = Scored(n=2, mean=0.5 + higher, std=None, interval=None, failed=0)
         name, time = f"{encoding}, {TASKS[place]}", 10.0 + place
         common = {"code": "abc", "values": {}, "asked": 3, "diverged": 0}
         return Row(name=name, test=own, test_sizes={48: larger}, time_s=time, **common)

@@ -120,7 +120,7 @@ COMMANDS = [
     (("run", "fourier-gamma", "--set", "gamma"), 2, "--set must be PATH=VALUE, got 'gamma'"),
     (("status", "tinny"), 2, "locus: no study 'tinny' was run in "),
     (("rerun", "zz"), 2, "has a key that begins with 'zz'"),
-    (("compare", "tiny"), 2, "locus: compare must be given two studies, or one with --code X Y, got tiny@base alone"),
+    (("compare", "tiny"), 2, "locus: Missing argument 'b'."),
 ]
 
 

@@ -74,11 +74,16 @@ def trained(root: Path, **values: float) -> Home:
     folder = photographs(root / "pets", {"train": 20, "val": 10, "test": 15})
     arms = {"far": {}, "near": {"encoding.gamma": 0.5}}
     base = recipe(folder).put({f"optimizer.{name}": value for name, value in values.items()})
-    study = Study(name="pets", question="?", base=base, plan=Ablation(arms, "near"), seeds=2)
-    with ByHand(root / "home", study.at(), seeds=2) as hand:
-        for number, (name, values) in enumerate(arms.items()):
+    return home_of(root / "home", Study(name="pets", question="?", base=base, plan=Ablation(arms, "near"), seeds=2))
+
+
+def home_of(root: Path, study: Study) -> Home:
+    """A home with a study, each run of its arms trained here, with all that a driver keeps of them."""
+    assert isinstance(study.plan, Ablation)
+    with ByHand(root, study.at(), seeds=study.seeds) as hand:
+        for number, (name, values) in enumerate(study.plan.arms.items()):
             trial = hand.plan("trial", number, values, name)
-            for seed in range(2):
+            for seed in range(study.seeds):
                 run, code = Run(recipe=trial.recipe, seed=seed), hand.codes(trial.recipe)
                 with TemporaryDirectory() as work:
                     curve = [*train(run, Path(work), data=hand.home.data)]

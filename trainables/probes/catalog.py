@@ -11,7 +11,7 @@ from typing import Any
 from trainables.probes.inputs.arrays import ProbeError
 from trainables.probes.inputs.subject import Subject, initial, trained
 from trainables.recipe import Run
-from trainables.recipe.findings import FURTHER_IMAGES, LOOKS, Findings, Probed
+from trainables.recipe.findings import LOOKS, PROBES, Findings, Probed
 from trainables.spec import LocusError
 
 BUILDING = threading.Lock()
@@ -48,8 +48,8 @@ def probe_run(
     with BUILDING:
         subject = trained(run, weights, data)
     after = probe(subject)
-    if name == FURTHER_IMAGES:
-        return Probed(Findings(note="further test images are for trained models"), after)
+    if name not in PROBES:
+        return Probed(Findings(note="test images are for trained models"), after)
     try:
         before = None if unknown else probe(initial(run, parent, data, environment))
     except LocusError as error:

@@ -24,10 +24,12 @@ PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
 """The probes of one trained model, each computed by the file of `trainables/probes/` with its name."""
 
 FURTHER_IMAGES = "further_images"
-"""The look at a trained model by which intervals hold for other test images, too. No study names it."""
+"""The look at a trained model that tests it on further draws of its test images. No study names it."""
 DRAWN_AGAIN = ("red_green",)
 """The kinds of data whose test images a generator makes, so that further ones can be drawn."""
-LOOKS = (*PROBES, FURTHER_IMAGES)
+RIGHT_IMAGES = "right_images"
+"""The look at a trained model that says which of its test images are right. No study names it."""
+LOOKS = (*PROBES, FURTHER_IMAGES, RIGHT_IMAGES)
 """All that is computed from kept weights, and kept beside an answer."""
 
 ProbeNames = Annotated[

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from search_spaces.claim import Better, Equivalent, NoWorse
 from search_spaces.roles import CONFIRMATIONS
 from search_spaces.study import Ablation, Published, Search
-from search_spaces.words import plural, quoted
+from search_spaces.words import quoted
+from service.analysis.evidence import judged
 from service.analysis.format import fixed, metric_words, signed
 from service.analysis.headline import point_name
 from service.analysis.statistics import FEWEST, Interval, Scores
@@ -195,7 +196,7 @@ def forest(result: StudyResult) -> plot.Plot | None:
 
 
 def to_baseline(result: StudyResult) -> list[Pair]:
-    """Returns each arm minus the baseline, the largest difference first, with the interval of Holm's test."""
+    """Returns each arm minus the baseline, the largest difference first, with the interval of its test."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not result.differences:
         return []
@@ -219,7 +220,7 @@ def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
     claim = verdict.claim
     assert isinstance(claim, Better | Equivalent | NoWorse)
     assert verdict.measured is not None
-    scores = result.scores_at(claim.image_size)
+    scores = judged(claim, result.scores_at(claim.image_size))
     seeds = _seeds(scores[claim.who], scores[claim.than])
     look = plot.Palette.of(result)[result.named[claim.who]]
     name = f"claim: {quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
@@ -255,19 +256,25 @@ def _draw_margin(axes: Axes, at: float, pair: Pair) -> None:
         axes.plot([end, end], [at - 0.3, at + 0.3], color=plot.INK, linewidth=0.9)
 
 
+def _earlier(result: StudyResult) -> bool:
+    """Returns whether a row shows what an earlier look found."""
+    claims = [verdict.later for verdict in result.claims if _compares(verdict)]
+    return any(found is not None for found in (*claims, *(gap.later for gap in result.differences.values())))
+
+
 def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[Pair]) -> str:
     plan, pairs = result.edition.study.plan, [*arms, *claims]
     tested = any(pair.interval for pair in arms)
     first = ""
     if arms and isinstance(plan, Ablation):
-        together = f"of Holm's test over {plural(result.adjusted_over, 'difference')}"
-        adjusted = f" with the interval {together if result.adjusted_over else 'of its claim'}" if tested else ""
-        first = f"Each arm minus {plan.baseline_words}, paired by seed{adjusted}; a small dot is a seed."
+        together = ", with 95 % intervals that hold together" if tested else ""
+        first = f"Each arm minus {plan.baseline_words}, paired by seed{together}; a small dot is a seed."
     second = "Claims: the two trials of a claim, with the interval that decided it." if claims else ""
     return plot.sentences((
         first,
         second if arms else f"{second} A small dot is a seed.",
         "An arm whose interval leaves out 0 differs significantly." if tested else "",
+        "What an earlier look found has the mean and the interval of its own seeds." if _earlier(result) else "",
         "The band between two upright marks is the margin within which two trials count as equal."
         if any(pair.both for pair in pairs) else "",
         "An upright mark is the difference that a claim asks for."

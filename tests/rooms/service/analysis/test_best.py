@@ -8,13 +8,16 @@ from search_spaces.claim import AtLeast
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Search, Study
 from service.analysis.best import find_best
+from service.analysis.headline import details
 from service.analysis.study_status import one_status
 from service.reporting.figures.curves import learning_curves
 from service.results import Result
 from service.storage.facts import Confirms
 from service.storage.home import Home
+from service.storage.outcomes import Outcomes
 from service.tracking.rows import STUDY, rows
 from tests.rooms.by_hand import ByHand, base
+from tests.rooms.service.analysis.logits import mean_interval
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
@@ -86,15 +89,16 @@ def test_points_that_tie_are_told_by_the_scores_that_chose_them(tmp_path: Path) 
         hand.points("trial", values, lambda number, place: (0.9, 0.9))
         hand.points("confirmation", values, lambda number, place: (0.85 + 0.1 * number, 0.84 + 0.1 * number))
         hand.journal.write(Confirms(numbers=(0, 1)))
-    headline = Result.open(Home(tmp_path), edition.id).headline
-    assert headline.startswith("Chosen by the search's own seeds, #0 (gamma=1) and #1 (gamma=2) tie with validation ")
-    assert "accuracy 0.9000; test accuracy on fresh seeds: #0 (gamma=1) 0.8400" in headline
+    result = Result.open(Home(tmp_path), edition.id)
+    assert result.headline == "#0 (gamma=1) and #1 (gamma=2) tie with the highest validation accuracy, 0.9000."
+    assert details(result)[0].startswith("#0 (gamma=1) has test accuracy 0.8400 (95 % interval ")
+    assert details(result)[1].endswith(" on fresh seeds.")
 
 
 def test_a_tie_is_said_and_not_decided_by_the_order(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"low": (0.7, 0.7, 0.7), "b, c": (0.9, 0.95, 0.94), "d": (0.94, 0.9, 0.95)})
     assert [row.name for row in result.winners] == ["b, c", "d"]
-    assert result.headline.startswith("Chosen by validation, “b, c” and “d” tie with validation accuracy 0.9300; test")
+    assert result.headline == "“b, c” and “d” tie with the highest validation accuracy, 0.9300."
     status = one_status(Home(tmp_path), result.edition.id)
     assert [row.mark for row in status.rows] == ["", "best (tie)", "best (tie)"]
     assert "(tie with 1 other)" in status.best
@@ -141,10 +145,8 @@ def test_a_trial_with_a_failed_run_has_ended_for_all_views(tmp_path: Path) -> No
 def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
     scores = (0.9, 0.95, 0.94)
     tied = ablated(tmp_path / "tied", {"low": (0.7, 0.7, 0.7)} | dict.fromkeys("abcde", scores))
-    assert tied.headline == (
-        "Chosen by validation, “a”, “b”, “c” and 2 more trials tie with validation accuracy 0.9300; "
-        "test accuracy: 0.9300 each."
-    )
+    assert tied.headline == "“a”, “b”, “c” and 2 more trials tie with the highest validation accuracy, 0.9300."
+    assert [line[:3] for line in details(tied)] == ["“a”", "“b”", "“c”"]
     arms = {name: tuple(one - 0.001 * place for one in scores) for place, name in enumerate("abcdef")}
     noise = {
         name: tuple(one + 0.01 * (seed == place) for seed, one in enumerate(arms[name]))
@@ -152,7 +154,7 @@ def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
     }
     near = ablated(tmp_path / "near", noise)
     _, *others = sorted(noise, key=lambda name: -sum(noise[name]))
-    said = near.headline.partition("Not distinguishable from it: ")[2]
+    (said,) = [line for line in details(near) if line.startswith("Not told apart from it: ")]
     assert said.endswith("; 2 more trials.")
     assert [name for name in others if f"“{name}”" in said] == others[:3], "the nearest three"
 
@@ -163,13 +165,11 @@ def test_a_trial_that_lacks_a_seed_cannot_win(tmp_path: Path) -> None:
 
 
 def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
-    nothing = "No arm is above chance (0.50): nothing was learnt in 8 epochs."
-    split = "No arm is above chance (0.50) over its seeds: “b” has validation accuracy 0.9800 (1 of 3 seeds learns: "
-    for scores, said in (((0.5, 0.5, 0.5), nothing), ((0.507, 0.507, 0.507), nothing), ((0.5, 0.5, 0.98), split)):
+    for scores in ((0.5, 0.5, 0.5), (0.507, 0.507, 0.507), (0.518, 0.519, 0.53)):
         root = tmp_path / str(scores)
         result = ablated(root, {"a": (0.5, 0.5, 0.5), "b": scores})
         assert (result.best, result.winners) == (None, [])
-        assert result.headline.startswith(said)
+        assert result.headline == "No arm is above chance (0.50): nothing was learned in 8 epochs."
         assert not any(row.best for row in one_status(Home(root), result.edition.id).rows)
         study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
         assert "locus.best" not in study.tags
@@ -177,15 +177,6 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
         page = result.report().read_text()
         assert 'class="strong"' not in page
         assert result.claims[0].word == "REFUTED", "claims are judged all the same"
-
-
-def test_an_interval_above_chance_that_guessing_reaches_is_explained(tmp_path: Path) -> None:
-    """Seeds agree on 0.52: their interval leaves chance out, and so many images do not tell it from guessing."""
-    result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (0.518, 0.519, 0.53)})
-    assert result.headline.startswith(
-        "No arm is above chance (0.50; a model that guesses reaches 0.5260 on so many images) over its seeds: "
-        "“b” has validation accuracy 0.5223 (95 % interval 0.5058 to 0.5389, 3 seeds)."
-    )
 
 
 def test_where_validation_finds_nothing_the_headline_names_what_more_test_images_say(tmp_path: Path) -> None:
@@ -197,13 +188,18 @@ def test_where_validation_finds_nothing_the_headline_names_what_more_test_images
         with ByHand(tmp_path / name, edition) as hand:
             for trial, seed in hand.runs(values, 3):
                 hand.complete(trial, seed, 0.5 + seed / 24, test + (seed - 1) / 60 if trial.name == "b" else 0.5)
-        said.append(Result.open(Home(tmp_path / name), edition.id).headline)
-    nothing = "No arm is above chance (0.50): nothing was learnt in 8 epochs."
-    more = (
-        " On the 60 images of the test set, which choose nothing, “b” has 0.8500 (95 % interval for the best of 2: 0."
-    )
-    assert said[0].startswith(nothing + more), said[0]
-    assert said[1] == nothing
+        result = Result.open(Home(tmp_path / name), edition.id)
+        assert result.headline == "No arm is above chance (0.50): nothing was learned in 8 epochs."
+        said.append(details(result))
+    tests = [0.85 + place / 60 for place in (-1, 0, 1)]
+    low, high = mean_interval(tests, 0.025, images=60)
+    assert said == [
+        [
+            "On the 60 images of the test set, which choose nothing, “b” has 0.8500 "
+            f"(95 % interval {low:.4f} to {high:.4f}, 3 seeds)."
+        ],
+        [],
+    ]
 
 
 def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_path: Path) -> None:
@@ -213,30 +209,31 @@ def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_pa
         hand.points("trial", points, lambda number, seed: (0.98, 0.98) if (number, seed) == (1, 2) else (0.5, 0.5))
         hand.plan("confirmation", 1, {"encoding.gamma": 2.0})
         hand.journal.write(Confirms(numbers=(1,)))
-    headline = Result.open(Home(tmp_path), edition.id).headline
-    assert "over its seeds: #1 (gamma=2) has validation accuracy 0.9800 (1 of 3 seeds learns: " in headline
+    assert Result.open(Home(tmp_path), edition.id).headline == (
+        "#1 (gamma=2) is highest so far: validation accuracy 0.6600, not confirmed on fresh seeds."
+    )
 
 
-def test_seeds_that_do_not_learn_are_said_beside_the_score(tmp_path: Path) -> None:
+def test_seeds_that_fail_are_said_beside_the_mean_of_all(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (0.5, 0.5, 0.98)})
-    assert "1 of 3 seeds learns: 0.5000, 0.5000, 0.9800" in result.headline
-    assert "1 of 3 learn: 0.5000, 0.5000, 0.9800" in result.report().read_text()
+    assert "test accuracy 0.6600 on these" in result.headline
+    groups = "1 of 3 seeds at 0.98, 2 failed (0.50)"
+    assert details(result)[0].endswith(f"{groups}).")
+    assert f"Seeds lie in two groups, and the mean is that of all: b: {groups}." in result.report().read_text()
 
 
 def test_two_seeds_show_their_values_and_no_interval(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"a": (0.6, 0.61), "b": (0.9, 0.95)})
     edition = Edition(budget="base", study=Study(**{**dict(result.edition.study), "seeds": 2}))
     result.history.edition, result.history.seeds = edition, 2
-    again = Result(result.home, edition, result.history, _outcomes(result))
-    assert "“b” comes out best: test accuracy 0.9250 (2 seeds: 0.9000, 0.9500), 0.3200 above “a”." in again.headline
-    assert again.headline.endswith("With 2 seeds no difference can be tested.")
+    again = Result(result.home, edition, result.history, Outcomes(result.home))
+    assert again.headline == "“b” comes out best by validation: test accuracy 0.9250 on these 1,000 test images."
+    assert details(again) == [
+        "“b” has test accuracy 0.9250 (2 seeds: 0.9000, 0.9500).",
+        "It is 0.3200 above “a” (2 seeds).",
+        "With 2 seeds no difference can be tested.",
+    ]
     assert again.claims[0].word == "INCONCLUSIVE"
     table = again.trials().set_index("name")
     assert table.loc["b", ["low", "high", "p_holm"]].isna().all()
     assert "0.9000, 0.9500" in again.report().read_text()
-
-
-def _outcomes(result: Result):
-    from service.storage.outcomes import Outcomes
-
-    return Outcomes(result.home)

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
+from search_spaces.claim import AtLeast, Better
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search, Study
 from service.analysis.power import (
@@ -121,7 +122,7 @@ def test_the_sentence_names_its_numbers(pairs, spread, scale, images, tests, loo
     assert found.startswith(f"{pairs} seeds can detect a difference of {smallest:.4f} or more")
     share = smallest / (scale.high - scale.low)  # of skill as of an accuracy
     assert (f", about {share * images:.0f} of {images} test images," in found) == bool(images)
-    assert (f"tested with {tests - 1} others" if tests > 1 else "tested alone") in found
+    assert (f"tested with {tests - 1} other{'s' * (tests > 2)}" if tests > 1 else "tested alone") in found
     assert found.endswith(f"(power 80%, standard deviation of differences {spread:.4f}, as measured).")
 
 
@@ -133,18 +134,25 @@ def test_no_difference_is_named_that_the_scale_or_the_seeds_cannot_have():
     assert power_sentence(3, None, Scale()).endswith(f"standard deviation of differences {GUESS:.4f}, a guess).")
 
 
-def test_the_look_and_the_tests_that_are_made_together_are_counted():
+def test_the_look_and_what_a_further_one_would_cost_are_said():
     assert look_words(2) == (
         "This is look 2: its tests are at 0.00938 of 0.05. Seeds that are added after verdicts were seen are look 3, "
         "at 0.00234; what was found stays."
     )
-    plans = (
-        Ablation(ENCODINGS, "peg"),
-        Ablation(ENCODINGS, "peg", race=True),
-        Search(Space({"optimizer.lr": Real(1, 2)})),
-    )
-    assert [counted_together(plan, 4) for plan in plans] == [3, 6, 6]
-    assert [counted_together(plan, 1) for plan in plans] == [1, 1, 1]
+
+
+def edition(plan, claims=()):
+    return Study(name="counted", question="?", base=base(), plan=plan, claims=claims, seeds=3).at()
+
+
+def test_the_tests_that_are_made_together_are_counted():
+    """The claim on two arms is also their difference, so it is one test."""
+    claims = (Better("irpe", "peg"), AtLeast("none", 0.9))
+    assert counted_together(edition(Ablation(ENCODINGS, "peg")), 0) == 2
+    assert counted_together(edition(Ablation(ENCODINGS, "peg"), claims), 0) == 3
+    assert counted_together(edition(Ablation(ENCODINGS, "peg", race=True), claims), 0) == 3
+    search = edition(Search(Space({"encoding.gamma": Real(low=0.1, high=40)})))
+    assert [counted_together(search, points) for points in (1, 2, 5)] == [1, 1, 10]
 
 
 def test_the_guess_of_the_spread_knows_how_few_images_there_are():

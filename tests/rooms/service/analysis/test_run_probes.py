@@ -131,14 +131,14 @@ def test_kept_models_are_tested_on_further_images_where_three_seeds_or_more_show
     assert found.after.arrays["scores"].tolist() == expected
     result = opened(home)
     assert row(result, "learnable").test.further == {0: (*expected,)}
-    assert result.drawn_again == []  # two seeds have no interval
+    assert result.looked_at == []  # two seeds have no interval
     more = Result(
         home,
         result.edition.model_copy(update={"study": result.edition.study.counted(seeds=3)}),
         result.history,
         Outcomes(home),
     )
-    assert [trial.name for trial in more.drawn_again] == [*ARMS]
+    assert [(trial.name, look) for trial, look in more.looked_at] == [(name, "further_images") for name in ARMS]
     notes: list[str] = []
     monkeypatch.setattr("service.results.cores", lambda: 4)
     compute_probes(more, notes.append, lambda: False)
@@ -236,10 +236,10 @@ def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(
 
 @pytest.mark.parametrize("probe", [*SCALES])
 def test_all_seeds_count_for_a_probe(probe) -> None:
-    """A direction that cannot be read out, at 0.5, is a finding: the seed has not failed to learn."""
+    """A direction that cannot be read out, at 0.5, is a finding: the seed has not failed."""
     values = {0: 0.4, 1: -0.1, 2: 0.5, 3: 0.9, 4: 0.91}
     scores = Scores(values, 5, SCALES[probe])
-    assert scores.learnt == {*values}
+    assert not scores.failed
     verdict = judge([ProbeBetween("x", probe, "left", 0.5, None)], lambda _: {"x": scores})[0]
     assert (verdict.word, verdict.measured) == ("INCONCLUSIVE", pytest.approx(sum(values.values()) / 5))
 

@@ -1,28 +1,20 @@
-"""Winners, looks, orders and kinds that are searched, where seeds fail, answers are lost or code is edited."""
+"""Winners and kinds that are searched, where points are stopped, answers are lost or code is edited."""
 
 import random
 
 import pytest
 
-from search_spaces.claim import AtChance, AtLeast, Better, Equivalent, Rising
 from search_spaces.plans.tuning import Tuning
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
 from service import api
-from service.analysis import code_versions
 from service.planning.run_options import RunOptions
 from service.planning.schedule import Readmit
 from service.results import Result
 from service.storage import history as histories
-from service.storage.facts import Ended
-from service.storage.history import History
 from service.storage.home import Home
-from service.storage.journal import read
-from service.storage.outcomes import Outcomes
 from service.storage.states import TRIES
 from tests.rooms import toy
-from tests.rooms.service.analysis.test_statistics import scores
-from tests.rooms.service.analysis.test_verdicts import verdict, word
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.service.planning.situations import BASE
 from tests.rooms.service.planning.test_racing import left_out, raced
@@ -32,30 +24,6 @@ from trainables.recipe import Recipe, code_digest
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Measurement
 from trainables.spec import SpecError
-
-SELDOM = scores(0.5, 0.503, 0.497, 0.501, 0.499, 0.502, 0.970, 0.972, 0.969, 0.971)
-ALWAYS = scores(0.930, 0.931, 0.929, 0.930, 0.932, 0.928, 0.931, 0.929, 0.930, 0.931)
-
-
-@pytest.mark.parametrize("claim", [Better("a", "b"), Rising(("b", "a"))])
-def test_an_order_stays_undecided_where_numbers_of_seeds_that_learn_say_the_opposite(claim) -> None:
-    found = verdict(claim, a=SELDOM, b=ALWAYS)
-    assert found.word == "INCONCLUSIVE", found.label
-    assert "they do not learn equally often" in found.why
-
-
-def test_an_order_of_trials_that_learn_equally_often_is_decided_as_before() -> None:
-    low, high = scores(0.90, 0.91, 0.92, 0.93), scores(0.95, 0.961, 0.97, 0.98)
-    assert word(Rising(("low", "high")), high=high, low=low) == "SUPPORTED"
-    assert word(Rising(("high", "low")), high=high, low=low) == "REFUTED"
-
-
-def test_a_verdict_says_of_which_seeds_it_is() -> None:
-    a, b = scores(0.502, 0.497, 0.505, 0.499, 0.5), scores(0.498, 0.503, 0.5, 0.497, 0.501)
-    assert verdict(Equivalent("a", "b", 0.03), a=a, b=b).label == "SUPPORTED of seeds that do not learn"
-    assert verdict(AtLeast("a", 0.6), a=scores(0.5, 0.502, 0.498)).label == "REFUTED of seeds that do not learn"
-    assert verdict(AtChance("a", 0.1), a=scores(0.75, 0.752, 0.748)).label == "REFUTED of seeds that learn"
-
 
 KINDS = Space({"optimizer.kind": Choice(("adamw", "lamb")), "encoding.gamma": Real(low=0.5, high=8, log=True)})
 
@@ -109,47 +77,6 @@ def test_a_point_that_was_stopped_is_not_best_by_the_score_at_which_it_was_stopp
     assert result.best.test.mean > 0.7
 
 
-def test_looks_at_answers_of_another_study_stay_when_these_are_trained_again(home: Home) -> None:
-    first = arms(seeds=3)
-    conduct(home, first)
-    fresh = first.study.at(seeds=5).fresh(2)
-    conduct(home, fresh)
-    assert History.open(home, fresh).looks == 2
-    facts, _ = read(home.study(fresh.id).journal)
-    edited = History(fresh, lambda recipe: "ed17ed17ed17", facts)
-    for trial in edited.of("trial"):
-        for run in edited.runs(trial).values():
-            edited.add(Ended(run=run.key, code="ed17ed17ed17", outcome="completed", epoch=4))
-    assert edited.looks == 2, "answers count as seen whatever code gave them"
-    history = History.open(home, fresh)
-    for trial in history.of("trial"):
-        run = trial.run(0)
-        Outcomes(home).path(run.key, history.code(run)).unlink()
-    conduct(home, fresh)
-    assert Result.open(home, fresh.id).alpha == pytest.approx(0.0025), "a lost answer was seen all the same"
-
-
-def test_seeds_that_are_added_later_are_one_look(home: Home) -> None:
-    first = arms(seeds=3)
-    conduct(home, first)
-    again = [first.study.at(seeds=seeds).fresh(2) for seeds in (3, 5)]
-    for edition, looks in zip(again, (1, 2), strict=True):
-        conduct(home, edition)
-        assert History.open(home, edition).looks == looks
-
-
-@pytest.mark.parametrize(("counts", "expected"), [((3, 5), 2), ((5,), 2), ((3,), 1)])
-def test_seeds_that_are_added_before_anything_ended_are_added_to_those_of_another_study(home, counts, expected):
-    first = arms(seeds=3)
-    conduct(home, first)
-    for seeds in counts[:-1]:
-        with driving(home, arms(name="renamed", seeds=seeds)):
-            pass  # killed before it took an answer
-    last = arms(name="renamed", seeds=counts[-1])
-    conduct(home, last)
-    assert History.open(home, last).looks == expected
-
-
 def test_a_point_comes_back_where_fewer_than_five_are_left() -> None:
     now = raced(0.8)
     run = left_out(now, 5)
@@ -164,25 +91,6 @@ def test_a_point_comes_back_where_fewer_than_five_are_left() -> None:
             else:
                 now.fail(one, TRIES)
     assert now.next() == Readmit(run), "0.8 is above the four that are left, which have 0.6"
-
-
-class Renamed(CodeDigests):
-    """Today's code: the files of encodings were renamed, and edited."""
-
-    def __call__(self, recipe):
-        known = super().__call__(recipe)
-        files = {name.replace("/encodings/", "/codes/"): known.files[name] for name in known.files}
-        return type(known)(files={name: "f" * 12 if "/codes/" in name else files[name] for name in files})
-
-
-def test_todays_code_has_no_answers_of_code_that_differs_in_renamed_files(home: Home, monkeypatch) -> None:
-    edition = arms(seeds=3)
-    conduct(home, edition)
-    result = Result.open(home, edition.id)
-    old = CodeDigests()(result.history.of("trial")[0].recipe).digest
-    monkeypatch.setattr(code_versions, "CodeDigests", Renamed)
-    _, today = code_versions.versions(result, (old, "today"))
-    assert [contender.test.n for contender in today.contenders] == [0, 0, 0]
 
 
 class Edited(CodeDigests):

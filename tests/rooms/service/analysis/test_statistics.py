@@ -258,9 +258,10 @@ def test_other_images_of_a_persons_own_add_their_variance(seeds):
     for found, right, steps in (
         (answered(one).estimate, one, 1),
         (difference(answered(one), answered(other)), one - other, 2),
+        (difference(answered(one), answered(one), least=2.0), one - one, 2),  # at least two images in each trial
     ):
         alone = max(right.mean(1).std(ddof=1) / seeds**0.5, steps**0.5 / 80 / 12**0.5)
-        images = max(two_way(right) / 80, steps / 80**2 / 2)
+        images = max(two_way(right) / 80, (0.5 if right.any() else 2.0) * steps / 80**2)
         assert (found.draws, found.error**2) == (80, pytest.approx(alone**2 + images))
         assert found.freedom == freedom(alone**2, seeds - 1, images, 80)
         assert found.seeds == (pytest.approx(alone), seeds - 1)

@@ -9,6 +9,7 @@ from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
 from service.analysis.best import Best, find_best, ranked
 from service.analysis.comparison import Side, changes
+from service.analysis.headline import details
 from service.analysis.study_result import tunings
 from service.analysis.study_status import one_status
 from service.consistency import verify
@@ -188,7 +189,7 @@ def test_a_report_of_any_moment_is_whole(tmp_path):
         conduct(home, edition, cut=cut)
         found = Result.open(home, edition.id)
         text = written(found)
-        assert "Not finished" in found.headline or "No answer yet" in found.headline
+        assert "No answer yet" in found.headline or "Not finished" in details(found)[-1]
         done = one_status(home, edition.id)
         assert done.state == "unfinished"
         assert done.trials.endswith("/3")
@@ -216,7 +217,7 @@ def test_the_page_says_which_arm_is_left_out(home):
     conduct(home, edition, fails=lambda job, epoch: job.run.recipe.model.pool == "avg")
     found = Result.open(home, edition.id)
     assert "“mean” is left out: none of its 2 tuning trials completed." in written(found)
-    assert "Not finished: 1 trial not begun" in found.headline
+    assert details(found)[-1].startswith("Not finished: 1 trial not begun")
     assert one_status(home, edition.id).state == "failed"
     assert "mean" not in found.scores
 
@@ -232,7 +233,7 @@ def test_a_failed_trial_beside_a_choice_is_counted_in_the_table_and_not_open(hom
         assert remark == "“token” was tuned over fewer trials: 1 of its 2 failed."
         status = one_status(home, edition.id)
         assert (status.state, status.rows[0].state) == ("done", "failed: the worker died")
-        assert "Not finished" not in found.headline
+        assert not any("Not finished" in line for line in details(found))
         assert not conduct(home, edition).trained, "the choice is made, so another command does not try it again"
     assert page(found, {}).remarks == [remark]
 

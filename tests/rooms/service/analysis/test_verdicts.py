@@ -22,7 +22,7 @@ from search_spaces.claim import (
 from service.analysis.evidence import CEILING
 from service.analysis.scores import kept
 from service.analysis.statistics import Scale, Scores, share_of
-from service.analysis.verdicts import DECIDED, Departure, Verdict, judge, staying
+from service.analysis.verdicts import DECIDED, Departure, Verdict, judge, judge_page, staying
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p
 from tests.rooms.service.analysis.test_statistics import ACCURACY, COUNTS, R2, scores
 
@@ -102,7 +102,7 @@ def test_several_claims_are_adjusted_together_and_for_looks(claims, rows, look, 
             )
             assert (each.p < 0.05) == (each.word in DECIDED)
         assert one.p <= found.p <= min(1, one.p * (len(claims) + 1)) + 1e-9 or one.word != found.word
-        if len(claims) == 1 and INF in np.abs(REGIONS[claim]):
+        if len(claims) == 1:
             assert other.p == pytest.approx(min(1, one.p * share_of(1) / share_of(look)))
             assert found.p == pytest.approx(min(1, one.p * 2)), "a claim that lacks its scores counts as one, too"
 
@@ -126,12 +126,12 @@ def test_the_ps_are_those_of_paired_tests():
         assert (found.p, found.word) == (pytest.approx(2 * both(ps) / 0.75), "SUPPORTED" if both is max else "REFUTED")
 
 
-def test_the_interval_of_what_is_inconclusive_is_that_of_the_stricter_of_both_tests():
-    """Beside a claim that is supported, the other one is held to the whole level above, and to half of it below."""
-    line = mean_interval((0.8, 0.81, 0.82), 0.015)[1]
-    sure, found = judge([AtLeast("a", 0.5), AtLeast("a", line)], lambda _: {"a": scores(0.8, 0.81, 0.82)})
-    assert (sure.word, found.word, found.p) == ("SUPPORTED", "INCONCLUSIVE", pytest.approx(2 * 0.03 / 0.75))
-    assert found.interval == pytest.approx(mean_interval((0.8, 0.81, 0.82), FIRST / 4))
+def test_the_claims_and_the_differences_of_a_page_are_tested_together():
+    line = mean_interval((0.8, 0.81, 0.82), 0.005)[0]  # so the two-sided p is 0.01
+    (found,), gaps = judge_page([AtLeast("a", line)], lambda _: {"a": scores(0.8, 0.81, 0.82)}, {"x": 0.03, "y": 0.5})
+    assert (found.word, found.p) == ("SUPPORTED", pytest.approx(3 * 0.01 / 0.75))
+    assert [gaps[name].p for name in "xy"] == pytest.approx([2 * 0.03 / 0.75, 0.5 / 0.75])
+    assert (found.level, gaps["x"].level) == (pytest.approx(FIRST / 3), pytest.approx(FIRST / 2))
 
 
 @settings(max_examples=80)
@@ -187,10 +187,11 @@ def test_a_verdict_carries_its_numbers_and_its_sentence():
 
 def test_what_seeds_that_were_not_seen_might_do_stands_beside_each_verdict():
     good, low, failing = scores(0.99, 0.992, 0.991), scores(0.5, 0.503, 0.498), scores(0.5, 0.98, 0.985, 0.99)
-    none, worse = "of 3 seeds none failed; up to 63 % may", "3 seeds seen; up to 63 % of all may do better"
-    assert verdict(Better("a", "b"), a=good, b=good).unseen == f"{none} of each"
-    assert verdict(Better("a", "b"), a=good, b=low).unseen == f"“a”: {none}; “b”: {worse}"
-    assert verdict(AtLeast("a", 0.999), a=good).unseen == worse, "of what is refuted"
+    otherwise = "failed; up to {} % of a trial's seeds may score otherwise"
+    assert verdict(Better("a", "b"), a=good, b=low).unseen == "of 3 seeds each none " + otherwise.format(63)
+    assert verdict(Better("a", "b"), a=good, b=failing).unseen == "of 3 seeds each 1 " + otherwise.format(75)
+    assert verdict(AtLeast("a", 0.5), a=good).unseen == "of 3 seeds none failed; up to 63 % may"
+    assert verdict(AtLeast("a", 0.999), a=good).unseen == "3 seeds seen; up to 63 % of all may do better"
     assert verdict(AtLeast("a", 0.9), a=failing).unseen == "of 4 seeds 1 failed; up to 75 % may"
     assert verdict(ProbeBetween("a", "direction", "left", 0.9, None), a=good).unseen == ""
 

@@ -44,7 +44,6 @@ VERBS = {
     "verify": [],
     "rerun": [],
     "check": [("--set", TEXT)],
-    "compare": [("--code", TEXT)],
     "forget": [("--yes", None)],
 }
 

@@ -99,15 +99,3 @@ def test_it_imports_nothing_heavy(home):
     env = {**os.environ, "LOCUS_HOME": str(home), "PYTHONPATH": os.getcwd()}
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, env=env)
     assert done.stdout.strip() == "[]", done.stderr
-
-
-def test_code_takes_two_names(home):
-    text = typed(home, "other", "--code", "today", compare_code(home))
-    assert "no trial" not in text
-    assert "same runs" in text
-
-
-def compare_code(home):
-    """The beginning of the code of an answer of `other`."""
-    found = compare("encodings", "other", home=str(home))
-    return found.matches[0].b.answers[0].code.digest[:8]

@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 from search_spaces.plans.grid import grid
 from search_spaces.roles import Role
 from search_spaces.space import Choice, Integer, Real, Space, Subset
-from search_spaces.study import Edition, Halving, Search, Study, Trial
+from search_spaces.study import Edition, Halving, Search, Study
 from service.execution.driver import EarlyStops
 from service.planning import sampling
 from service.planning.forecast import blind
@@ -27,7 +27,7 @@ from tests.rooms.service.planning import situations
 from tests.rooms.service.planning.situations import Situation
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
-from trainables.recipe import Recipe
+from trainables.recipe import Recipe, Run
 from trainables.recipe.outcome import Measurement
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 7})
@@ -156,23 +156,21 @@ def test_points_that_had_ended_are_told_with_their_scores_while_they_get_further
     assert blind(now.history, 8) == ""
 
 
-@pytest.mark.parametrize(("second", "cutoff"), [(0.95, pytest.approx(0.9)), (0.5, None)])
-def test_seeds_that_had_split_stop_nothing_at_a_rung_while_points_get_further_seeds(second, cutoff) -> None:
+@pytest.mark.parametrize(("second", "cutoff"), [(0.9, 0.85), (0.6, pytest.approx(0.6)), (0.5, None)])
+def test_what_each_seed_had_at_a_rung_counts_while_points_get_further_seeds(second, cutoff) -> None:
+    """All end at 0.9. The lowest seed at the rung was there at 0.85, lower, or had not begun to learn."""
     now = Situation(situations.search(trials=8, seeds=3))
     trials = [now.plan(1.0 + number) for number in range(7)]
-    for trial in trials[:6]:
-        for run, value in zip(trial.runs(3), (0.95, second, 0.96), strict=True):
-            now.end(run, value)
     now.add(Counts(seeds=4, trials=8))
     early = EarlyStops(now.edition, now.history)  # of the driver that adds the seeds
 
-    def measured(trial: Trial, epoch: int, value: float) -> float | None:
-        values = {"val/accuracy": value}
-        return early.cutoff(trial.run(0).key, "c0dec0dec0de", Measurement(epoch=epoch, values=values))
+    def measured(run: Run, epoch: int, value: float) -> float | None:
+        return early.cutoff(run.key, "c0dec0dec0de", Measurement(epoch=epoch, values={"val/accuracy": value}))
 
     for trial in trials[:6]:
-        assert measured(trial, 2, 0.9) is measured(trial, 4, 0.95) is None
-    assert measured(trials[6], 2, 0.6) == cutoff
+        for run, value in zip(trial.runs(3), (0.9, second, 0.85), strict=True):
+            assert measured(run, 2, value) is measured(run, 4, 0.9) is None
+    assert measured(trials[6].run(0), 2, 0.55) == cutoff
 
 
 def end_last(history: History, value: float) -> None:
@@ -228,13 +226,14 @@ def test_halving_keeps_the_best_share_at_each_rung() -> None:
 
 def keeps_the_best_share(epochs: int, factor: int) -> None:
     """Against a loop of our own: rungs at thirds of the epochs; at each continue the best 1/factor of those that came,
-    and those that the gain of an earlier trial would bring among the best five of the trials that ended."""
-    stopper, heard, ends = EarlyStopper(search(epochs=epochs, factor=factor)), {}, list[dict[int, float]]()
+    and those that the gain of a seed of the best five that ended would bring among these."""
+    stopper, heard = EarlyStopper(search(epochs=epochs, factor=factor), seeds=2), {}
+    ends = list[tuple[float, dict[int, float]]]()  # the mean of a point's seeds, and the lower one at each epoch
     first = -(-epochs // 3)
     stopped_at = set()
-    values = [((7 * number + 3) % 17) / 17 for number in range(17)]
+    values = [0.6 + ((7 * number + 3) % 17) / 60 for number in range(17)]
     for number, level in enumerate(values):
-        curve = {epoch: level + (epoch * (number % 3)) / 100 for epoch in range(1, epochs + 1)}
+        curve = {epoch: level + (epoch * (number % 3)) / 1000 for epoch in range(1, epochs + 1)}
         for epoch, value in curve.items():
             cutoff = stopper.report(number, epoch, value)
             if epoch not in (first, 2 * first) or epoch == epochs:
@@ -244,8 +243,8 @@ def keeps_the_best_share(epochs: int, factor: int) -> None:
             rung.append(value)
             least = sorted(rung, reverse=True)[max(len(rung) // factor, 1) - 1]
             if len(ends) >= 5:
-                fifth = sorted((one[epochs] for one in ends), reverse=True)[4]
-                least = min(least, fifth - max(one[epochs] - one[epoch] for one in ends))
+                best = sorted(ends, key=lambda one: one[0], reverse=True)[:5]
+                least = min(least, best[4][0] - max(mean - lowest[epoch] for mean, lowest in best))
                 assert cutoff == (pytest.approx(least) if value < least else None)
             else:
                 assert cutoff is None
@@ -253,7 +252,10 @@ def keeps_the_best_share(epochs: int, factor: int) -> None:
                 stopped_at.add(epoch)
                 break
         else:
-            ends.append(curve)
+            lower = {epoch: value - 0.01 * (number % 2) for epoch, value in curve.items()}
+            for epoch, value in lower.items():
+                assert stopper.report(number, epoch, value, seed=1) is None
+            ends.append(((curve[epochs] + lower[epochs]) / 2, lower))
     assert stopped_at <= {rung for rung in (first, 2 * first) if rung < epochs}
     assert stopped_at or epochs < 7
 
@@ -278,7 +280,7 @@ def test_a_trial_that_passed_the_first_rung_is_stopped_at_the_second() -> None:
 
 def after_five(epochs: int, *, late: float = 0.0) -> EarlyStopper:
     """Five trials have ended at 0.9; `late`: how much the last one gained after the rungs."""
-    stopper = EarlyStopper(search(epochs=epochs))
+    stopper = EarlyStopper(search(epochs=epochs), seeds=1)
     for number in range(5):
         for epoch in range(1, epochs + 1):
             behind = late if number == 4 and epoch < epochs else 0.0
@@ -295,7 +297,7 @@ def test_a_trial_that_may_still_gain_enough_goes_on() -> None:
 
 
 def test_nothing_is_stopped_before_five_have_ended() -> None:
-    stopper = EarlyStopper(search(epochs=9))
+    stopper = EarlyStopper(search(epochs=9), seeds=1)
     for number in range(4):
         assert [stopper.report(number, epoch, 0.9) for epoch in range(1, 10)] == [None] * 9
     assert stopper.report(4, 3, 0.1) is None

@@ -6,9 +6,12 @@ import re
 
 import pytest
 
+from search_spaces.claim import Better
 from search_spaces.study import Ablation, Published, Study
+from service.reporting.figures.rows import forest
 from service.reporting.results_table import measured
 from service.results import Result
+from service.storage.facts import Counts
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
 
@@ -44,7 +47,7 @@ def test_agreement_stands_under_the_published_number(tmp_path):
     table = measured(result)
     assert cells(table)["test accuracy, ours"] == ["equal within 0.02", "differs by more than 0.02"]
     assert sorted(result.agreements) == [0, 1], "not of other data, and not without a margin"
-    assert "Holm over 2 numbers" in table.note
+    assert "adjusted for 2 numbers (Holm) and for looks" in table.note
     without = run(tmp_path / "without", 5, published=PUBLISHED[2:])
     assert "test accuracy, ours" not in cells(measured(without))
     assert "“Equal”" not in measured(without).note
@@ -74,3 +77,26 @@ def test_every_table_has_one_head_a_column_and_travels_as_csv(
             assert len(heads) == len(set(heads)), name
             assert {len(row) for row in rows} == {len(heads)}
             assert (path.parent / f"table-{name}.tex").exists()
+
+
+def test_what_an_earlier_look_found_says_its_seeds_beside_later_ones(tmp_path):
+    claims = (Better("high", "low"),)
+    edition = Study(name="pair", question="?", base=base(), plan=Ablation(ARMS, "low"), seeds=3, claims=claims).at()
+    with ByHand(tmp_path, edition, seeds=3) as hand:
+        trials = [hand.plan("trial", place, values, name) for place, (name, values) in enumerate(ARMS.items())]
+
+        def train(seeds) -> None:
+            for trial in trials:
+                for seed in seeds:
+                    score = 0.8 + 0.01 * seed + 0.05 * trial.number * (seed < 3)
+                    hand.complete(trial, seed, score, score)
+
+        train(range(3))
+        hand.journal.write(Counts(seeds=5))
+        train((3, 4))
+    result = Result.open(Home(tmp_path), edition.id)
+    table = measured(result)
+    assert cells(table)["minus “low”, paired, mean"] == ["", "+0.0500"]
+    assert "Found at an earlier look, and so it stays: “high” (3 seeds; with 5: 0.0300, p = 0.38)." in table.note
+    assert "What an earlier look found has the mean and the interval of its own seeds." in forest(result).caption
+    assert "Found at an earlier look" in result.latex()

@@ -46,13 +46,11 @@ def test_the_numbers_are_those_of_the_analysis(ablation):
     rows = ablation.of("trial")
     assert "Where all seeds score the same" not in table.note
     assert column(table, "test accuracy, mean ± SD") == [spread(row.test.mean, row.test.std) for row in rows]
-    whole = [row for row in rows if row.test.uniform]
-    shown = [cell for cell in column(table, "test accuracy, 95 % interval") if " learn: " not in cell]
-    assert shown == [between(row.test.interval) for row in whole]
+    assert column(table, "test accuracy, 95 % interval") == [between(row.test.interval) for row in rows]
     assert column(table, "validation accuracy, mean") == [fixed(row.validation.mean) for row in rows]
     gaps = [ablation.differences.get(row.name) for row in rows]
     assert column(table, "minus “none”, paired, mean") == [signed(gap.mean) if gap else "" for gap in gaps]
-    intervals = column(table, "minus “none”, paired, interval (Holm)")
+    intervals = column(table, "minus “none”, paired, 95 % interval")
     assert intervals == [between(gap.interval) if gap else "" for gap in gaps]
     assert column(table, "cost, time (s)") == ["12.0"] * 6
     assert [training_s(row) for row in rows] == [12.0] * 6, "eight epochs of 1.5 s"
@@ -71,17 +69,18 @@ def test_two_intervals_have_heads_of_their_own(ablation):
 
 
 def test_a_note_speaks_of_what_is_there(search, ablation, tmp_path):
-    assert "A seed learns when" in measured(ablation).note
-    some = [row.test for row in ablation.of("trial") if row.test.learnt]
-    seeds, failed = sum(one.n for one in some), sum(one.n - len(one.learnt) for one in some)
-    most = stats.beta.ppf(0.95, failed + 1, seeds - failed)  # Clopper and Pearson
-    said = (
-        f"Of the {seeds} seeds of trials of which some learn, {failed} did not; of all such seeds up to {most:.0%} may"
+    note = measured(ablation).note
+    cells = dict(
+        zip([row.name for row in ablation.of("trial")], column(measured(ablation), "seeds, failed"), strict=True)
     )
-    assert said.replace("%", " %") in measured(ablation).note
-    assert "diverged" in measured(ablation).note
-    for word in ("A seed learns when", "diverged", "Holm", "different machines", "parents"):
-        assert word not in measured(search).note, word
+    most = stats.beta.ppf(0.95, 2, 4)  # Clopper and Pearson
+    assert (cells["learnable"], cells["none"]) == (f"1, up to {100 * most:.0f} %", "")
+    for words in ("A diverged seed", "two groups", "is empty for a trial", "The interval of the best", "by validation"):
+        assert words in note, words
+        assert words not in measured(search).note, words
+    for words in ("Differences", "different machines", "parents"):
+        assert words not in measured(search).note, words
+    assert len(sentences := note.split(". ")) == len({*sentences}), "nothing is said twice"
     assert "Every model has 57,698 parameters." in measured(search).note
     assert "Every model" not in measured(ablation).note, "they differ"
 
@@ -173,22 +172,21 @@ def test_a_paper_gets_five_columns(ablation, search, tmp_path):
     whole = measured(ablation)
     shown = paper_table(ablation, whole)
     assert [one.full_head for one in shown.columns] == [
-        "arm", "seeds (learn)", "test accuracy, mean ± SD", "minus the baseline, paired, mean (interval)",
+        "arm", "seeds (failed)", "test accuracy, mean ± SD (95 % interval)", "minus the baseline, paired, mean",
         "minus the baseline, paired, p",
     ]  # fmt: skip
-    assert shown.columns[2].cells == column(whole, "test accuracy, mean ± SD")
-    gaps = column(whole, "minus “none”, paired, mean"), column(whole, "minus “none”, paired, interval (Holm)")
-    assert shown.columns[3].cells == [
-        f"{mean} ({interval})" if mean else "" for mean, interval in zip(*gaps, strict=True)
-    ]
+    means = column(whole, "test accuracy, mean ± SD"), column(whole, "test accuracy, 95 % interval")
+    assert shown.columns[2].cells == [f"{mean} ({interval})" for mean, interval in zip(*means, strict=True)]
+    assert shown.columns[3].cells == column(whole, "minus “none”, paired, mean")
     assert shown.columns[4].cells == column(whole, "minus “none”, paired, p (Holm)")
-    assert shown.columns[1].cells[1] == "5, 1 diverged (4 learn)"
+    assert shown.columns[1].cells[:2] == ["5", "5, 1 diverged (1, up to 66 %)"]
     assert (shown.strong, shown.note) == (whole.strong, "")
     for words in (
         "over 4 to 5 seeds",
         "A diverged seed",
-        "adjusted for 5 differences (Holm)",
-        "means are those of all",
+        "adjusted for 10 tests (Holm)",
+        "Failed: seeds that diverged",
+        "The interval of the best is wider",
     ):
         assert words in shown.title, words
     some = paper_table(ablation, whole, ["p", "name", "published"])
@@ -196,13 +194,15 @@ def test_a_paper_gets_five_columns(ablation, search, tmp_path):
     assert "*Published on other data" in some.title
     assert "±" not in some.title, "no mean is shown"
     everything = paper_table(ablation, whole, ["all"])
-    assert " ".join(" ".join(row) for row in everything.rows).count(" learn)") == 6
+    assert " ".join(" ".join(row) for row in everything.rows).count(", up to ") == 5, "nothing is learned without codes"
+    assert "intervals hold together" in everything.title
+    assert "intervals hold together" not in shown.title, "those of differences are not shown"
     found = [one.head for one in paper_table(search, measured(search)).columns]
     assert found == ["point", "seeds", "mean ± SD (95 % interval)"]
     with pytest.raises(SpecError, match=r"columns must be of name, score, interval, .*, or all alone, got 'x'"):
         paper_table(ablation, whole, ["score", "x"])
 
-    # where all seeds learn, the parameters are shown
+    # where no seed fails, the parameters are shown
     arms = {"a": {"encoding.kind": "learnable"}, "b": {"encoding.kind": "none"}}
     edition = Study(name="sizes", question="?", base=base(), plan=Ablation(arms, "a"), seeds=3).at()
     with ByHand(tmp_path, edition) as hand:
@@ -210,7 +210,7 @@ def test_a_paper_gets_five_columns(ablation, search, tmp_path):
             hand.complete(trial, seed, 0.9, 0.9 + 0.01 * trial.number)
     result = Result.open(Home(tmp_path), edition.id)
     shown = paper_table(result, measured(result))
-    assert [one.head for one in shown.columns] == ["arm", "parameters", "mean ± SD", "mean (interval)", "p"]
+    assert [one.head for one in shown.columns] == ["arm", "parameters", "mean ± SD (95 % interval)", "mean", "p"]
     assert "over 3 seeds" in shown.title
 
 

@@ -52,7 +52,7 @@ def test_in_status_show_and_the_end_of_a_run(home, tmp_path, capsys):
     tables.show(find(str(tmp_path / "odd.json")), as_json=False)
     all_there(capsys.readouterr().out)
     result = Result.open(home, "odd@base")
-    summaries.ending(result, "locus run [odd]")
+    summaries.ending(result, "locus run [odd]", larger="locus run [odd] --budget full")
     text = capsys.readouterr().out
     assert all(name in text for name in NAMES)
     assert "locus run [odd]" in text

@@ -220,35 +220,20 @@ def test_a_panel_a_path_with_its_own_points(tmp_path):
 
 def test_captions_explain_what_occurs_and_nothing_else(search, ablation, calm, tmp_path):
     pair = plain(tmp_path / "pair", none={}, peg={"encoding.kind": "peg"})
+    two = plain(tmp_path / "two", seeds=2, none={}, peg={"encoding.kind": "peg"})
     odd = {
         "triangle": (landscape(search), landscape(calm)),
         "cross": (landscape(search), landscape(calm)),
         "hollow": (landscape(search), landscape(calm)),
         "Rings": (landscape(search), landscape(plain(tmp_path / "open"))),
         "diverged": (dots(ablation), dots(calm)),
-        "No interval": (dots(ablation), dots(calm)),
+        "No interval": (dots(two), dots(ablation)),
         "margin": (forest(ablation), forest(pair)),
         "gray": (learning_curves(search), learning_curves(ablation)),
     }
     for word, (there, absent) in odd.items():
         assert word in there.caption, word
         assert word not in absent.caption, word
-
-
-def test_differences_of_some_seeds_are_said_to_be_those_of_the_seeds_that_learn(ablation, tmp_path):
-    """Also if no seed diverged; not if no seed of an arm learns, for then all its seeds count."""
-    some = "Means are those of the seeds that learn in both."
-    assert some in forest(ablation).caption, "a seed of an arm diverged"
-    for name, scores in (("some", (0.9, 0.5, 0.91, 0.92)), ("none", (0.5, 0.49, 0.51, 0.5))):
-        arms = {"sure": {"encoding.kind": "none"}, "odd": {"encoding.kind": "peg"}}
-        edition = Study(name="pair", question="?", base=base(), plan=Ablation(arms, "sure"), seeds=4).at()
-        with ByHand(tmp_path / name, edition) as hand:
-            for trial, seed in hand.runs(arms, 4):
-                score = scores[seed] if trial.name == "odd" else 0.9 + 0.01 * seed
-                hand.complete(trial, seed, score, score)
-        caption = forest(Result.open(hand.home, edition.id)).caption
-        assert (some in caption) == (name == "some")
-        assert "diverged" not in caption
 
 
 def test_an_arm_has_one_color_in_every_figure(ablation):
