@@ -27,7 +27,7 @@ from search_spaces.claim import (
 )
 from search_spaces.words import listed, plural, quoted
 from service.analysis.format import between, fixed, number, signed, whole_percent
-from service.analysis.scores import failures, group_words, most_that_fail, unseen_words
+from service.analysis.scores import ScoresOverTasks, failures, group_words, most_that_fail, unseen_words
 from service.analysis.statistics import (
     ALIKE_IMAGES,
     FEWEST,
@@ -134,7 +134,8 @@ class Evidence:
             return unseen_words(trials[0], refuted=word == "REFUTED")
         failed, runs = sum(failures(trial)[0] for trial in trials), min(failures(trial)[1] for trial in trials)
         most = whole_percent(max(most_that_fail(*failures(trial)) for trial in trials))
-        return f"of {runs} seeds each {failed or 'none'} failed; up to {most} of a trial's seeds may score otherwise"
+        noun = "runs" if isinstance(trials[0], ScoresOverTasks) else "seeds"
+        return f"of {runs} {noun} each {failed or 'none'} failed; up to {most} of a trial's {noun} may score otherwise"
 
     def words(self, word: Word, level: float) -> str:
         """Returns the measured number with its interval: `“best” has test score 0.9500 (interval ..., 3 seeds).

@@ -25,15 +25,15 @@ def test_a_claim_reads_as_a_sentence_and_travels(subtests) -> None:
     for claim, sentence in [
         (AtLeast("best", 0.99), "the typical seed of “best” reaches at least 0.99"),
         (AtChance("none", 0.05), "“none” stays at chance, within 0.05"),
-        (Better("fourier", "learnable"), "the typical seed of “fourier” is better than that of “learnable”"),
+        (
+            Better("a", "b", of="seeds that train"),
+            "the typical seed that trains of “a” is better than that of “b”",
+        ),
         (Better("a", "b", 0.01), "the typical seed of “a” is better than that of “b” by more than 0.01"),
-        (BetterOverTasks("rotary", "none"), "“rotary” is better than “none” over these tasks"),
         (BetterOverTasks("a", "b", 0.01), "“a” is better than “b” by more than 0.01 over these tasks"),
         (Equivalent("fourier", "peg", margin=0.02), "the typical seed of “fourier” equals that of “peg” within 0.02"),
-        (Better("peg", "none", image_size=48), "the typical seed of “peg” is better than that of “none” at 48 px"),
+        (Better("a", "b", image_size=48), "the typical seed of “a” is better than that of “b” at 48 px"),
         (NoWorse("a", "b", 0.01), "the typical seed of “a” is no worse than that of “b”, within 0.01"),
-        (AtLeast("a", 0.9, of="seeds that train"), "the typical seed that trains of “a” reaches at least 0.9"),
-        (Rising(("a", "b", "c")), "the score rises along “a”, “b” and “c”"),
         (Rising(("a", "b"), 0.01), "the score rises along “a” and “b” by more than 0.01 a step"),
         (
             ProbeBetween("none", "direction", "accuracy", 0.45, 0.55),
@@ -48,10 +48,6 @@ def test_a_claim_reads_as_a_sentence_and_travels(subtests) -> None:
             "“random”: distance probe (r2) before training is at most 0.1",
         ),
         (
-            ProbeRising(("near", "far"), "direction", "left"),
-            "the direction probe (left) before training rises along “near” and “far”",
-        ),
-        (
             ProbeRising(("a", "b", "c"), "distance", "r2", 0.01, when="after"),
             "the distance probe (r2) after training rises along “a”, “b” and “c” by more than 0.01 a step",
         ),
@@ -60,15 +56,10 @@ def test_a_claim_reads_as_a_sentence_and_travels(subtests) -> None:
             "“a” and “b”: the correlation of their similarity probe (maps) after training is at least 0.8",
         ),
         (
-            ProbeAlike("a", "b", "similarity", "maps", -0.2, 0.2),
-            "“a” and “b”: the correlation of their similarity probe (maps) before training is from -0.2 to 0.2",
-        ),
-        (
             ProbeAsAlike("a", "b", "attention_maps", "maps", -0.1, None, when="after"),
             "“a” and “b”: the correlation of their attention_maps probe (maps) after training, less that of two seeds "
             "of “b”, is at least -0.1",
         ),
-        (KeepsMore("peg", "table", 48), "“peg” keeps more of its score than “table” at 48 px"),
         (KeepsMore("peg", "table", 64, 0.1), "“peg” keeps more of its score than “table” by more than 0.1 at 64 px"),
         (AtChance("none", image_size=48), "“none” stays at chance, within 0.03 at 48 px"),
     ]:
@@ -77,15 +68,12 @@ def test_a_claim_reads_as_a_sentence_and_travels(subtests) -> None:
             assert TypeAdapter(Claim).validate_json(claim.model_dump_json()) == claim
 
 
-def test_an_equivalence_needs_a_margin() -> None:
-    with pytest.raises(SpecError, match=r"margin must be a positive margin, got 0"):
-        Equivalent("fourier", "peg", margin=0)
-
-
 def test_a_claim_that_says_nothing_is_refused(subtests) -> None:
     for make, said in [
         (lambda: NoWorse("a", "b"), "margin must be given"),
         (lambda: NoWorse("a", "b", 0), "margin must be a positive margin, got 0"),
+        (lambda: Equivalent("a", "b", margin=0), "margin must be a positive margin, got 0"),
+        (lambda: AtLeast("a", 0.9, of="good seeds"), "of must be 'all seeds', or 'seeds that train'"),
         (lambda: Rising(("a",)), r"who must be a list of two names or more, got \('a',\)"),
         (lambda: Rising(("a", "b", "a")), r"who must be without doubles, got \['a', 'b', 'a'\]"),
         (lambda: Rising(("a", "b"), -0.1), "margin must be a margin of 0 or more, got -0.1"),
