@@ -132,10 +132,11 @@ class Evidence:
         trials = [*self.seen.values()]
         if len(trials) == 1:
             return unseen_words(trials[0], refuted=word == "REFUTED")
-        failed, runs = sum(failures(trial)[0] for trial in trials), min(failures(trial)[1] for trial in trials)
-        most = whole_percent(max(most_that_fail(*failures(trial)) for trial in trials))
+        failed, runs = zip(*map(failures, trials), strict=True)
+        most = whole_percent(max(map(most_that_fail, failed, runs)))
         noun = "runs" if isinstance(trials[0], ScoresOverTasks) else "seeds"
-        return f"of {runs} {noun} each {failed or 'none'} failed; up to {most} of a trial's {noun} may score otherwise"
+        count = f"of {sum(runs)} {noun} {sum(failed)}" if any(failed) else f"of {min(runs)} {noun} each none"
+        return f"{count} failed; up to {most} of a trial's {noun} may score otherwise"
 
     def words(self, word: Word, level: float) -> str:
         """Returns the measured number with its interval: `“best” has test score 0.9500 (interval ..., 3 seeds).

@@ -140,18 +140,13 @@ def _but_tests(result: StudyResult) -> str:
     )
 
 
-def _metric(result: StudyResult) -> str:
-    """Returns the name of the validation score."""
-    return metric_words(result.edition.study.score.metric)
-
-
 def _tie(result: StudyResult) -> str:
     shown, hidden = result.winners[:MOST], result.winners[MOST:]
     names = listed([*(trial_words(result, row) for row in shown), *_more(hidden)])
     value = chosen_by(result.history, result.winners[0].trial)
     if value == result.winners[0].validation.scale.high and len(result.winners) == len(result.of("trial")):
         return f"All {len(result.winners)} trials reach the highest score there is: the task is too easy for them."
-    return f"{names} tie with the highest {_metric(result)}, {fixed(value)}."
+    return f"{names} tie with the highest {metric_words(result.edition.study.score.metric)}, {fixed(value)}."
 
 
 def _more(rows: Sequence[object]) -> list[str]:
@@ -162,8 +157,8 @@ def _more(rows: Sequence[object]) -> list[str]:
 def _point(result: StudyResult) -> str:
     (best,) = result.winners
     if not result.ranking.confirmed:
-        mean = fixed(best.validation.mean)
-        return f"{trial_words(result, best)} is highest so far: {_metric(result)} {mean}, not confirmed on fresh seeds."
+        score = f"{metric_words(result.edition.study.score.metric)} {fixed(best.validation.mean)}"
+        return f"{trial_words(result, best)} is highest so far: {score}, not confirmed on fresh seeds."
     score = f"{metric_words(result.edition.study.score.test)} {fixed(best.test.mean)}"
     return f"{trial_words(result, best)} comes out best: {score} on fresh seeds{_on_images(best)}."
 
@@ -186,7 +181,7 @@ def _ahead(result: StudyResult) -> str:
     rows = [row for row in result.of("trial") if row.validation.mean is not None]
     ahead = max(rows, key=lambda row: row.validation.mean or 0.0)
     seeds = f"{ahead.validation.n} of {plural(ahead.validation.asked, 'seed')}"
-    return f"Nothing to take yet: the race goes on; {quoted(ahead.name)} is ahead, with {seeds}."
+    return f"Nothing to take yet: the race is not over; {quoted(ahead.name)} is ahead, with {seeds}."
 
 
 def _take(result: StudyResult) -> str:
@@ -213,11 +208,7 @@ def _tested(result: StudyResult, row: TrialResult) -> str:
     """Returns a trial's test score with its interval, and the groups in which its seeds lie."""
     fresh = " on fresh seeds" if result.ranking.confirmed else ""
     score = metric_words(result.edition.study.score.test)
-    return f"{_upper(trial_words(result, row))} has {score} {_score(row.test)}{fresh}."
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return f"{trial_words(result, row)} has {score} {_score(row.test)}{fresh}."
 
 
 def _score(scores: Scores) -> str:

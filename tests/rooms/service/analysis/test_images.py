@@ -20,7 +20,8 @@ from search_spaces.study import Ablation, Score, Study
 from service.analysis.evidence import gather
 from service.analysis.headline import headline
 from service.analysis.probes import images_look, over_other_images
-from service.analysis.statistics import Scale, Scores, difference
+from service.analysis.scales import Scale
+from service.analysis.statistics import Scores, difference
 from service.analysis.verdicts import COVERED, FOLDS, LIKE_THESE, NOT_COVERED, PARTLY, PARTLY_LIKE_THESE, images_words
 from service.results import Result, compute_probes
 from service.storage.home import Home

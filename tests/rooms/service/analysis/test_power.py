@@ -21,7 +21,8 @@ from service.analysis.power import (
     smallest_difference,
 )
 from service.analysis.power import tests_together as counted_together  # no test of this file
-from service.analysis.statistics import Estimate, Scale, Scores, difference
+from service.analysis.scales import Scale
+from service.analysis.statistics import Estimate, Scores, difference
 from service.analysis.study_result import StudyResult
 from service.reporting.results_table import measured
 from service.storage.facts import Confirms

@@ -11,8 +11,9 @@ from scipy import stats
 
 from service.analysis.comparison import unpaired
 from service.analysis.multiple_testing import Adjusted, Difference, compare_best, compare_pairs, holm, staying
+from service.analysis.scales import Scale
 from service.analysis.scores import LEAST_GAIN, group_words, kept, most_that_fail, over_tasks, unseen_words
-from service.analysis.statistics import ALPHA, Scale, Scores, contrast, difference, estimate, share_of, slope_weights
+from service.analysis.statistics import ALPHA, Scores, contrast, difference, estimate, share_of, slope_weights
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p, second
 
 FLOATS = st.floats(0.05, 0.95).map(lambda value: round(value, 4))

@@ -7,10 +7,10 @@ import pytest
 
 from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
+from service.analysis.arm_tunings import tunings
 from service.analysis.best import Best, find_best, ranked
 from service.analysis.comparison import Side, changes
 from service.analysis.headline import details
-from service.analysis.study_result import tunings
 from service.analysis.study_status import one_status
 from service.consistency import verify
 from service.reporting.further_tables import tuned as tuned_table

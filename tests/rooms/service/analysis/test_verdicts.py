@@ -20,8 +20,9 @@ from search_spaces.claim import (
     Rising,
 )
 from service.analysis.evidence import CEILING
+from service.analysis.scales import Scale
 from service.analysis.scores import kept
-from service.analysis.statistics import Scale, Scores, share_of
+from service.analysis.statistics import Scores, share_of
 from service.analysis.verdicts import DECIDED, Departure, Verdict, judge, judge_page, staying
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p
 from tests.rooms.service.analysis.test_statistics import ACCURACY, COUNTS, R2, scores
