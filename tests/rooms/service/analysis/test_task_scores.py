@@ -47,6 +47,6 @@ def test_runs_that_failed_count_at_chance_and_are_counted_of_all_tasks():
     (found,) = judge([BetterOverTasks("a", "none")], lambda _: {"a": one, "none": nothing})
     most = 100 * stats.beta.ppf(0.95, 3, 13)
     assert str(found).startswith("SUPPORTED: “a” is better than “none” over these tasks. “a” minus “none” is +0.")
-    assert found.unseen == f"of 15 runs each 2 failed; up to {most:.0f} % of a trial's runs may score otherwise"
+    assert found.unseen == f"of 30 runs 2 failed; up to {most:.0f} % of a trial's runs may score otherwise"
     (lacking,) = judge([BetterOverTasks("a", "b")], lambda _: {"a": one})
     assert lacking.why == "“b” has no test score over these tasks yet."

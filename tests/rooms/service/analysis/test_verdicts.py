@@ -190,7 +190,7 @@ def test_what_seeds_that_were_not_seen_might_do_stands_beside_each_verdict():
     good, low, failing = scores(0.99, 0.992, 0.991), scores(0.5, 0.503, 0.498), scores(0.5, 0.98, 0.985, 0.99)
     otherwise = "failed; up to {} % of a trial's seeds may score otherwise"
     assert verdict(Better("a", "b"), a=good, b=low).unseen == "of 3 seeds each none " + otherwise.format(63)
-    assert verdict(Better("a", "b"), a=good, b=failing).unseen == "of 3 seeds each 1 " + otherwise.format(75)
+    assert verdict(Better("a", "b"), a=good, b=failing).unseen == "of 7 seeds 1 " + otherwise.format(75)
     assert verdict(AtLeast("a", 0.5), a=good).unseen == "of 3 seeds none failed; up to 63 % may"
     assert verdict(AtLeast("a", 0.999), a=good).unseen == "3 seeds seen; up to 63 % of all may do better"
     assert verdict(AtLeast("a", 0.9), a=failing).unseen == "of 4 seeds 1 failed; up to 75 % may"

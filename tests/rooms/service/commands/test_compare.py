@@ -57,7 +57,7 @@ def test_it_fits_the_terminal(home, width, monkeypatch, capsys):
     summaries.comparison(found, found.headline, found.notes, None)
     text = strip(capsys.readouterr().out)
     assert all(len(line) <= width for line in text.splitlines())
-    for name in (*ARMS, "optimizer.lr", "encodings@base", "other@base", "interval (Holm)", "5 pairs", "4 pairs"):
+    for name in (*ARMS, "optimizer.lr", "encodings@base", "other@base", "95 % interval", "5 pairs", "4 pairs"):
         assert name in text
     for gap in found.differences.values():
         assert f"{gap.mean:+.4f}".replace("-", "\N{MINUS SIGN}") in text

@@ -142,8 +142,8 @@ def test_classes_that_are_uneven_decide_what_guessing_scores(root):
     assert (skill.chance("test"), skill.score(8 / 12, "test")) == (0.0, 0.0)
     assert (balanced.metric, balanced.chance("test")) == ("balanced_accuracy", 1 / 3)
     assert balanced.step("test") == pytest.approx(1 / (3 * 2)), "one of two images of the rarest of three classes"
-    as_with_six = 1.645 * (2 / 9 / 6) ** 0.5
-    assert score_scale(balanced, "test").luck == pytest.approx(as_with_six, abs=1e-3)
+    as_with_six = 1 / 3 + 3.0902 * (2 / 9 / 6) ** 0.5
+    assert score_scale(balanced, "test").guessing() == pytest.approx(as_with_six, abs=1e-3)
 
 
 @pytest.mark.parametrize(("change", "sentence"), [

@@ -23,9 +23,10 @@ def test_it_is_zero_at_chance_and_one_where_all_is_right(subtests) -> None:
 
 
 def test_what_a_guess_may_reach_is_the_same_in_both_units() -> None:
-    """On 100 images a model that guesses reaches 0.5 + 1.645 * sqrt(0.25 / 100) in 5 % of cases, a skill of 0.1645."""
+    """On 100 images one guess in a thousand exceeds 0.5 + 3.09 * sqrt(0.25 / 100), a skill of 0.309."""
     plain, skill = (score_scale(RedGreen(task="direction", val_size=100, skill=one), "val") for one in (False, True))
-    assert plain.luck == pytest.approx(1.6449 * 0.05, abs=1e-4)
-    assert skill.luck == pytest.approx(2 * plain.luck)
+    assert plain.guessing() == pytest.approx(0.5 + 3.0902 * 0.05, abs=1e-4)
+    assert skill.guessing() == pytest.approx(2 * (plain.guessing() - 0.5))
+    assert plain.guessing(4) == pytest.approx(0.5 + 3.0902 * 0.025, abs=1e-4)
     assert (skill.chance, skill.low, skill.high) == (0.0, -1.0, 1.0)
     assert skill.step == pytest.approx(0.02)
