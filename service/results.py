@@ -30,7 +30,6 @@ from service.analysis.trial_result import Training, TrialResult
 from service.execution import job_messages
 from service.execution.job_messages import EventsOf, ResultOf, StatusOf, StopNow
 from service.execution.submission import ENDED, AnswerError, Submission, ask, ask_for_lines
-from service.planning.stopping import stopping_sentence
 from service.storage.editions import stored
 from service.storage.home import Home, StudyFolder
 from service.terminal.live import events, news
@@ -134,7 +133,6 @@ class Result(StudyResult):
         lines = [
             f"{self.edition.id}: {self.edition.study.question}",
             self.headline,
-            stopping_sentence(self.rungs),
             str(self.saved),
         ]
         return "\n".join(line for line in (*lines, verdicts) if line)

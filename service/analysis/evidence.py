@@ -111,13 +111,6 @@ class Evidence:
         return self.region.p_inside(self.estimate), self.region.p_outside(self.estimate)
 
     @property
-    def ceiling(self) -> str:
-        """Says that a pair has the highest score there is, to an image: there, any two are alike."""
-        tops = [(scores.mean, scores.scale) for scores in self.trials.values()]
-        highest = all(scale.step and mean is not None and mean >= scale.high - scale.step for mean, scale in tops)
-        return CEILING if isinstance(self.claim, NoWorse | Equivalent) and highest else ""
-
-    @property
     def margin(self) -> float:
         """How far the number lies inside the claim; negative outside."""
         return self.region.margin(self.estimate)
@@ -151,7 +144,6 @@ class Evidence:
         return f"{about} (95 % interval {between(interval)}, {self.seeds}{images}); {self.region.place(word)}"
 
 
-CEILING = " Both have the highest score there is: a harder task may tell them apart."
 NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 """Claims on which a diverged seed decides nothing: at chance it looks like a low value."""
 

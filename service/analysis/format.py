@@ -75,12 +75,6 @@ def percent(level: float) -> str:
     return f"{100 * level:.{digits}g} %"
 
 
-def ordinal(number: int) -> str:
-    """Returns a place in a sentence: `second`; from the tenth on with digits."""
-    words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-    return words[number - 1] if number <= len(words) else f"{number}th"
-
-
 def whole_percent(share: float) -> str:
     """Returns a share in a sentence: `63 %`."""
     return f"{100 * share:.0f} %"

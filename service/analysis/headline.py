@@ -5,7 +5,7 @@ The first sentence has at most 25 words and two numbers. The table of results ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ def headline(result: StudyResult) -> str:
     if not result.winners:
         return _at_chance(result, finished=not missing)
     if len(result.winners) > 1:
-        return _tie(result)
+        return _tie(result, missing)
     if not isinstance(plan, Ablation):
         return _point(result)
     if not plan.race or (result.departure and not result.departure.told):
@@ -101,10 +101,13 @@ def _number(row: TrialResult) -> str:
     return f"#{'r' if row.trial.role in RIVALS else ''}{row.trial.number}"
 
 
-def _on_images(row: TrialResult) -> str:
-    """Returns ` on these 80 test images`, where nothing is known of other images; else nothing."""
-    estimate = row.test.estimate
-    if estimate and estimate.draws > 1:
+def _on_images(row: TrialResult, gaps: Iterable[Difference] = ()) -> str:
+    """Returns ` on these 80 test images`, where nothing is known of other images; else nothing.
+
+    `gaps`: the differences that the sentence is about.
+    """
+    estimates = [row.test.estimate, *(gap.estimate for gap in gaps)]
+    if all(estimate and estimate.draws > 1 for estimate in estimates):
         return ""
     return f" on these {plural(row.recipe.data.image_counts.test, 'test image')}"
 
@@ -140,13 +143,15 @@ def _but_tests(result: StudyResult) -> str:
     )
 
 
-def _tie(result: StudyResult) -> str:
+def _tie(result: StudyResult, missing: str) -> str:
     shown, hidden = result.winners[:MOST], result.winners[MOST:]
     names = listed([*(trial_words(result, row) for row in shown), *_more(hidden)])
     value = chosen_by(result.history, result.winners[0].trial)
-    if value == result.winners[0].validation.scale.high and len(result.winners) == len(result.of("trial")):
+    top = value == result.winners[0].validation.scale.high and len(result.winners) == len(result.of("trial"))
+    if top and not missing:
         return f"All {len(result.winners)} trials reach the highest score there is: the task is too easy for them."
-    return f"{names} tie with the highest {metric_words(result.edition.study.score.metric)}, {fixed(value)}."
+    so_far = " so far" if missing else ""
+    return f"{names} tie with the highest {metric_words(result.edition.study.score.metric)}{so_far}, {fixed(value)}."
 
 
 def _more(rows: Sequence[object]) -> list[str]:
@@ -167,8 +172,9 @@ def _arm(result: StudyResult, missing: str) -> str:
     (best,) = result.winners
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
-    score = f"{metric_words(result.edition.study.score.test)} {fixed(best.test.mean)}{_on_images(best)}"
     partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
+    images = _on_images(best, [gap] if gap else [])
+    score = f"{metric_words(result.edition.study.score.test)} {fixed(best.test.mean)}{images}"
     beside = ""
     if partner and gap and gap.adjusted:
         sure = "significantly above" if gap.significant and gap.mean > 0 else "not significantly above"
@@ -181,14 +187,17 @@ def _ahead(result: StudyResult) -> str:
     rows = [row for row in result.of("trial") if row.validation.mean is not None]
     ahead = max(rows, key=lambda row: row.validation.mean or 0.0)
     seeds = f"{ahead.validation.n} of {plural(ahead.validation.asked, 'seed')}"
-    return f"Nothing to take yet: the race is not over; {quoted(ahead.name)} is ahead, with {seeds}."
+    waits = any(row.answer.status == "open" for row in rows) or len(rows) < len(result.edition.study.names())
+    why = "the race is not over" if waits else "runs failed"
+    return f"Nothing to take yet: {why}; {quoted(ahead.name)} is ahead, with {seeds}."
 
 
 def _take(result: StudyResult) -> str:
     """Returns which arm of a race to take; if the tests decide nothing, this."""
     (best,) = result.winners
-    plan, rows, images = result.edition.study.plan, result.of("trial"), _on_images(best)
+    plan, rows = result.edition.study.plan, result.of("trial")
     assert isinstance(plan, Ablation)
+    images = _on_images(best, result.against_best(best, result.rivals(best, rows)).values())
     if best.test.n < FEWEST:
         return f"Nothing is decided: a test needs {FEWEST} seeds; {quoted(best.name)} is the highest by validation."
     if above := result.above(best, rows):
@@ -306,14 +315,11 @@ def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:
     """Yields what it scores on images of other sizes, without training on them."""
     for size in best.test_sizes:
         rows = [row for row in (best, partner) if row and size in row.test_sizes]
-        scores = listed([f"{quoted(row.name)} has {_at_size(row.test_sizes[size])}" for row in rows])
+        groups = {row.name: group_words(row.test_sizes[size]) for row in rows}
+        words = {name: f" ({group})" if group else "" for name, group in groups.items()}
+        scores = listed([f"{quoted(row.name)} has {fixed(row.test_sizes[size].mean)}{words[row.name]}" for row in rows])
         none = "" if any(row.test_sizes[size].any_above_chance for row in rows) else "; no seed is above guessing"
         yield f"On test images of {size} x {size} pixels {scores}{none}."
-
-
-def _at_size(scores: Scores) -> str:
-    groups = group_words(scores)
-    return f"{fixed(scores.mean)} ({groups})" if groups else fixed(scores.mean)
 
 
 def _missing(result: StudyResult) -> str:
@@ -383,6 +389,7 @@ def _open_questions(result: StudyResult) -> Iterator[tuple[Estimate, float, floa
             yield verdict.estimate, verdict.margin, verdict.level
     best = result.best
     if best is not None and len(result.winners) == 1 and best in result.tested and best.test.complete:
-        for label, gap in result.level_with(best, result.tested).items():
+        rows = result.of("trial") if isinstance(result.edition.study.plan, Ablation) else result.confirmed
+        for label, gap in result.level_with(best, rows).items():
             if gap.adjusted and label not in ended:
                 yield gap.estimate, gap.mean, gap.adjusted.level

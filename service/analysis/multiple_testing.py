@@ -118,13 +118,8 @@ def compare_best(best: str, trials: Mapping[str, Scores], look: int = 1) -> dict
     order = [best, *(name for name in trials if name != best)]
     pairs = {(who, than): (trials[who], trials[than]) for who, than in combinations(order, 2)}
     named = {f"{who}\n{than}": pair for (who, than), pair in pairs.items()}
-    gaps = compare_pairs(named, look)
+    gaps = together(subtracted(named), look)
     return {than: gaps[name] for name, (who, than) in zip(named, pairs, strict=True) if who == best and name in gaps}
-
-
-def compare_pairs(pairs: Mapping[str, tuple[Scores, Scores]], look: int = 1) -> dict[str, Difference]:
-    """Compares pairs of trials by name: the first of each two minus the second, tested as `together` does."""
-    return together(subtracted(pairs), look)
 
 
 Gap = tuple[Scores, Scores, Estimate]

@@ -125,11 +125,13 @@ def images_look(data: Data) -> str:
 def over_other_images(test: Scores, data: Data, probes: Mapping[int, RunProbes]) -> Scores:
     """Returns a trial's test scores with what the look at its models found, as far as that is kept.
 
-    A seed that diverged is at chance on each image. `probes`: of the completed runs, by seed.
+    A seed that diverged is at chance on each image and draw. `probes`: of the completed runs, by seed.
     """
     look = images_look(data)
     if look == FURTHER_IMAGES:
-        return replace(test, further={seed: scores for seed, run in probes.items() if (scores := run.further)})
+        further = {seed: scores for seed, run in probes.items() if (scores := run.further)}
+        draws = max(map(len, further.values()), default=0)
+        return replace(test, further=further | dict.fromkeys(test.diverged, (test.scale.chance,) * draws))
     kept = {seed: run.right for seed, run in probes.items()} if look == RIGHT_IMAGES else {}
     arrays = {seed: right for seed, right in kept.items() if right is not None}
     if look != RIGHT_IMAGES or not (arrays or (test.diverged and not probes)):

@@ -73,11 +73,11 @@ class LogErrors:
 
     def score(self, place: float) -> float:
         """Returns the R² at a place."""
-        return 1 + self.least - math.exp(-place)
+        return 1 + self.least - math.exp(min(-place, 700.0))
 
     def slope(self, place: float) -> float:
         """Returns by how much R² rises there as the place rises by 1."""
-        return math.exp(-place)
+        return math.exp(min(-place, 700.0))
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class Scale:
         """The standard deviation of rounding a score to a whole number of steps."""
         return self.step / math.sqrt(12)
 
-    def guessing(self, seeds: int = 1) -> float:
-        """Returns the highest mean of so many seeds that counts as guessing: one in a thousand guesses exceeds it.
+    def guessing(self, seeds: int = 1, rate: float = GUESSED) -> float:
+        """Returns what the mean of so many seeds that guess exceeds at this rate: one in a thousand.
 
         Chance for scores without steps or ends (R²), which a model that has learned nothing does not exceed.
         """
@@ -118,7 +118,7 @@ class Scale:
             return self.chance
         share = (self.chance - self.low) / (self.high - self.low)
         error = math.sqrt(share * (1 - share) * self.step * (self.high - self.low) / seeds)
-        return self.chance + NormalDist().inv_cdf(1 - GUESSED) * error
+        return self.chance + NormalDist().inv_cdf(1 - rate) * error
 
 
 NO_ENDS = Scale()

@@ -333,7 +333,8 @@ class Scores:
         """
         if self.mean is None or self.mean <= self.scale.guessing(self.n):
             return False
-        sure = self.interval is not None and self.interval[0] > self.scale.chance
+        ends = self.estimate.interval() if self.estimate else None
+        sure = ends is not None and ends[0] > self.scale.chance
         return bool(self.scale.step) or sure or min(self.values.values()) > self.scale.chance
 
     @property
@@ -343,13 +344,15 @@ class Scores:
 
     @cached_property
     def failed(self) -> frozenset[int]:
-        """The seeds that failed: those that diverged, and those at chance that lie apart from all others.
+        """The seeds that failed: those that diverged, and the lower of two groups if its mean is at chance.
 
+        It is if one guess in twenty scores as high: with one in a thousand a seed would count that learned something.
         None but the diverged ones where the trial itself is not above guessing, and for values of probes.
         """
         if not (self.scale.task and self.above_chance):
             return self.diverged
-        return self.diverged | {seed for seed in self.lower if self.values[seed] <= self.scale.guessing()}
+        low = [self.values[seed] for seed in self.lower]
+        return self.diverged | (self.lower if low and fmean(low) <= self.scale.guessing(rate=ALPHA) else frozenset())
 
     @cached_property
     def trained(self) -> Scores:

@@ -250,9 +250,15 @@ class StudyResult:
 
     @cached_property
     def claims(self) -> Lines[Verdict]:
-        """The verdicts on the study's claims; what an earlier look found stays."""
-        before, (now, _) = self.previous, self._page
-        verdicts = now if before is None else staying_verdicts(now, before.claims)
+        """The verdicts on the study's claims; what an earlier look found stays, if it is of the same trials."""
+        before, (verdicts, _) = self.previous, self._page
+        if before is not None:
+            labels, earlier = ({name: row.trial.label for name, row in side.named.items()} for side in (self, before))
+            rows = zip(verdicts, staying_verdicts(verdicts, before.claims), strict=True)
+            verdicts = [
+                stays if all(labels.get(name) == earlier.get(name) for name in now.claim.names) else now
+                for now, stays in rows
+            ]
         return Lines(verdicts, none=f"{self.edition.study.name} claims nothing")
 
     @cached_property
@@ -264,7 +270,7 @@ class StudyResult:
         """Returns what `_page` has, if claims do not apply for this reason; None: if they apply."""
         asked, partners = {frozenset(claim.names) for claim in self._asking}, self._partners
         free = {name: gap.p() for name, (*_, gap) in self._gaps.items() if {name, partners[name]} not in asked}
-        ps = {name: p for name, p in free.items() if p is not None}
+        ps = {name: p if self._ended(name) else 1.0 for name, p in free.items() if p is not None}
         return judge_page(self.edition.study.claims, self.scores_of, ps, departure, look=self.history.looks)
 
     @property
@@ -303,14 +309,21 @@ class StudyResult:
     def differences(self) -> dict[str, Difference]:
         """Each arm's paired test difference to the arm that it is compared with; what an earlier look found stays.
 
-        A pair that a claim asks about has the claim's test. All others are adjusted together with the claims.
+        A pair that a claim asks about has the claim's test. All others are adjusted together with the claims, and none
+        is tested before both arms have ended.
         """
         _, tests = self._page
         gaps = {}
         for name, gap in self._gaps.items():
             claimed = self._claimed.get(frozenset((name, self._partners[name])))
-            gaps[name] = Difference(*gap, claimed or tests.get(name), claimed is not None)
+            test = claimed or (tests.get(name) if self._ended(name) else None)
+            gaps[name] = Difference(*gap, test, claimed is not None)
         return staying(gaps, self.previous.differences) if self.previous else gaps
+
+    def _ended(self, name: str) -> bool:
+        """Returns whether an arm and its partner have all their seeds, or were ended by the race."""
+        rows = [self.named[name], self.named[self._partners[name]]]
+        return all(row.test.complete or row.answer.raced for row in rows)
 
     @property
     def adjusted_over(self) -> int:
@@ -366,15 +379,23 @@ class StudyResult:
         """Returns the differences of the same trials at the look before this one, by label; none at the first."""
         if self.previous is None:
             return {}
-        rows = {row.trial.label: row for row in self.previous.tested}
-        earlier = [rows[row.trial.label] for row in others if row.trial.label in rows]
-        first = rows.get(best.trial.label)
-        return self.previous.against_best(first, self.previous.rivals(first, earlier)) if first else {}
+        earlier = self.previous
+        rows = earlier.of("trial") if isinstance(self.edition.study.plan, Ablation) else earlier.confirmed
+        first = next((row for row in rows if row.trial.label == best.trial.label), None)
+        found = earlier.against_best(first, earlier.rivals(first, rows)) if first else {}
+        return {row.trial.label: found[row.trial.label] for row in others if row.trial.label in found}
 
     @cached_property
     def agreements(self) -> dict[int, Agreement]:
-        """Whether scores equal published numbers, by the place of these in the study, where it states a margin."""
-        return agreements(self.edition.study.published, self.scores, self.comparable, self.history.looks)
+        """Whether scores equal published numbers, by the place of these in the study, where it states a margin.
+
+        What an earlier look found of an arm stays.
+        """
+        now = agreements(self.edition.study.published, self.scores, self.comparable, self.history.looks)
+        if self.previous is None or isinstance(self.edition.study.plan, Search):
+            return now
+        before = self.previous.agreements
+        return {place: before[place] if place in before and before[place].found else now[place] for place in now}
 
     @cached_property
     def methods(self) -> Methods | None:

@@ -18,7 +18,7 @@ from search_spaces.words import listed, plural
 from service.analysis.evidence import Evidence, Region, Word, gather, lacking, score_words
 from service.analysis.format import fixed, p_text
 from service.analysis.multiple_testing import Adjusted, holm
-from service.analysis.statistics import Estimate, Interval, Scores
+from service.analysis.statistics import FEWEST, Estimate, Interval, Scores
 from service.storage.history import History
 from trainables.data import Data
 from trainables.recipe.findings import DRAWN_AGAIN
@@ -222,7 +222,6 @@ def _decide(evidence: Evidence, test: Adjusted) -> Verdict:
     decided: Word = "SUPPORTED" if inside < outside else "REFUTED"
     word: Word = decided if test.significant else "INCONCLUSIVE"
     why = f"{evidence.words(word, test.level)} (p {p_text(test.p)})."
-    why += evidence.ceiling if word == "SUPPORTED" else ""
     n, unseen = evidence.estimate.n, evidence.unseen(word)
     return Verdict(evidence.claim, word, why, n, evidence.estimate, test.level, evidence.margin, test.p, unseen)
 
@@ -254,6 +253,11 @@ class Agreement:
     p: float
 
     @property
+    def found(self) -> bool:
+        """Whether a test found something."""
+        return self.word != "not resolved"
+
+    @property
     def words(self) -> str:
         """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
         words = {"equal": "equal within", "differs": "differs by more than", "not resolved": "not resolved within"}
@@ -271,10 +275,11 @@ def agreements(
     Those with a margin (`Published.within`) that are comparable (`StudyResult.comparable`), and whose trial has all its
     seeds, none of them diverged.
     """
+    sound = {name for name, trial in scores.items() if trial.complete and not trial.diverged and trial.n >= FEWEST}
     known = {
         place: figure
         for place, figure in enumerate(published)
-        if figure.within is not None and comparable(figure) and _sound(scores.get(figure.who))
+        if figure.within is not None and comparable(figure) and figure.who in sound
     }
     return judge_published(known, scores, look)
 
@@ -302,9 +307,3 @@ def _agreement(known: Published, equal: Adjusted, other: Adjusted) -> Agreement:
     if equal.significant:
         return Agreement(known, "equal", equal.p)
     return Agreement(known, "differs", other.p) if other.significant else Agreement(known, "not resolved", equal.p)
-
-
-def _sound(scores: Scores | None) -> bool:
-    if scores is None or not scores.complete or scores.diverged or scores.estimate is None:
-        return False
-    return scores.estimate.testable

@@ -324,12 +324,3 @@ def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
     from scipy.stats import spearmanr  # here, for the commands that only look must start without scipy
 
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
-
-
-def stopping_sentence(judged: list[Rung]) -> str:
-    """Returns the rank correlations in a sentence; empty if none is known."""
-    known = [rung for rung in judged if rung.correlation is not None]
-    parts = [
-        f"{rung.correlation:.2f} after epoch {rung.epoch} ({rung.ended} of {rung.reached} trials)" for rung in known
-    ]
-    return f"Rank correlation of a trial's first seed with its final score: {', '.join(parts)}." if parts else ""

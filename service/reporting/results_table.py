@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
 from service.analysis.arm_tunings import ArmTuning, tunings
-from service.analysis.format import between, fixed, metric_words, ordinal, p_text, signed, spread, whole_percent
+from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence, tests_together
 from service.analysis.scores import failures, group_words, most_that_fail, score_scale
@@ -331,7 +331,7 @@ def adjusted_words(result: StudyResult, *, together: bool = True, look: bool = T
     """Returns how claims and differences are adjusted. `together`: with their intervals; `look`: with a later look."""
     count, number = result.adjusted_over, result.history.looks
     tests = f"{count} tests (Holm) and for " if count > 1 else ""
-    this = f" (this is the {ordinal(number)})" if look and number > 1 else ""
+    this = f" (this is look {number})" if look and number > 1 else ""
     intervals = "; their 95 % intervals hold together" if together and count > 1 else ""
     return f"p is two-sided and adjusted for {tests}looks{this}{intervals}"
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from search_spaces.claim import Claim
-from service.analysis.multiple_testing import compare_pairs
+from service.analysis.multiple_testing import subtracted, together
 from service.analysis.scales import Scale
 from service.analysis.statistics import ALPHA, CONFIDENCE, Scores
 from service.analysis.verdicts import judge
@@ -121,12 +121,12 @@ def decided(claim: Claim, trials: Mapping[str, Scores], look: int = 1) -> bool:
 
 def above(who: Scores, than: Scores, look: int = 1) -> bool:
     """Whether a table of this pair alone says that the first is significantly above the second."""
-    return any(gap.significant and gap.mean > 0 for gap in compare_pairs({"": (who, than)}, look).values())
+    return any(gap.significant and gap.mean > 0 for gap in together(subtracted({"": (who, than)}), look).values())
 
 
 def told_apart(pairs: Mapping[str, tuple[Scores, Scores]], look: int = 1) -> bool:
     """Whether a table of these pairs finds any difference."""
-    return any(gap.significant for gap in compare_pairs(pairs, look).values())
+    return any(gap.significant for gap in together(subtracted(pairs), look).values())
 
 
 def covers(scores: Scores, truth: float, confidence: float = CONFIDENCE) -> bool:

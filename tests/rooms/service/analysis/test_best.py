@@ -237,3 +237,17 @@ def test_two_seeds_show_their_values_and_no_interval(tmp_path: Path) -> None:
     table = again.trials().set_index("name")
     assert table.loc["b", ["low", "high", "p_holm"]].isna().all()
     assert "0.9000, 0.9500" in again.report().read_text()
+
+
+def test_no_difference_is_tested_before_both_arms_have_ended(tmp_path: Path) -> None:
+    """Each seed that comes would be a look: of equal arms one would be told apart at some time in 10 % of studies."""
+    values = {name: {"encoding.gamma": 1.0 + place} for place, name in enumerate("ab")}
+    edition = Study(name="grows", question="?", base=base(), plan=Ablation(values, "a"), seeds=4).at()
+    tested = []
+    with ByHand(tmp_path, edition) as hand:
+        for trial, seed in hand.runs(values, 4):
+            test = 0.8 + 0.001 * seed + (0.1 if trial.name == "b" else 0.0)
+            hand.complete(trial, seed, test, test)
+            gap = Result.open(Home(tmp_path), edition.id).differences.get("b") if seed > 1 else None
+            tested.append(gap is not None and gap.adjusted is not None)
+    assert tested == [*[False] * 7, True]

@@ -10,7 +10,7 @@ from scipy import stats
 
 from search_spaces.study import Ablation, Study
 from service.analysis.comparison import Comparison, other_images, unpaired
-from service.analysis.multiple_testing import compare_pairs
+from service.analysis.multiple_testing import subtracted, together
 from service.analysis.scales import Scale
 from service.analysis.statistics import Scores
 from service.api import compare
@@ -234,7 +234,7 @@ def test_a_comparison_finds_what_a_study_of_both_trials_would(two) -> None:
         a, b = trial(draw.choice([8, 12]), 0.95, 0.0, draws), trial(12, draw.choice([0.95, 0.98]), failing, draws)
         found = compared(a, b, look)
         (gap,) = found.differences.values()
-        assert gap == compare_pairs({"b": (b, a)}, look)["b"]
+        assert gap == together(subtracted({"b": (b, a)}), look)["b"]
         assert gap.p == pytest.approx(min(1.0, gap.estimate.p() / (0.75, 0.1875)[look - 1]))
         assert gap.significant == (gap.p < 0.05)
         groups = f"“{two.matches[0].name}” {12 - len(b.failed)} of 12 seeds at "

@@ -153,7 +153,7 @@ def test_arms_that_reach_the_highest_score_find_the_task_too_easy(tmp_path) -> N
 def test_nothing_is_to_take_before_all_is_there(tmp_path) -> None:
     """The arm that leads has one run that failed: it may still be the best."""
     failed = raced(tmp_path, MEANS | {"waves": 0.95}, failed=("waves",))
-    assert headline(failed) == "Nothing to take yet: the race is not over; “waves” is ahead, with 5 of 6 seeds."
+    assert headline(failed) == "Nothing to take yet: runs failed; “waves” is ahead, with 5 of 6 seeds."
     assert details(failed)[-1] == "Not finished: 1 trial with failed runs."
 
 

@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 from search_spaces.study import Ablation, Score, Study
 from service.analysis.format import fixed
 from service.analysis.headline import details, headline, next_seeds
-from service.analysis.multiple_testing import compare_pairs
+from service.analysis.multiple_testing import subtracted, together
 from service.analysis.scales import Scale
 from service.analysis.statistics import ALPHA, Scores, share_of
 from service.recording import of_result
@@ -303,7 +303,7 @@ def test_the_seeds_that_are_named_have_the_power_that_is_said(tmp_path) -> None:
         drawn = np.mean(gaps) + np.std(gaps, ddof=1) * noise.standard_normal(seeds.seeds)
         who = Scores(dict(enumerate(0.7 + drawn)), seeds.seeds, scale)
         than = Scores(dict.fromkeys(range(seeds.seeds), 0.7), seeds.seeds, scale)
-        return compare_pairs({"gap": (who, than)}, look=2)["gap"].significant
+        return together(subtracted({"gap": (who, than)}), look=2)["gap"].significant
 
     assert 0.72 < sum(again() for _ in range(times)) / times < 0.88
 

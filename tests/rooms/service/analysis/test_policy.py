@@ -7,7 +7,7 @@ from scipy import stats
 
 from search_spaces.claim import AtLeast
 from service.analysis.format import fixed, p_text
-from service.analysis.multiple_testing import compare_pairs, holm, staying
+from service.analysis.multiple_testing import holm, staying, subtracted, together
 from service.analysis.scales import Scale
 from service.analysis.scores import group_words, unseen_words
 from service.analysis.statistics import ALPHA, Scores, share_of
@@ -94,7 +94,7 @@ def test_rule_5_looks() -> None:
     scale, than = Scale(0.5, 0.0, 1.0, 1 / 2000), (0.71, 0.69, 0.72, 0.7, 0.68, 0.7, 0.71)
     who = (0.74, 0.778, 0.865, 0.79, 0.7145, 0.725, 0.7245)
     looks = [
-        compare_pairs({"a": (trial(*who[:seeds], scale=scale), trial(*than[:seeds], scale=scale))}, look)
+        together(subtracted({"a": (trial(*who[:seeds], scale=scale), trial(*than[:seeds], scale=scale))}), look)
         for look, seeds in ((1, 5), (2, 7))
     ]
     (found,) = staying(looks[1], looks[0]).values()

@@ -19,7 +19,6 @@ from search_spaces.claim import (
     ProbeRising,
     Rising,
 )
-from service.analysis.evidence import CEILING
 from service.analysis.scales import Scale
 from service.analysis.scores import kept
 from service.analysis.statistics import Scores, share_of
@@ -208,16 +207,6 @@ def test_a_claim_on_seeds_that_train_leaves_out_those_that_failed_and_says_so():
     assert few.why == "2 of 4 seeds of “a” failed; the claim needs 3 seeds that train."
     pair = verdict(Better("a", "b", of="seeds that train"), a=failing, b=scores(0.9, 0.91, 0.5, 0.92))
     assert pair.why == "“a” and “b” share 2 seeds; a claim needs 3."
-
-
-def test_likeness_at_the_highest_score_is_said_to_mean_little():
-    """Of 1,000 images: one wrong answer in the mean is still the ceiling, two are not."""
-    top, near, below = scores(1.0, 1.0, 1.0), scores(0.999, 1.0, 0.998), scores(0.998, 0.999, 0.997)
-    for claim in (Equivalent("who", "than", 0.03), NoWorse("who", "than", 0.03)):
-        for who, than, said in ((top, near, True), (near, top, True), (top, below, False), (below, below, False)):
-            found = verdict(claim, who=who, than=than)
-            assert (found.word, CEILING in found.why) == ("SUPPORTED", said)
-    assert CEILING not in verdict(AtLeast("who", 0.9), who=top).why
 
 
 @pytest.mark.parametrize(
