@@ -19,6 +19,7 @@ from service.analysis.headline import details, headline, next_seeds
 from service.analysis.matrix import FilledMatrix
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import look_words, seeds_sentence
+from service.analysis.statistics import FEWEST
 from service.analysis.trial_result import summarize
 from service.execution.simulate import Simulated, Stopping, Window
 from service.planning.estimate import WorkEstimate
@@ -74,6 +75,8 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
         labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
     elif larger:
         labelled(out, "next", larger)
+    elif result.history.seeds < FEWEST:
+        labelled(out, "next", f"{more} --seeds {FEWEST}   (a test needs {FEWEST} seeds)")
     elif seeds := next_seeds(result):
         labelled(out, "next", f"{more} --seeds {seeds.seeds}   ({seeds})")
     else:
