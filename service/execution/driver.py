@@ -196,7 +196,7 @@ class Driver:
             if self._stop_early(run.key, code, measured):
                 self._tidy(job)
                 return False
-        if measured.epoch == run.recipe.optimizer.epochs:
+        if measured.epoch == run.recipe.optimizer.trained_epochs:
             self._end(job, Completed(curve=self._curve(run)), message)
             return True
         if self.stop:
@@ -366,7 +366,7 @@ class EarlyStops:
         trial, run, seed = found
         cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value, seed)
         state = self.history.state(run)
-        ends = measured.epoch >= run.recipe.optimizer.epochs or state.answered
+        ends = measured.epoch >= run.recipe.optimizer.trained_epochs or state.answered
         return None if ends else cutoff
 
     def _run(self, key: str) -> tuple[Trial, Run, int] | None:

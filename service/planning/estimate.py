@@ -272,7 +272,7 @@ class WorkEstimate:
 
 
 def _steps(recipe: Recipe) -> int:
-    return recipe.optimizer.epochs * math.ceil(recipe.data.image_counts.train / recipe.optimizer.batch_size)
+    return recipe.optimizer.trained_epochs * math.ceil(recipe.data.image_counts.train / recipe.optimizer.batch_size)
 
 
 def _counted(recipes: list[Recipe]) -> list[int] | None:

@@ -207,7 +207,7 @@ def planned_runs(history: History) -> int:
 
 TIMELESS = (
     "lr", "weight_decay", "epochs", "schedule", "warmup", "min_lr", "betas", "eps", "layer_decay", "lr_base_size",
-    "momentum", "nesterov", "adjust_lr_fn", "ema_warmup",
+    "momentum", "nesterov", "adjust_lr_fn", "ema_warmup", "lengths", "cooldown",
 )  # fmt: skip
 """Values of an optimizer that change no time of an epoch."""
 
@@ -251,7 +251,7 @@ def run_time(
     if not seconds:
         return None
     work = (works or _work)(recipe)
-    return RunTime(work, recipe.optimizer.epochs, fmean(seconds) if ended else median(seconds))
+    return RunTime(work, recipe.optimizer.trained_epochs, fmean(seconds) if ended else median(seconds))
 
 
 class EpochTimes:
@@ -377,7 +377,7 @@ class Forecast:
         spans = [*self._spans, *(span for run in runs.values() if (span := self._span(run)))]
         start, wait = start_time(spans), wait_time(spans)
         left = [(run.recipe, *self._left(run, start, wait)) for run in todo]
-        left += [(recipe, recipe.optimizer.epochs, start + wait) for recipe in ahead]
+        left += [(recipe, recipe.optimizer.trained_epochs, start + wait) for recipe in ahead]
         seconds = [epochs * time + more for recipe, epochs, more in left if (time := times(recipe)) is not None]
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
@@ -400,7 +400,7 @@ class Forecast:
     def _left(self, run: Run, start: float, wait: float) -> tuple[int, float]:
         """Returns the epochs that a run has yet to train, and the seconds that it takes beside them."""
         state = self.history.state(run)
-        epochs = run.recipe.optimizer.epochs - state.epoch
+        epochs = run.recipe.optimizer.trained_epochs - state.epoch
         if state.status != "running":
             return epochs, start + wait
         return epochs, 0.0 if state.curve else start

@@ -85,7 +85,7 @@ def _values_curves(result: StudyResult, row: TrialResult) -> Values:
             if metric in values and run.state.status != "failed":
                 by_epoch.setdefault(epoch, []).append(values[metric])
     lost = all(run.state.status == "diverged" for run in row.runs.values())
-    last = row.recipe.optimizer.epochs if lost else max(by_epoch, default=0)
+    last = row.recipe.optimizer.trained_epochs if lost else max(by_epoch, default=0)
     for run in row.runs.values():
         if run.state.status == "diverged" and row.answer.status != "diverged":
             for epoch in range(run.epochs + 1, last + 1):
