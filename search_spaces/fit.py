@@ -61,8 +61,8 @@ class Fit(Spec):
     """
 
     images: int = Field(gt=0, description="a positive number of images")
-    lengths: tuple[int, ...] = Field(default=(1, 2, 4, 8), strict=False, description=MULTIPLES)
     side: int = Field(gt=0, description="a positive side in pixels")
+    lengths: tuple[int, ...] = Field(default=(1, 2, 4, 8), strict=False, description=MULTIPLES)
     grid: int = Field(default=8, gt=0, description="a positive number of patches")
     most: int = Field(default=2_000, gt=0, description="a positive number of images")
 
@@ -77,8 +77,8 @@ class Fit(Spec):
         """Returns what follows from the images and the model of a recipe, by path.
 
         The side is that of the images, but at most `side`, in `grid` patches; of images whose side is given, in as many
-        patches, near `grid`, as divide it. Epochs of the shortest length: as many as `images` allow, from 2 to 60; of larger
-        sets a part is used. `own`: the values that are given, by path; the recipe has them.
+        patches, near `grid`, as divide it. Epochs of the shortest length: as many as `images` allow, from 2
+        to 60; of larger sets a part is used. `own`: the values that are given, by path; the recipe has them.
         """
         own, data, model = own or {}, recipe.data, recipe.model
         values: dict[str, Any] = {}

@@ -127,8 +127,8 @@ class Study(Spec):
             if isinstance(self.plan, Search):
                 require_base_kept(self.base, point, self.recipe(point))
         if isinstance(self.plan, Ablation):
-            known = {*self.plan.parts}
-            require({*self.usual} <= known, "usual", f"some of {', '.join(known)}", [*self.usual])
+            parts = self.plan.parts
+            require({*self.usual} <= {*parts}, "usual", f"some of {', '.join(parts)}", [*self.usual])
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
         if isinstance(self.plan, Ablation) and self.plan.tune:
             check_tuning(self.plan.tune, self.base, self.plan.arms)

@@ -71,7 +71,7 @@ study = Study(
             seeds=3,
             gap=ARMS_GAP,
             fit=Fit(images=1_000, lengths=(1, 2, 4), side=16, most=200),
-        ),  # fmt: skip
+        ),
         "quick": Budget({"model.depth": 3}, fit=Fit(images=4_000, side=32, most=1_000)),
         "cpu": Budget(fit=Fit(images=12_000, side=64)),
         "8h": Budget(seeds=8, fit=Fit(images=60_000, side=64)),

@@ -36,6 +36,14 @@ MOST = 3
 
 def headline(result: StudyResult) -> str:
     """Returns what was found in one sentence, of at most 25 words and two numbers."""
+    sentence = _found(result)
+    if result.lengths is None or not result.winners:
+        return sentence
+    return f"{result.lengths.trained}, {sentence[0].lower()}{sentence[1:]}"
+
+
+def _found(result: StudyResult) -> str:
+    """Returns what was found, without the length of training for which it holds."""
     plan, missing = result.edition.study.plan, _missing(result)
     if isinstance(plan, Ablation) and plan.tasks:
         assert result.methods is not None
@@ -64,6 +72,7 @@ def details(result: StudyResult) -> list[str]:
     sentences = [*(_tested(result, row) for row in result.winners[:MOST] if row in result.tested)]
     if len(result.winners) == 1 and best.test.complete:
         sentences += [*_beside(result, best), *_above(result, best, rows), *_not_told_apart(result, best, rows)]
+    sentences += result.lengths.sentences if result.lengths else []
     sentences += [_diverged(result)]
     if isinstance(plan, Ablation) and plan.race:
         partner = next((row for row in rows if row.name == plan.compared_with(best.name)), None)
@@ -209,7 +218,8 @@ def _take(result: StudyResult) -> str:
         return f"Nothing is decided: no arm is told apart from {quoted(best.name)}, the highest by validation{images}."
     partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
     if partner and gap and gap.significant:
-        return f"Take {quoted(best.name)}: it is significantly above {quoted(partner)}{images}, by {fixed(gap.mean)}."
+        by = "" if images and result.lengths else f", by {fixed(gap.mean)}"  # two numbers at most
+        return f"Take {quoted(best.name)}: it is significantly above {quoted(partner)}{images}{by}."
     return f"Take {quoted(best.name)}: it is told apart from {plural(told, 'other arm')}{images}."
 
 

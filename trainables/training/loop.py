@@ -25,7 +25,7 @@ from trainables.data.splits_torch import Reading, Workers, load
 from trainables.encodings import OwnEncoding, parts_of
 from trainables.recipe import FromFile, FromTimm, FromTrial, NoTeacher, Recipe, Run, Use
 from trainables.recipe.model_torch import build_model
-from trainables.recipe.outcome import Diverged, Measurement, at_image_size, of_ema
+from trainables.recipe.outcome import Diverged, Measurement, after_epochs, at_image_size, of_ema
 from trainables.rng_torch import seeded, stream_seed, torch_stream
 from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, DamagedError, read, record_sources, write
@@ -162,6 +162,7 @@ class Training:
         self.optimizer = build_optimizer(self.objective, self.spec, no_decay(self.objective))
         self.ema = self._weight_average()
         self.passes = self.spec.passes
+        self.ends = {self.spec.measured_at[length]: length for length in self.spec.lengths}
         self.trunk: dict[str, Any] | None = None  # the state that training goes on from after a cooldown
 
     def _weight_average(self) -> Any:
@@ -227,6 +228,8 @@ class Training:
         begun = time.perf_counter()
         validation, test = f"val/{self.reported}", f"test/{self.reported}"
         values = {**learned, validation: self.evaluation(self.model, "val", self.splits.validation)}
+        if length := self.ends.get(number):
+            values[after_epochs(validation, length)] = values[validation]
         for model in self._averages():
             values[of_ema(validation)] = self.evaluation(model, "val", self.splits.validation)
             if number == len(self.passes):

@@ -25,7 +25,7 @@ from trainables.data.dataset import SplitName
 from trainables.data.splits_torch import SPLITS, Reading, Split
 from trainables.recipe import AdamW, Run
 from trainables.recipe.evaluation import eval_batch
-from trainables.recipe.outcome import TOGETHER, Diverged, Measurement, at_image_size
+from trainables.recipe.outcome import TOGETHER, Diverged, Measurement, after_epochs, at_image_size
 from trainables.rng_torch import torch_stream
 from trainables.training.checkpoint import CHECKPOINT
 from trainables.training.distributed import SINGLE
@@ -243,6 +243,8 @@ class Fused:
         by_metric = {f"val/{first.reported}": self._scores("val")} | ({test: self._scores("test")} if last else {})
         scores = [dict(zip(by_metric, own, strict=True)) for own in zip(*by_metric.values(), strict=True)]
         for training, own in zip(self.trainings, scores, strict=True):
+            if length := training.ends.get(number):
+                own[after_epochs(f"val/{first.reported}", length)] = own[f"val/{first.reported}"]
             for side in first.run.recipe.test_sizes if last else ():
                 own[at_image_size(test, side)] = training.evaluation(training.model, "test", training.splits.test, side)
             own["memory/peak_gib"] = peak_gib(training.device)

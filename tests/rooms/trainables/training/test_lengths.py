@@ -16,6 +16,7 @@ from trainables.training import loop, saving
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.loop import train
 from trainables.training.optimizer import rate
+from trainables.training.optional.fused import train_together
 
 WSD = {"optimizer__schedule": "wsd", "optimizer__warmup": 0.5, "optimizer__cooldown": 0.4}
 LENGTHS = {**WSD, "optimizer__lengths": (2, 5), "optimizer__epochs": 8}
@@ -62,6 +63,8 @@ def test_at_each_length_a_run_is_the_run_that_ends_there(tmp_path, values):
         alone = small(**{**LENGTHS, "optimizer__lengths": spec.lengths[:n], "optimizer__epochs": length}, **values)
         *_, end = train(alone, folder(tmp_path, str(length)))
         mine = measured[spec.measured_at[length] - 1]
+        if length < spec.epochs:
+            assert mine.values[f"val/accuracy_after_{length}_epochs"] == mine.values["val/accuracy"]
         scores = [name for name in end.values if name.startswith(("train/loss", "val/"))]
         assert {name: mine.values[name] for name in scores} == {name: end.values[name] for name in scores}
     assert same(read(tmp_path / "all" / WEIGHTS), read(tmp_path / "8" / WEIGHTS))
@@ -104,6 +107,15 @@ def test_a_run_goes_on_from_wherever_it_was_cut(tmp_path, monkeypatch):
 
 def test_as_one_they_learn_as_alone(tmp_path):
     assert_as_alone([small(seed, **LENGTHS, **EXACT) for seed in range(3)], tmp_path)
+
+
+def test_each_of_several_trained_as_one_has_its_scores_at_each_length(tmp_path):
+    runs = [small(seed, **LENGTHS) for seed in range(2)]
+    *_, told = (told[1] for told in train_together(runs, [folder(tmp_path, name) for name in "ab"], "cpu") if 1 in told)
+    assert "test/accuracy" in told.values
+    checkpoint = read(tmp_path / "b" / CHECKPOINT)["progress"]["curve"]
+    named = {name for one in checkpoint for name in one["values"] if "_after_" in name}
+    assert named == {"val/accuracy_after_2_epochs", "val/accuracy_after_5_epochs"}
 
 
 @pytest.mark.parametrize(
