@@ -1,4 +1,4 @@
-"""What the length of training changes: who is ahead at which length, whether scores still rise, and how that is said."""
+"""What the length of training changes: who is ahead at which length, and whether scores still rise."""
 
 from pathlib import Path
 
