@@ -370,7 +370,9 @@ class Forecast:
             if trial.label not in self._settled:
                 runs |= runs_of(history, trial)
         runs = {key: run for key, run in runs.items() if key not in self._runs}
-        own = EpochTimes([*self._times, *(self._time(run) for run in runs.values())], works=self._works)
+        known = [*self._times, *(self._time(run) for run in runs.values())]
+        works = {time.work for time in known if time is not None}
+        own = EpochTimes([*known, *(time for time in self._costs() if time.work not in works)], works=self._works)
         times = self._earlier if own.usual is None else own
         todo = [run for run in runs.values() if not history.state(run).answered and run.key not in reused]
         ahead = unproposed(history).recipes
@@ -384,6 +386,16 @@ class Forecast:
             total=len(self._runs) + len(runs) + len(ahead),
             seconds=side_by_side(seconds, max_concurrent) if len(seconds) == len(left) else None,
         )
+
+    def _costs(self) -> Iterator[RunTime]:
+        """Yields the times of the arms whose cost was measured before any of their runs."""
+        for arm in self.history.edition.arms() if self.history.costs else []:
+            if cost := self.history.costs.get(arm.name):
+                counts, count = arm.recipe.data.image_counts, arm.recipe.optimizer.trained_epochs
+                tests = counts.test * sum((side / arm.recipe.data.size[1]) ** 2 for side in arm.recipe.test_sizes)
+                predicted = counts.validation + (counts.test + tests) / count
+                epoch_s = counts.train * median(cost.train_s) + predicted * median(cost.predict_s)
+                yield RunTime(self._works(arm.recipe), count, epoch_s)
 
     def _settle(self) -> None:
         """Remembers the trials that were settled since the last call."""
