@@ -16,7 +16,7 @@ from trainables.backbones import MODELS, Model, ViT
 from trainables.data import KINDS, LISTED, ImagesSpec
 from trainables.data.augment import Standard
 from trainables.own import is_own
-from trainables.recipe import Recipe
+from trainables.recipe import Fresh, Recipe
 from trainables.spec import Spec, require
 
 LARGER = 1.5
@@ -28,6 +28,8 @@ AUGMENTED = 20
 BATCHES = ((1_000, 25), (5_000, 50), (20_000, 100))
 """Up to how many training images a batch has how many, so that a short training still has hundreds of steps."""
 LARGEST_BATCH = 200
+GENTLER = 10
+"""By what the rates of new weights are divided where a model begins with trained ones, as is usual for fine-tuning."""
 MULTIPLES = "a list of whole numbers that begins with 1, each greater than the one before"
 
 
@@ -113,6 +115,8 @@ class Fit(Spec):
             values["augment.kind"] = "standard"
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
         values |= {"optimizer.epochs": epochs, "optimizer.batch_size": batch}
+        if not isinstance(recipe.init, Fresh):
+            values["optimizer.lr_base_size"] = GENTLER * own.get("optimizer.batch_size", batch)
         return {path: value for path, value in values.items() if path not in own}
 
 
@@ -173,4 +177,7 @@ def fit_words(recipe: Recipe) -> str:
     epochs = f"{lengths} epochs with {optimizer.batch_size} images a step"
     flips = isinstance(recipe.augment, Standard) and recipe.augment.flip > 0
     flipped = ", flipped at random (where left and right differ: --set augment.kind=none)" if flips else ""
-    return f"{side} x {side} pixels{larger}, {side // patch} x {side // patch} patches, {epochs}{flipped}"
+    base_size = optimizer.lr_base_size
+    gentler = f", rates times {optimizer.batch_size / base_size:g} (lr_base_size)" if base_size else ""
+    patches = f"{(side // patch) ** 2} patches of {patch} x {patch}"
+    return f"{side} x {side} pixels{larger} in {patches}, {epochs}{gentler}{flipped}"

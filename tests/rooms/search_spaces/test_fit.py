@@ -1,6 +1,7 @@
 """Sizes that follow from the images, and the editions of `--data` and `--arms`."""
 
 import pytest
+import torch
 
 from search_spaces.fit import Fit, data_label, data_values, fit_words
 from search_spaces.library import find
@@ -9,7 +10,9 @@ from service import api
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.data import Cifar10, Digits, Flowers102, Folder, RedGreen
 from trainables.recipe import AdamW, Recipe
+from trainables.recipe.init_from import digest_of
 from trainables.spec import SpecError
+from trainables.training.optimizer import highest_rate
 
 FIT = Fit(images=24_000, side=64, most=1_000)
 WSD = AdamW(schedule="wsd")
@@ -56,7 +59,9 @@ def test_the_values_of_a_person_come_before_those_that_follow(tmp_path) -> None:
     assert isinstance(plan, Ablation)
     assert [*plan.arms] == ["learnable", "rotary"]
     assert edition.id.startswith("encodings@cpu~my-pets-")
-    assert fit_words(base) == "16 x 16 pixels (tested at 24, too), 4 x 4 patches, 1 and 2 epochs with 25 images a step"
+    assert fit_words(base) == (
+        "16 x 16 pixels (tested at 24, too) in 16 patches of 4 x 4, 1 and 2 epochs with 25 images a step"
+    )
     other = api.resolve("encodings", data=str(folder))
     assert other.id != edition.id
     assert [*other.study.plan.arms] == ["none", "learnable", "sinusoidal", "rotary", "relative bias", "peg"]
@@ -145,3 +150,14 @@ def test_arms_are_left_out_with_what_is_said_of_them() -> None:
     ):
         with pytest.raises(SpecError, match=match):
             api.resolve("encodings", **wrong)
+
+
+def test_trained_weights_are_fine_tuned_at_a_tenth_of_the_rates(tmp_path) -> None:
+    folder = image_folder(tmp_path / "pets", {"train": 30})
+    weights = tmp_path / "weights.pt"
+    torch.save({"head.weight": torch.zeros(2, 2)}, weights)
+    own = {"init.kind": "from_file", "init.path": str(weights), "init.sha256": digest_of(weights)}
+    base = api.resolve("encodings", data=str(folder), set=own).study.base
+    assert highest_rate(base.optimizer) == pytest.approx(base.optimizer.lr / 10)
+    assert "rates times 0.1 (lr_base_size)" in fit_words(base)
+    assert api.resolve("encodings", data=str(folder)).study.base.optimizer.lr_base_size is None
