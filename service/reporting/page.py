@@ -24,6 +24,7 @@ from service.analysis.study_status import recorded
 from service.analysis.tables import costs, runs_table, trials_table
 from service.analysis.verdicts import Verdict, written_words
 from service.reporting.efficiency import efficiency
+from service.reporting.figures.classes import by_class
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import data_sizes, learning_curves, size_curves
 from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
@@ -52,6 +53,7 @@ from service.reporting.further_tables import (
     unfinished,
     varied,
 )
+from service.reporting.gallery import Picture, gallery
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
@@ -74,9 +76,9 @@ class Page:
     """Everything that a report shows, as text, tables and figures.
 
     `recorded`: what came out at this budget before, a paragraph an entry. `results`: tables of results before the
-    figures; `more`: those after them; `known`, `known_figures`: what the encodings know. `snippet`: the lines of
-    Python with the best encoding; `command`: what writes the best model as a file. `links`: by name, the addresses of
-    the study in MLflow.
+    figures; `wrong`: the test images that most models have wrong; `more`: tables after them; `known`, `known_figures`:
+    what the encodings know. `snippet`: the lines of Python with the best encoding; `command`: what writes the best
+    model as a file. `links`: by name, the addresses of the study in MLflow.
     """
 
     id: str
@@ -91,6 +93,7 @@ class Page:
     verdicts_note: str
     results: list[Table]
     figures: list[Drawn]
+    wrong: list[Picture]
     more: list[Table]
     known: list[Table]
     known_figures: list[Drawn]
@@ -142,6 +145,7 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         verdicts_note=_verdicts_note(result),
         results=_known(over_tasks(result), measured(result), tuned(result), efficiency(result)),
         figures=figures(result, FIGURES),
+        wrong=gallery(result),
         more=_known(
             points(result),
             random_points(result),
@@ -358,6 +362,7 @@ FIGURES = (
     data_sizes,
     dots,
     forest,
+    by_class,
     size_curves,
     cost,
     learning_curves,
