@@ -19,10 +19,8 @@ from service.reporting.figures.rows import name
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
 
-MOST = 20
-"""How many classes have a row; of more classes those with the lowest accuracy."""
-WRITTEN = 8
-"""Of up to so many classes each share stands in its cell; of more the cells are too narrow."""
+MOST, WRITTEN = 20, 8
+"""How many classes have a row, those with the lowest accuracy, and of up to how many each share stands in its cell."""
 ROW_IN, LETTERS = 0.27, 18
 """The height of a row in inches, and how many letters of a class's name are shown."""
 RIGHT, WRONG = TRIAL_COLORS[:2]
@@ -35,7 +33,14 @@ def by_class(result: StudyResult) -> plot.Plot | None:
     if best is None or answers is None:
         return None
     tested = sorted(np.unique(answers.targets).tolist(), key=lambda number: -(answers.of_class(number).mean or 0.0))
-    caption = _caption(name(result, best), answers, tested)
+    lost, interval = len(answers.diverged), answers.of_class(tested[0]).interval
+    caption = plot.sentences((
+        f"A row is the test images of a class, and the {plural(len(answers.predicted), 'model')} of "
+        f"{quoted(name(result, best))}. Left: the share that they take for the class of the column; blue is right.",
+        f"Right: the accuracy{', with its 95 % interval for this class alone' if interval else ''}.",
+        f"{plural(lost, 'seed')} diverged: at chance on the right, not on the left." if lost else "",
+        f"Shown are the {MOST} classes of {len(tested):,} with the lowest accuracy." if len(tested) > MOST else "",
+    ))  # fmt: skip
     return plot.Plot("classes", caption, lambda: _draw(answers, tested[-MOST:]))
 
 
@@ -70,14 +75,3 @@ def _draw_confusion(axes: Axes, answers: Answers, classes: Sequence[int]) -> Non
     axes.set_xticks(range(len(names)), names, rotation=90 if upright else 0, color=plot.INK)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-
-
-def _caption(who: str, answers: Answers, tested: Sequence[int]) -> str:
-    lost, interval = len(answers.diverged), answers.of_class(tested[0]).interval
-    return plot.sentences((
-        f"A row is the test images of a class, and the {plural(len(answers.predicted), 'model')} of {quoted(who)}. "
-        "Left: the share that they take for the class of the column; blue is right.",
-        f"Right: the accuracy{', with its 95 % interval for this class alone' if interval else ''}.",
-        f"{plural(lost, 'seed')} diverged: at chance on the right, not on the left." if lost else "",
-        f"Shown are the {MOST} classes of {len(tested):,} with the lowest accuracy." if len(tested) > MOST else "",
-    ))  # fmt: skip

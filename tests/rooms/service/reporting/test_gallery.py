@@ -121,6 +121,14 @@ def test_a_page_shows_the_wrong_images_with_links_and_small_pictures(pets) -> No
     assert sum(len(picture.source) for picture in shown) < 300_000
 
 
+def test_results_of_a_study_that_runs_begin_with_its_curves(pets) -> None:
+    running, ended = (pets.report(refresh_s=second).read_text() for second in (30, None))
+    parts = ('id="figure-curves"', 'id="figure-trials"', 'id="table-results"')
+    assert [*sorted(parts, key=running.index)] == [*parts]
+    assert [*sorted(parts, key=ended.index)] == [parts[2], parts[1], parts[0]]
+    assert [text.count('id="figure-curves"') for text in (running, ended)] == [1, 1]
+
+
 def test_large_pictures_stay_small_on_the_page(tmp_path, monkeypatch, pets) -> None:
     """Forty pictures of noise, which no format makes small."""
     noise = np.random.default_rng(0).integers(0, 255, (400, 400, 3), np.uint8)
