@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
 
 MOST = 40
 """How many images are shown."""
-SIDE, QUALITY = 96, 75
-"""The longer side of a small picture in pixels, and its quality as JPEG: 40 of them take at most 300 kB."""
+SIDE, QUALITY, LARGE = 96, 75, 2_000_000
+"""The longer side of a small picture in pixels, and its quality as JPEG: 40 of them take at most 300 kB. A file with
+more pixels than the last number is not decoded for it."""
 
 
 @dataclass(frozen=True)
@@ -54,29 +57,33 @@ def gallery(result: StudyResult) -> list[Picture]:
 def _seen(data: ImagesSpec, folder: Path, place: int, name: str) -> tuple[str, str]:
     """Returns the small picture and the file of a test image, empty where they are gone. `folder`: that of all data.
 
-    An image of a set without files is shown as runs have read it; the decoded images to test lie last.
+    An image without a file, or of a large one that would take seconds, is shown as runs have read it.
     """
     from PIL import Image
 
     from trainables.data.upright_rgb import opened
 
     file = data.root(folder) / name
-    there, content = bool(name) and file.is_file(), io.BytesIO()
-    address = file.as_uri() if there else ""
+    there = bool(name) and file.is_file()
 
     def draft() -> Image.Image:
         image = Image.open(file)
-        image.draft(None, (2 * SIDE, 2 * SIDE))  # a JPEG of 12 megapixels then takes 20 ms and not 150
+        image.draft(None, (2 * SIDE, 2 * SIDE))  # a JPEG then has a small size at once
+        if image.width * image.height > LARGE:
+            image.close()
+            raise ValueError("too large")
         return image
 
-    try:
-        if there:
-            image = opened(name, draft)
-        else:
-            decoded = np.load(folder / "decoded" / f"{data.decoded_name}.npy", mmap_mode="r")
-            image = Image.fromarray(decoded[len(decoded) - data.image_counts.test + place].transpose(1, 2, 0))
-        image.thumbnail((SIDE, SIDE))
-        image.save(content, "JPEG", quality=QUALITY)
-    except (LocusError, OSError, ValueError, EOFError):  # it is damaged, or gone
-        return "", address
-    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}", address
+    def decoded() -> Image.Image:
+        images = np.load(folder / "decoded" / f"{data.decoded_name}.npy", mmap_mode="r")
+        return Image.fromarray(images[len(images) - data.image_counts.test + place].transpose(1, 2, 0))  # they lie last
+
+    content = io.BytesIO()
+    for read in (partial(opened, name, draft), decoded)[not there :]:
+        with suppress(LocusError, OSError, ValueError, EOFError):  # it is damaged, or gone
+            image = read()
+            image.thumbnail((SIDE, SIDE))
+            image.save(content, "JPEG", quality=QUALITY)
+            break
+    source = base64.b64encode(content.getvalue()).decode()
+    return f"data:image/jpeg;base64,{source}" if source else "", file.as_uri() if there else ""

@@ -162,19 +162,23 @@ def test_images_that_are_gone_are_named_without_a_link(pets) -> None:
     assert {(picture.source, picture.address) for picture in gone} == {("", "")}
 
 
-def test_a_damaged_image_has_no_picture_and_a_strange_name_breaks_no_page(pets, monkeypatch) -> None:
+def test_a_damaged_or_a_very_large_image_is_shown_as_runs_have_read_it(pets, monkeypatch) -> None:
     root, answers = Path(pets.best.recipe.data.path), Answers.of(pets.best)
     first = next(iter(answers.wrong()))
-    name = os.fsdecode(b"test/cat/<b>\xff.png")
-    (root / name).write_bytes(b"no image")
+    name = os.fsdecode(b"test/cat/<b>\xff.png")  # which breaks no page either
+    large = io.BytesIO()
+    Image.new("RGB", (1500, 1500)).save(large, "PNG")
     odd = replace(answers, names=answers.names | {first: name})
     monkeypatch.setattr(Answers, "of", lambda row: odd)
     try:
-        page = pets.report().read_bytes().decode()
-        picture = next(picture for picture in gallery(pets) if picture.name.startswith("test/cat/<b>"))
+        for content in (b"no image", large.getvalue()):
+            (root / name).write_bytes(content)
+            page = pets.report().read_bytes().decode()
+            picture = next(picture for picture in gallery(pets) if picture.name.startswith("test/cat/<b>"))
+            small = Image.open(io.BytesIO(base64.b64decode(picture.source.removeprefix("data:image/jpeg;base64,"))))
+            assert small.size == (16, 16), "the side of the images that runs read"
     finally:
         (root / name).unlink()
-    assert picture.source == ""
     assert picture.address.endswith("%3Cb%3E%FF.png")
     assert "&lt;b&gt;" in page
     assert "<b>\\" not in page
