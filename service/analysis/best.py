@@ -3,7 +3,7 @@
 The highest validation mean decides; of a search that of the search's own seeds, so that the fresh seeds of the
 confirmation, which chose nothing, say how good the best is. Once every confirmation has ended, the confirmed trials
 alone compete; until then all points do. A trial that lacks a seed cannot win, equal means are a tie, and where no trial
-is above chance nothing is best.
+is above chance nothing is best. Of arms nothing is best while one still gets seeds.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ class Best:
 def find_best(history: History) -> Best:
     """Returns the best trials of a study so far.
 
-    None if the arms learn different tasks, whose scores are not compared.
+    None if the arms learn different tasks, whose scores are not compared, or while an arm still gets seeds: means of
+    unlike numbers of seeds are not compared.
     """
     plan = history.edition.study.plan
-    if isinstance(plan, Ablation) and plan.tasks:
+    if isinstance(plan, Ablation) and (plan.tasks or _has_open_arms(history)):
         return Best()
     confirmed = _confirmed(history)
     complete = list(_complete(history, confirmed))
@@ -113,6 +114,10 @@ def _confirmed(history: History) -> list[Trial]:
     trials = history.confirmations("confirmation")
     whole = {trial.number for trial in trials} == {*history.confirms}
     return trials if whole and all(history.answer(trial).status != "open" for trial in trials) else []
+
+
+def _has_open_arms(history: History) -> bool:
+    return any(history.answer(trial).status == "open" for trial in history.of("trial"))
 
 
 def _complete(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, TrialAnswer]]:

@@ -135,11 +135,9 @@ class StudyResult:
         if name is None:
             if self.best is None:
                 open_trials = sum(self.history.answer(row.trial).status == "open" for row in self.rows)
-                unfinished = f", and {plural(open_trials, 'trial')} not finished" if open_trials else ""
-                raise LocusError(
-                    f"{self.edition.id} has no best trial: none is above chance over all its seeds{unfinished}; "
-                    "name one with --arm (arm= in Python)"
-                )
+                unfinished = f"{plural(open_trials, 'trial')} not finished" if open_trials else ""
+                why = unfinished or "none is above chance over all its seeds"
+                raise LocusError(f"{self.edition.id} has no best trial: {why}; name one with --arm (arm= in Python)")
             return self.best
         rows = {row.trial.label: row for row in self.rows} | self.named
         if name not in rows:

@@ -12,11 +12,11 @@ import service
 import trainables
 from search_spaces.library import record_file
 from search_spaces.record import ANOTHER, BEFORE, Judged, Record, Row, Scored, read
-from search_spaces.study import Ablation, Edition, Study
-from search_spaces.words import plural, quoted, rough_time, setting_words
+from search_spaces.study import Ablation, Edition, Search, Study
+from search_spaces.words import clock, plural, quoted, rough_time, setting_words
 from service.analysis.format import Lines, between, fixed, metric_words, p_text, percent, spread
 from service.analysis.trial_result import TrialSummary, summarize
-from service.planning.forecast import Forecast
+from service.planning.forecast import Forecast, Left
 from service.planning.schedule import Done, next_action
 from service.storage import editions
 from service.storage.history import History
@@ -35,7 +35,7 @@ class StudyStatus:
 
     `stale`: how many answers do not count, because another code trained them. `trouble`: why its files cannot be read.
     `host`: where its driver runs, if that is another machine. `left`: how long the rest takes, while a driver runs and
-    an epoch was measured. `seeds`: how many are asked for.
+    two runs were measured. `seeds`: how many are asked for.
     Units: `last`, the time of the last fact, in seconds since 1970; `left`, in seconds.
     """
 
@@ -139,7 +139,7 @@ def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDige
     ended = sum(history.answer(trial).status != "open" for trial in trials)
     states = [history.state(run) for trial in history.trials for run in history.asked(trial)]
     running = sum(state.status == "running" for state in states) if alive else 0
-    left = Forecast(history)(max(running, 1))
+    left = Forecast(history)(together(history))
     return StudyStatus(
         id=edition.id,
         question=edition.study.question,
@@ -155,8 +155,26 @@ def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDige
         rows=summaries,
         stale=history.stale,
         host=driver.host.name if driver and driver.is_elsewhere() else "",
-        left=left.seconds if running else None,
+        left=left.seconds if alive else None,
     )
+
+
+def together(history: History) -> int:
+    """Returns how many runs train together, as the last start of a run tells; 1 before the first."""
+    last = max(history.states.values(), key=lambda state: state.begun or 0.0, default=None)
+    return max(1, int(last.placement.get("max_concurrent") or 1)) if last else 1
+
+
+def left_words(left: Left, plan: Ablation | Search, gone: str = "") -> str:
+    """Returns `3 of at most 20 runs, about 02:10 left`, as a search, a tuning or a race may train fewer.
+
+    `gone`: what stands behind the runs.
+    """
+    fewer = isinstance(plan, Search) or plan.race or plan.tune is not None
+    amount = f"{left.done} of {'at most ' if fewer and left.done < left.total else ''}{left.total} runs{gone}"
+    if left.seconds is None:
+        return f"{amount}, time left unknown"
+    return f"{amount}, about {clock(left.seconds)} left" if left.seconds else amount
 
 
 def _best(trials: list[TrialSummary]) -> str:

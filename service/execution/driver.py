@@ -267,7 +267,8 @@ class Driver:
             **self.placement.of_a_job(),
         )
         self.in_flight.jobs[run.key] = job
-        placed = self.placement.plain()
+        most = self.in_flight.share(self.placement.max_concurrent)  # beside other studies
+        placed = self.placement.plain() | {"max_concurrent": most}
         begun = Started(run=run.key, code=code, attempt=attempt, seed=run.seed, label=trial.label, placement=placed)
         self._write(begun)
         return job

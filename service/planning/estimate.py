@@ -152,7 +152,7 @@ class WorkEstimate:
     and the report count, too, and those of other studies; `changed`: the files in which that code differs; `absent`: a
     sentence for each file of weights and each data set that missing runs need and that is not there. `points` counts
     the points of a space that has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most
-    memory that a run took, where one is known; `epoch_s`: the time of an epoch of a run; `work`: a row a trial;
+    memory that a run took, where one is known; `work`: a row a trial;
     `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what the study says that the budget
     takes on 2 cores; `weights`: the cost of each arm or first point; `recipes`: one for each run to train, the base
     where a point is unknown; `gpu_hours`: see `with_gpu_hours`; `blind`: a sentence if TPE chooses hardly a point;
@@ -177,7 +177,6 @@ class WorkEstimate:
     asked: int = 0
     points: int = 0
     peak_gib: float | None = None
-    epoch_s: float | None = None
     work: tuple[WorkRow, ...] = ()
     stated_time: str = ""
     recipes: tuple[Recipe, ...] = ()
@@ -360,7 +359,6 @@ def estimate_work(
         asked=history.trials_asked,
         points=most_trials(history),
         peak_gib=max(peaks, default=None),
-        epoch_s=times.usual,
         work=work_rows(history, work, ahead),
         stated_time=history.edition.stated_time,
         recipes=tuple(left),

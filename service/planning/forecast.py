@@ -259,16 +259,11 @@ class EpochTimes:
 
     Of the same work the median counts, because a run may have waited for the machine. The usual time is the mean over
     the kinds of work, because a sum is predicted with it. A kind counts by the epochs of its runs: the only epoch of a
-    short run also takes the time of its tests, and says little of the epochs of a long one. Before the first epoch it
-    is `earlier`, that of other studies.
+    short run also takes the time of its tests, and says little of the epochs of a long one. None before
+    the first epoch.
     """
 
-    def __init__(
-        self,
-        known: Iterable[RunTime | None],
-        earlier: float | None = None,
-        works: Callable[[Recipe], str] | None = None,
-    ) -> None:
+    def __init__(self, known: Iterable[RunTime | None], works: Callable[[Recipe], str] | None = None) -> None:
         self._works = works or _work
         kinds: dict[str, list[RunTime]] = {}
         for time in known:
@@ -276,7 +271,7 @@ class EpochTimes:
                 kinds.setdefault(time.work, []).append(time)
         self._alike = {work: median(time.epoch_s for time in some) for work, some in kinds.items()}
         epochs = [fmean(time.epochs for time in some) for some in kinds.values()]
-        self.usual = fmean(self._alike.values(), weights=epochs) if kinds else earlier
+        self.usual = fmean(self._alike.values(), weights=epochs) if kinds else None
 
     def __call__(self, recipe: Recipe) -> float | None:
         """Returns the seconds; None if none are known."""
@@ -301,7 +296,7 @@ def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
 class Left:
     """Runs that have ended, all that a study will have at most, and the time until the end.
 
-    Units: `seconds`; None before the first epoch. A run that is stopped early ends before.
+    Units: `seconds`; None before two runs were measured. A run that is stopped early ends before.
     """
 
     done: int
@@ -340,12 +335,13 @@ class Forecast:
 
     An epoch of a run takes as long as in runs of the same work so far, or those of the study on average. A run takes
     its start, too, and the wait for its place, as the runs that have ended did. Concurrent runs are taken to finish
-    equally many epochs. `earlier`: the times of epochs in other studies, before the first epoch of this one.
+    equally many epochs. `earlier`: the times of epochs in other studies, before the first epoch of this one; without
+    them two runs must have ended here before a time is said, for the first one says little of the others.
     """
 
     def __init__(self, history: History, earlier: EpochTimes | None = None) -> None:
         self.history = history
-        self._earlier = earlier or EpochTimes([])
+        self._earlier = earlier
         self._works = Works()
         self._begin()
 
@@ -373,7 +369,7 @@ class Forecast:
         known = [*self._times, *(self._time(run) for run in runs.values())]
         works = {time.work for time in known if time is not None}
         own = EpochTimes([*known, *(time for time in self._costs() if time.work not in works)], works=self._works)
-        times = self._earlier if own.usual is None else own
+        times = self._earlier if self._earlier and own.usual is None else own
         todo = [run for run in runs.values() if not history.state(run).answered and run.key not in reused]
         ahead = unproposed(history).recipes
         spans = [*self._spans, *(span for run in runs.values() if (span := self._span(run)))]
@@ -381,10 +377,12 @@ class Forecast:
         left = [(run.recipe, *self._left(run, start, wait)) for run in todo]
         left += [(recipe, recipe.optimizer.trained_epochs, start + wait) for recipe in ahead]
         seconds = [epochs * time + more for recipe, epochs, more in left if (time := times(recipe)) is not None]
+        sure = not left or len(spans) > 1 or bool(history.costs) or self._earlier is not None
+        measured = sure and len(seconds) == len(left)
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
             total=len(self._runs) + len(runs) + len(ahead),
-            seconds=side_by_side(seconds, max_concurrent) if len(seconds) == len(left) else None,
+            seconds=side_by_side(seconds, max_concurrent) if measured else None,
         )
 
     def _costs(self) -> Iterator[RunTime]:

@@ -150,9 +150,9 @@ def unfinished(result: StudyResult) -> Table | None:
 
 
 def tuned(result: StudyResult) -> Table | None:
-    """Returns what the tuning chose for each arm; None if arms are not tuned."""
+    """Returns what the tuning chose for each arm; None if arms are not tuned, or no tuning has ended."""
     arms, plan = tunings(result), result.edition.study.plan
-    if not arms or not isinstance(plan, Ablation) or plan.tune is None:
+    if all(_values(tuning) == "not yet" for tuning in arms) or not isinstance(plan, Ablation) or plan.tune is None:
         return None
     metric = metric_words(result.edition.study.score.metric)
     chosen = [tuning.chosen for tuning in arms]

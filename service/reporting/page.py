@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 
+from search_spaces.study import Ablation
 from search_spaces.words import duration, listed, plural, quoted
 from service.analysis.arm_tunings import tunings
 from service.analysis.headline import details, headline
 from service.analysis.power import look_words
 from service.analysis.study_result import StudyResult
-from service.analysis.study_status import recorded
+from service.analysis.study_status import left_words, recorded, together
 from service.analysis.tables import costs, runs_table, trials_table
 from service.analysis.verdicts import Verdict, written_words
+from service.planning.forecast import Forecast
 from service.reporting.efficiency import efficiency
+from service.reporting.figures.classes import by_class
 from service.reporting.figures.cost import cost
 from service.reporting.figures.curves import data_sizes, learning_curves, length_curves, size_curves
 from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
@@ -52,6 +55,7 @@ from service.reporting.further_tables import (
     unfinished,
     varied,
 )
+from service.reporting.gallery import Picture, gallery
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
@@ -73,16 +77,17 @@ if TYPE_CHECKING:
 class Page:
     """Everything that a report shows, as text, tables and figures.
 
-    `recorded`: what came out at this budget before, a paragraph an entry. `results`: tables of results before the
-    figures; `more`: those after them; `known`, `known_figures`: what the encodings know. `snippet`: the lines of
-    Python with the best encoding; `command`: what writes the best model as a file. `links`: by name, the addresses of
-    the study in MLflow.
+    `progress`: how far a study is that runs. `recorded`: what came out at this budget before, a paragraph an entry.
+    `results`: tables of results before the figures; `wrong`: the test images that most models have wrong; `more`:
+    tables after them; `known`, `known_figures`: what the encodings know. `snippet`: the lines of Python with the best
+    encoding; `command`: what writes the best model as a file. `links`: by name, the addresses of the study in MLflow.
     """
 
     id: str
     question: str
     paper: str
     date: str
+    progress: str
     headline: str
     details: list[str]
     expected: str
@@ -91,6 +96,7 @@ class Page:
     verdicts_note: str
     results: list[Table]
     figures: list[Drawn]
+    wrong: list[Picture]
     more: list[Table]
     known: list[Table]
     known_figures: list[Drawn]
@@ -126,14 +132,19 @@ class Page:
         raise KeyError(name)
 
 
-def page(result: StudyResult, links: Mapping[str, str]) -> Page:
-    """Returns the page of a result. `links`: by name, the addresses of the study in MLflow."""
+def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False) -> Page:
+    """Returns the page of a result. `links`: by name, the addresses of the study in MLflow.
+
+    `running`: a driver runs the study, so that the page begins with how far it is, and results with its curves.
+    """
     study = result.edition.study
+    drawings = figures(result, FIGURES)
     return Page(
         id=result.edition.id,
         question=study.question,
         paper=study.paper,
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
+        progress=_progress(result) if running else "",
         headline=headline(result),
         details=details(result),
         expected=study.expected,
@@ -141,7 +152,8 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         verdicts=result.claims,
         verdicts_note=_verdicts_note(result),
         results=_known(over_tasks(result), measured(result), tuned(result), efficiency(result)),
-        figures=figures(result, FIGURES),
+        figures=sorted(drawings, key=lambda figure: figure.name != "curves") if running else drawings,
+        wrong=gallery(result),
         more=_known(
             points(result),
             random_points(result),
@@ -164,6 +176,14 @@ def page(result: StudyResult, links: Mapping[str, str]) -> Page:
         command=command(result),
         links=links,
     )
+
+
+def _progress(result: StudyResult) -> str:
+    """Returns how far a study that runs is, as `locus status` and the bar say it."""
+    history, plan = result.history, result.edition.study.plan
+    far = left_words(Forecast(history)(together(history)), plan)
+    missing = isinstance(plan, Ablation) and any(row.answer.status == "open" for row in result.of("trial"))
+    return f"{far}.{' Seeds are missing, so no arm is best yet.' if missing else ''}"
 
 
 def _known(*tables: Table | None) -> list[Table]:
@@ -320,7 +340,7 @@ def write_report(result: StudyResult, links: Mapping[str, str] | None = None, re
     `refresh_s`: a browser loads the page again after so many seconds. A study's driver and those who watch it may write
     at the same time.
     """
-    shown = page(result, links or {})
+    shown = page(result, links or {}, running=refresh_s is not None)
     folder = result.home.study(result.edition.id).report
     files: dict[str, str | bytes] = {
         "results.csv": frame_csv(runs_table(result)),
@@ -359,6 +379,7 @@ FIGURES = (
     data_sizes,
     dots,
     forest,
+    by_class,
     size_curves,
     cost,
     learning_curves,

@@ -19,11 +19,12 @@ from rich.segment import SegmentLines
 from rich.table import Table
 
 from search_spaces.roles import LETTERS
-from search_spaces.study import Edition, Search, Trial
+from search_spaces.study import Edition, Trial
 from search_spaces.words import clock, quoted
 from service.analysis.format import left_out_words, stopped_words
+from service.analysis.study_status import left_words, together
 from service.analysis.trial_result import Summaries, TrialSummary
-from service.planning.forecast import EpochTimes, Forecast, Left
+from service.planning.forecast import Forecast, Left
 from service.storage import editions
 from service.storage.facts import (
     Confirms,
@@ -261,7 +262,6 @@ class Progress:
         self.live: Live | NotebookLive | None = None
         self._history: History | None = None
         self._lock: AbstractContextManager[object] = threading.RLock()
-        self._max_concurrent: Callable[[], int] = lambda: 1
         self._ended = False
         self._begun = self._said = now()
         self._news = 0
@@ -273,21 +273,11 @@ class Progress:
         """Prints one line, above the table where there is one."""
         sentence(self.console, line)
 
-    def begin(
-        self,
-        history: History,
-        lock: AbstractContextManager[object],
-        max_concurrent: Callable[[], int],
-        epoch_s: float | None = None,
-    ) -> None:
-        """Starts to show. `lock` is held while the history changes; `epoch_s`: an epoch's time in earlier studies.
-
-        `max_concurrent` gives how many runs train together now.
-        """
-        self._history, self._lock = history, lock
-        self._max_concurrent, self._ended = max_concurrent, False
+    def begin(self, history: History, lock: AbstractContextManager[object]) -> None:
+        """Starts to show. `lock` is held while the history changes."""
+        self._history, self._lock, self._ended = history, lock, False
         self._lines, self._summaries = EventLines(history), Summaries(history)
-        self._forecast = Forecast(history, EpochTimes([], epoch_s))
+        self._forecast = Forecast(history)
         self._begun = self._said = self._now()
         if self.console.is_terminal and self.detail == "usual":
             self.live = Live(get_renderable=self._view, console=self.console, refresh_per_second=REDRAWS)
@@ -310,7 +300,7 @@ class Progress:
         if line:
             reused = isinstance(fact, Ended) and fact.reused  # many come at once, and none took time
             ended = isinstance(fact, Ended | StoppedAt | FailedWith) and not reused
-            left = f"  ({self._left(self._forecasted())})" if ended else ""
+            left = f"  ({left_words(self._left(), self.edition.study.plan)})" if ended else ""
             self.note(f"{clock(now - self._begun)}  {line}{left}")
             self._said = now
 
@@ -351,9 +341,8 @@ class Progress:
             rows = max(rows - max(round(over * rows / len(lines)), 1), FEWEST)
 
     def _bar(self) -> RenderableType:
-        left = self._forecasted()
-        gone = clock(self._now() - self._begun)
-        text = self._left(left, f"  {gone} gone")
+        left = self._left()
+        text = left_words(left, self.edition.study.plan, f"  {clock(self._now() - self._begun)} gone")
         if (busy := self._busy) is not None:
             text = f"{busy[0]}, {clock(self._now() - busy[1])}"
         grid = Table.grid(padding=(0, 2))
@@ -364,12 +353,6 @@ class Progress:
         )
         return grid
 
-    def _forecasted(self) -> Left:
-        return self._forecast(self._max_concurrent())
-
-    def _left(self, left: Left, gone: str = "") -> str:
-        """Returns what is left: `3 of at most 20 runs, about 02:10 left`. A search, tuning or race may train fewer."""
-        plan = self.edition.study.plan
-        at_most = (isinstance(plan, Search) or plan.race or plan.tune is not None) and left.done < left.total
-        amount = f"{left.done} of {'at most ' if at_most else ''}{left.total} runs{gone}"
-        return f"{amount}, about {clock(left.seconds)} left" if left.seconds else amount
+    def _left(self) -> Left:
+        assert self._history is not None
+        return self._forecast(together(self._history))

@@ -266,7 +266,8 @@ def status_rows(status: StudyStatus, edition: Edition) -> None:
     out = console()
     sentence(out, title(status.id, status.question))
     out.print(trials_table(status.rows, edition))
-    left = f"; about {clock(status.left)} left" if status.left else ""
+    unknown = "; time left unknown" if status.state == "running" and status.left is None else ""
+    left = f"; about {clock(status.left)} left" if status.left else unknown
     sentence(
         out,
         f"{status.state}{status.where}; {status.done} of {status.asked} runs{left}; last change {_ago(status.last)}",

@@ -59,11 +59,13 @@ def curve_lines(result: StudyResult) -> list[Line]:
     """Returns the lines, those without a name first, so that they lie under the others."""
     palette = plot.Palette.of(result)
     lines = []
-    for row in [*result.of("trial"), *result.confirmed]:
+    arms = [*result.of("trial"), *result.confirmed]
+    begun = any(run.curve for row in arms for run in row.runs.values())
+    for row in arms if begun else result.of("tuning"):
         values = _values_curves(result, row)
         if values:
             fresh = row.trial.role == "confirmation"
-            own = palette.named(row) and (fresh or not result.confirmed)
+            own = row.trial.role != "tuning" and palette.named(row) and (fresh or not result.confirmed)
             look, called = (palette[row], _name(result, row)) if own else (plot.GRAY, "")
             end = "raced" if row.answer.raced else row.answer.status if row.answer.status in ENDS else ""
             lines.append(Line(values, look, called, row in result.winners, end))
@@ -207,6 +209,8 @@ def _caption_curves(result: StudyResult, lines: Sequence[Line]) -> str:
     return plot.sentences((
         f"Learning curves: {band(lines)}.",
         f"In color the confirmed points{fresh}; in gray the points of the search." if gray and fresh else "",
+        "In gray the trials that tune the arms."
+        if isinstance(result.edition.study.plan, Ablation) and all(not line.name for line in lines) else "",
         f"A triangle {' or '.join(filter(None, triangles))}." if any(triangles) else "",
         "A cross diverged there." if "diverged" in ends else "",
         f"{plural(open, 'run')} {'has' if open == 1 else 'have'} {reached}." if open else "",

@@ -67,8 +67,15 @@ def test_pages_follow_a_study_to_its_end(tmp_path):
         last = watch_report(home.study(ID), study.opened, EVERY_S, show, study.pause)
     texts, counts, lines, captions = zip(*pages, strict=True)
     assert counts == (0, 14, 28, 36), "no page while nothing happened"
-    assert all(REFRESH in text and "The study is running." in text for text in texts[:-1])
-    assert not any(word in texts[-1] for word in ("http-equiv", "The study is running."))
+    assert all(REFRESH in text for text in texts[:-1])
+    far = [re.search(r"The study is running: (.*) The page loads", text)[1] for text in texts[:-1]]
+    missing = "Seeds are missing, so no arm is best yet."
+    assert "time left unknown" in far[0]
+    assert re.fullmatch(rf"\d of 6 runs, about \d\d:\d\d left. {missing}", far[2])
+    assert 'class="strong"' not in texts[2]
+    assert 'class="strong"' in texts[-1]
+    assert texts[2].index("The study is running") < texts[2].index('class="lead"'), "first how far"
+    assert not any(word in texts[-1] for word in ("http-equiv", "The study is running"))
     assert [len(line.values) for line in lines[1]] == [6, 6, 2], "two runs have ended, and one has two of its epochs"
     assert "1 run has not ended; a line is the mean of the seeds that reached an epoch." in captions[1]
     assert "not ended" not in captions[-1]

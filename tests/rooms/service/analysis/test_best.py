@@ -159,9 +159,30 @@ def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
     assert [name for name in others if f"“{name}”" in said] == others[:3], "the nearest three"
 
 
-def test_a_trial_that_lacks_a_seed_cannot_win(tmp_path: Path) -> None:
-    result = ablated(tmp_path, {"whole": (0.8, 0.8, 0.81), "part": (0.99, 0.99)})
-    assert [row.name for row in result.winners] == ["whole"]
+def test_nothing_is_best_while_an_arm_gets_seeds(tmp_path: Path) -> None:
+    """Its next seed may make it the best, or not: until then no view names one."""
+    edition = arms("whole", "part")
+    with ByHand(tmp_path, edition, seeds=3) as hand:
+        whole, part = (
+            hand.plan("trial", n, {"encoding.gamma": 1.0 + n}, name) for n, name in enumerate(("whole", "part"))
+        )
+        for trial, seed in [(whole, 0), (whole, 1), (whole, 2), (part, 0), (part, 1)]:
+            hand.complete(trial, seed, 0.7 + 0.2 * (trial is part), 0.8)
+        assert {tuple(labels) for labels in named(tmp_path, edition.id).values()} == {()}
+        assert Result.open(Home(tmp_path), edition.id).headline == "No answer yet: 1 trial begun."
+        hand.complete(part, 2, 0.9, 0.8)
+        assert {tuple(labels) for labels in named(tmp_path, edition.id).values()} == {("1",)}
+
+
+def test_an_arm_that_failed_lacks_a_seed_and_cannot_win(tmp_path: Path) -> None:
+    edition = arms("whole", "part")
+    with ByHand(tmp_path, edition, seeds=3) as hand:
+        for trial, seed in hand.runs({"whole": {"encoding.gamma": 1.0}, "part": {"encoding.gamma": 2.0}}, 3):
+            if (trial.name, seed) == ("part", 2):
+                hand.fail(trial, seed, "no memory")
+            else:
+                hand.complete(trial, seed, 0.7 + 0.2 * (trial.name == "part"), 0.8)
+    assert [row.name for row in Result.open(Home(tmp_path), edition.id).winners] == ["whole"]
 
 
 def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from service.planning.forecast import (
     EpochTimes,
     Forecast,
     Left,
+    RunTime,
     run_peaks,
     run_time,
     side_by_side,
@@ -103,6 +104,10 @@ def arms(seeds=2):
     return Study(name="arms", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 
+NONE = EpochTimes([])
+"""Other studies have measured nothing; with them a time is said before two runs have ended."""
+
+
 def timed(history, seconds):
     """Every measured epoch takes so long, by the arm's name."""
     for trial in history.trials:
@@ -114,7 +119,7 @@ def timed(history, seconds):
 def test_an_ablation_counts_all_its_runs_before_the_first(home):
     history = History.open(home, arms())
     assert Forecast(history)(2) == Left(0, 4, None)
-    assert Forecast(history, EpochTimes([], 3.0))(2) == Left(0, 4, 2 * (6 + 9) * 3.0 / 2)
+    assert Forecast(history, EpochTimes([RunTime("other", 5, 3.0)]))(2) == Left(0, 4, 2 * (6 + 9) * 3.0 / 2)
 
 
 def test_epochs_of_running_runs_count(home):
@@ -132,11 +137,11 @@ def test_epochs_of_running_runs_count(home):
             for run in history.runs(trial).values()
         )
         assert history.state(next(iter(history.runs(history.trials[0]).values()))).epoch > 0
-        both = Forecast(history)(2).seconds
+        both = Forecast(history, NONE)(2).seconds
         assert max(left / 2, 9 * long) <= both + 1e-9
         assert both <= left / 2 + 9 * long, "one process may be idle while the last run ends"
-        assert Forecast(history)(1).seconds == pytest.approx(left)
-        assert Forecast(history)(100).seconds == pytest.approx(9 * long), "no run is shared between two processes"
+        assert Forecast(history, NONE)(1).seconds == pytest.approx(left)
+        assert Forecast(history, NONE)(100).seconds == pytest.approx(9 * long), "no run is shared between two processes"
 
 
 def test_a_run_that_has_ended_counts_whole_and_one_that_goes_on_without_its_first_epoch(home):
@@ -153,7 +158,7 @@ def test_a_run_that_has_ended_counts_whole_and_one_that_goes_on_without_its_firs
             for fact in epochs:
                 fact.values["time/epoch_s"] = 1.0
             epochs[0].values["time/epoch_s"], epochs[-1].values["time/epoch_s"] = first, last
-        assert Forecast(driver.history)(2).seconds == pytest.approx(9 - states[1].epoch)
+        assert Forecast(driver.history, NONE)(2).seconds == pytest.approx(9 - states[1].epoch)
 
 
 def test_another_rate_takes_the_time_of_the_same_work(home):
@@ -193,7 +198,7 @@ def test_the_points_of_a_search_that_nobody_proposed_count(home):
     plan = Search(space=Space({"encoding.gamma": Real(low=0.5, high=9)}), trials=5)
     edition = Study(name="reach", question="?", base=BASE, plan=plan, seeds=2).at()
     history = History.open(home, edition)
-    assert Forecast(history, EpochTimes([], 1.0))(4) == Left(0, (5 + 5) * 2, (5 + 5) * 2 * 6 / 4)
+    assert Forecast(history, EpochTimes([RunTime("other", 5, 1.0)]))(4) == Left(0, (5 + 5) * 2, (5 + 5) * 2 * 6 / 4)
 
 
 def test_the_plan_names_arms_and_parents(home):
@@ -221,7 +226,8 @@ def test_the_time_between_runs_counts_as_it_was(home):
         hand.journal.write(Counts(seeds=1))
         trials = [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(plan.arms.items())]
     history = History.open(home, edition)
-    for trial, night in zip(trials[:4], (0, 0, 8 * 3600, 0), strict=True):
+    for ended, (trial, night) in enumerate(zip(trials[:4], (0, 0, 8 * 3600, 0), strict=True)):
+        assert (Forecast(history)(1).seconds is not None) == (ended > 1), "one run says little of the others"
         run = trial.run(0)
         known = {"run": run.key, "code": history.code(run)}
         begun = moment + 5 + night

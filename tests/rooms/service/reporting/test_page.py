@@ -98,7 +98,7 @@ def test_files_that_an_earlier_page_wrote_are_removed_and_no_others(tmp_path, mo
     drawn = [dataclasses.replace(earlier.figures[0], name=name) for name in FIGURES]
     richer = dataclasses.replace(earlier, figures=drawn, more=[*earlier.more, table])
     with monkeypatch.context() as patch:
-        patch.setattr(page_module, "page", lambda *_: richer)
+        patch.setattr(page_module, "page", lambda *_, **__: richer)
         folder = result.report().parent
     gone = {f"{figure.name}.{end}" for figure in drawn for end in ("svg", "pdf")}
     assert {*gone, "table-parents.tex", "table-parents.csv"} <= {path.name for path in folder.iterdir()}

@@ -11,7 +11,6 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
 from search_spaces.words import configuration
 from service.analysis.format import number, p_text, percent, signed
-from service.analysis.headline import details
 from service.reporting.provenance import circumstances, sizes
 from service.reporting.results_table import measured
 from service.results import Result
@@ -138,7 +137,7 @@ def test_answers_of_other_code_are_said_not_to_count(tmp_path):
     edit_lines(journal, lambda line: line.replace(today, "0123456789ab"))
     result = Result.open(Home(tmp_path), id)
     assert (opened.stale, result.stale) == (0, 5)
-    assert "5 answers of other code that do not count" in " ".join(details(result))
+    assert "5 answers of other code that do not count" in result.headline
     assert "Not counted: 5 answers of other code." in result.report().read_text()
 
 

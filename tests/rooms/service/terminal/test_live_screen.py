@@ -8,7 +8,13 @@ import threading
 from rich.console import Console
 
 from search_spaces.study import Ablation, Study
+from search_spaces.words import clock
+from service.analysis.study_status import one_status
 from service.analysis.trial_result import TrialSummary
+from service.planning.forecast import Forecast
+from service.planning.placement import Placement
+from service.reporting.page import page
+from service.results import Result
 from service.storage.home import Home
 from service.terminal.live import Progress
 from service.terminal.tables import shown
@@ -35,10 +41,10 @@ def test_the_clock_goes_on_without_a_fact(tmp_path):
     progress = Progress(STUDY.at(), screen(out), now=lambda: at[0])
 
     def shows(clock):
-        return re.search(f"0 of 30 runs  {clock} gone, about 1:30:00 left", strip(out.getvalue()))
+        return re.search(f"0 of 30 runs  {clock} gone, time left unknown", strip(out.getvalue()))
 
     with driving(Home(tmp_path), STUDY.at()) as driver:
-        progress.begin(driver.history, driver.lock, lambda: 2, epoch_s=60.0)
+        progress.begin(driver.history, driver.lock)
         try:
             until(lambda: shows("00:00"))
             assert not shows("01:02")
@@ -48,11 +54,41 @@ def test_the_clock_goes_on_without_a_fact(tmp_path):
             progress.end()
 
 
+def test_the_bar_the_status_and_the_page_say_the_same_time(tmp_path):
+    """At each moment, with two runs at a time; before two runs have ended none of them says a time."""
+    home, edition, said = Home(tmp_path), STUDY.at(), {}
+    progress = Progress(edition, Console(file=io.StringIO(), width=120))
+    with driving(home, edition) as driver:
+        driver.placement = Placement(max_concurrent=2)
+        progress.begin(driver.history, driver.lock)
+        toy = Toy(driver, random.Random(0), max_concurrent=2)
+        for step in range(60):
+            toy._fill()
+            toy._advance(sorted(toy.workers)[step % 3 == 0])
+            if step % 3 == 2:
+                with progress.console.capture() as captured:
+                    progress.console.print(progress._bar())
+                done, left = re.search(r"(\d+) of 30 runs  \S+ gone, (.* left.*)", captured.get()).groups()
+                status, result = one_status(home, edition.id), Result.open(home, edition.id)
+                assert status.left == Forecast(driver.history)(2).seconds
+                assert left.strip() == (
+                    "time left unknown" if status.left is None else f"about {clock(status.left)} left"
+                )
+                assert page(result, {}, running=True).progress.startswith(
+                    f"{done} of 30 runs, {left.strip()}. Seeds are"
+                )
+                said[int(done)] = left.strip()
+        toy.close()
+    unknown = {done for done, left in said.items() if left == "time left unknown"}
+    assert unknown == {0, 1}
+    assert max(said) > 5
+
+
 def test_the_start_of_ray_has_a_clock_of_its_own(tmp_path):
     out, at = io.StringIO(), [1000.0]
     progress = Progress(STUDY.at(), screen(out), now=lambda: at[0])
     with driving(Home(tmp_path), STUDY.at()) as driver:
-        progress.begin(driver.history, driver.lock, lambda: 2, epoch_s=60.0)
+        progress.begin(driver.history, driver.lock)
         try:
             at[0] += 5
             progress.busy("starting Ray")
@@ -70,7 +106,7 @@ def test_the_screen_fits_its_terminal_and_says_how_many_rows_it_leaves_out(tmp_p
     with driving(Home(tmp_path), STUDY.at()) as driver:
         driver.listeners.append(progress.add)
         Toy(driver, random.Random(0)).drive()
-        progress.begin(driver.history, driver.lock, lambda: 2)
+        progress.begin(driver.history, driver.lock)
         progress.end()
     lines = strip(out.getvalue()).split("many@base  Which?")[-1].splitlines()
     assert len(lines) <= 24
@@ -94,9 +130,9 @@ def test_what_failed_comes_first():
 def test_a_screen_that_reads_while_the_driver_writes_never_fails(tmp_path):
     """Two threads on one history: without the lock a dictionary would change while it is read."""
     progress = Progress(STUDY.at(), screen(io.StringIO()))
-    errors, locked = [], []
+    errors = []
     with driving(Home(tmp_path), STUDY.at()) as driver:
-        progress.begin(driver.history, driver.lock, lambda: locked.append(driver.lock._is_owned()) or 2)
+        progress.begin(driver.history, driver.lock)
         progress.live.stop()
         ended = threading.Event()
 
@@ -114,4 +150,3 @@ def test_a_screen_that_reads_while_the_driver_writes_never_fails(tmp_path):
         ended.set()
         drawer.join()
     assert errors == []
-    assert {*locked} == {True}, "a view asks for the concurrent runs while it reads"

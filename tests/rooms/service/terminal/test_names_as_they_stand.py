@@ -36,7 +36,7 @@ def test_in_the_live_table(home):
     progress = Progress(STUDY.at(), Console(file=out, force_terminal=True, width=120, highlight=False))
     with driving(home, STUDY.at()) as driver:
         driver.listeners.append(progress.add)
-        progress.begin(driver.history, driver.lock, lambda: 2)
+        progress.begin(driver.history, driver.lock)
         Toy(driver, random.Random(0)).drive()
         progress.end()
     all_there(out.getvalue())
