@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,6 +41,10 @@ class Paper(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    def on_broken_pipe(self) -> None:
+        """Prints nothing more: a study that a script runs goes on without its reader. rich would end the script."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def console(*, stderr: bool = False) -> Console:
