@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def carry_out(file: Path) -> None:
     """Runs what a job.json says. A refusal is a fact for the client, too. Raises: Exit."""
-    sent = json.loads(file.read_text())
+    sent = json.loads(file.read_text(encoding="utf-8"))
     try:
         if "question" in sent:
             tell(answer=answer(Asked.read({"question": sent["question"]}).question))

@@ -173,7 +173,7 @@ def _export_numbers(result: Any, text: str, to: Path | None) -> None:
         say(text.rstrip("\n"))
         return
     try:
-        to.write_text(text)
+        to.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LocusError(f"--to must be a file that can be written, got {to} ({error.strerror})") from None
     say(str(to))

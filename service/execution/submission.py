@@ -59,7 +59,7 @@ def write_contents(folder: Path, sent: Mapping[str, Any]) -> int:
     root = Path(__file__).resolve().parents[2]
     for package in PACKAGES:
         shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
-    (folder / "job.json").write_text(json.dumps({**sent, "python": platform.python_version()}))
+    (folder / "job.json").write_text(json.dumps({**sent, "python": platform.python_version()}), encoding="utf-8")
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
