@@ -84,11 +84,14 @@ def run(
     `address`: of a Ray cluster that runs it. All from `home` on: as `service.planning.run_options` has them.
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
+    from service.execution.signals import continued_by
+
     chosen = RunOptions.among(locals())
     own: dict[str, Any] = dict(budget=budget, set=set, preset=preset, edition=edition, data=data, arms=arms)
     if not chosen.elsewhere:
         resolved = resolve(study, home=home, seeds=seeds, trials=trials, storage=chosen.storage, **own)
-        return here(resolved, chosen, fresh=fresh, progress=progress, callbacks=callbacks)
+        with continued_by(f"{resolved.id}: stopped; what is finished is kept, and the same call continues"):
+            return here(resolved, chosen, fresh=fresh, progress=progress, callbacks=callbacks)
     if callbacks:
         raise SpecError("callbacks must be left out where a study is submitted, because it runs in another process")
     return submit(study, fresh=fresh, seeds=seeds, trials=trials, **own, **dict(chosen)).wait()
