@@ -356,7 +356,7 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
         has = f"with the storage {there}" if there else "without a storage"
         return BeingRunError(
             f"{edition.id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
-            f"(locus stop {edition.id})"
+            f"(locus stop {edition.id}{home.option})"
         )
     asked = more(edition, home, options)
     kept = [f"--{name.replace('_', '-')}" for name, value in options if value != OPTIONS[name] and name not in REQUESTS]

@@ -26,6 +26,7 @@ import atexit
 import math
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import threading
@@ -203,6 +204,11 @@ class Home:
     def find(cls, given: str | Path | None = None) -> Home:
         """Returns the home: as given, else $LOCUS_HOME, else ~/.locus; always absolute."""
         return cls(Path(given or os.environ.get("LOCUS_HOME") or "~/.locus").expanduser().resolve())
+
+    @property
+    def option(self) -> str:
+        """What a command needs to find this home, with a blank before it; nothing for the usual one."""
+        return "" if self.root == Home.find().root else f" --home {shlex.quote(str(self.root))}"
 
     @classmethod
     def usable(cls, given: str | Path | None = None) -> Home:

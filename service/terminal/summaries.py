@@ -26,7 +26,7 @@ from service.planning.estimate import WorkEstimate
 from service.storage import Check
 from service.storage.history import History
 from service.storage.home import Home
-from service.terminal.output import address, columns, console, home_option, labelled, row, sentence, title
+from service.terminal.output import address, columns, console, labelled, row, sentence, title
 from service.terminal.tables import trials_table
 from trainables.spec import SpecError
 
@@ -63,7 +63,7 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
     """
     answer(result)
     out, edition = console(), result.edition
-    home = home_option(result.home)
+    home = result.home.option
     page = result.home.study(edition.id).report / "report.html"
     if page.exists():
         labelled(out, "report", str(page), link=address(page))
@@ -234,7 +234,7 @@ def matrix(filled: FilledMatrix, home: Home, page: Path | None) -> None:
     for line in filled.lacks:
         sentence(out, line)
     for command in filled.commands:
-        labelled(out, "to run", f"{command}{home_option(home)}")
+        labelled(out, "to run", f"{command}{home.option}")
     if page is not None:
         labelled(out, "page", str(page), link=address(page))
 
