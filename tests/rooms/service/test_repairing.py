@@ -146,7 +146,9 @@ def test_an_answer_that_another_study_trained_again_stays(home: Home, monkeypatc
     differ = wrong(one)
     assert len(differ) == 6
     assert all(sentence.endswith("differs from the journal: another study trained it again") for sentence in differ)
-    assert repair(home, one) == [f"{sentence}; locus run {one.id} --home {home.root} takes its numbers" for sentence in differ]
+    assert repair(home, one) == [
+        f"{sentence}; locus run {one.id} --home {home.root} takes its numbers" for sentence in differ
+    ]
     assert {path: path.read_bytes() for path in files} == files
     assert wrong(two) == []
     assert conduct(home, one).order == []
