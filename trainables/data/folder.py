@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
 from typing import Annotated, Any, ClassVar, Literal
-from unicodedata import normalize
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -18,7 +17,7 @@ from trainables.data.dataset import Chances, ImageCounts
 from trainables.data.folder_contents import Content, contents
 from trainables.data.folder_files import NAMES, SPLITS, ImageFile, Layout, Split, layout, shown
 from trainables.data.images import Described, ImagesSpec
-from trainables.sentence import near_path
+from trainables.sentence import look_alikes, near_path
 from trainables.spec import WHERE, FilePath, absolute, require
 
 READ_BYTES = 4 * 2**30
@@ -85,12 +84,8 @@ def mistakes(there: Layout) -> Iterator[tuple[str, str]]:
         yield FOLDER, shown(f"{there.root}{how}")
         return
     classes = sorted({file.label for file in train})
-    alike: dict[str, list[str]] = {}
-    for name in sorted({file.label for file in there.files}):
-        alike.setdefault(normalize("NFKC", name).strip(), []).append(name)
-    for names in alike.values():
-        if len(names) > 1:
-            yield "a folder whose classes have names that differ to the eye", " and ".join(map(ascii, names))
+    for names in look_alikes(sorted({file.label for file in there.files})):
+        yield "a folder whose classes have names that differ to the eye", names
     if len(classes) < 2:
         yield shown(f"a folder with two classes or more in {there.folders['train'][0]}/"), shown(f"{classes[0]} alone")
     for split in SPLITS:
