@@ -378,14 +378,11 @@ class TrialResult:
 
     @property
     def run_id(self) -> str:
-        """The id of the MLflow run of the best seed. Raises: as `run_id_of` does, and if no weights were kept."""
-        return self.run_id_of(self.best_seed)
+        """The id of the MLflow run of the best seed.
 
-    def run_id_of(self, seed: int) -> str:
-        """Returns the id of the MLflow run of a seed.
-
-        Raises: LocusError if MLflow has none or that of another training, or is not there.
+        Raises: LocusError if no weights were kept, and if MLflow has none or that of another training, or is not there.
         """
+        seed = self.best_seed
         run = self.runs[seed]
         return self.find_run_id(Training(self.trial.label, seed, run.run.key, run.code))
 

@@ -41,7 +41,7 @@ class Paper(Console):
 
     def on_broken_pipe(self) -> None:
         """Prints nothing more: a study that a script runs goes on without its reader. rich would end the script."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 def console(*, stderr: bool = False) -> Console:
