@@ -108,7 +108,7 @@ def _of_json(path: Path) -> Study:
     if not path.is_file():
         raise _no_file(path)
     try:
-        return Study.read(json.loads(path.read_text()))
+        return Study.read(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
         raise SpecError(f"{path} must hold a study as JSON, got {error}") from None
 

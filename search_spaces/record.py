@@ -144,7 +144,7 @@ def read(path: Path) -> Record | None:
     if not path.is_file():
         return None
     try:
-        record = Record.read_text(path.read_text())
+        record = Record.read_text(path.read_text(encoding="utf-8"))
     except (SpecError, ValueError) as error:
         raise SpecError(f"{path} must hold a record, but {error}") from None
     if record.id != path.stem:

@@ -1,12 +1,15 @@
 """The command: `locus`, or `python -m service`."""
 
 import atexit
+import errno
+import io
 import os
 import shlex
 import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 INTERRUPTED = 130
 MISTAKE = 2
@@ -15,6 +18,8 @@ BUG = 1
 CONDUCTS = (["run"], ["job"])
 """The verbs that conduct a study. They heed SIGINT also if it is ignored, as it is in all that a script starts with
 `&`: with SIGINT Ray stops a job, also on a cluster that a script started, and Slurm's script stops its driver."""
+LOOKS = (["studies"], ["show"], ["plan"], ["status"], ["report"], ["compare"], ["matrix"], ["logs"], ["ui"], ["doctor"])
+"""The verbs that have nothing more to do where nobody reads what they print."""
 PATIENCE_S = 5.0
 """A press of Ctrl-C that comes so long after the end of the command means that Python's own end hangs."""
 
@@ -33,11 +38,54 @@ class Presses:
         raise KeyboardInterrupt
 
 
+class Outlet(io.FileIO):
+    """Standard output or error as a file whose reader may end before the command. Only looking ends with its reader.
+
+    A study trains on, and says the rest on standard error. A command whose text cannot be written for another reason,
+    such as a full disk, ends with a sentence.
+    """
+
+    is_lost = False
+
+    def write(self, content: Any, /) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            was_lost, self.is_lost = self.is_lost, True
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+            if self.fileno() == 1 and not was_lost:
+                self._end(error)
+            return self.write(content)
+
+    def _end(self, error: OSError) -> None:
+        verb = sys.argv[1:2]
+        if verb in CONDUCTS:
+            os.dup2(2, 1)
+        elif error.errno != errno.EPIPE:
+            print(f"locus: standard output must be a file that can be written, got: {error.strerror}", file=sys.stderr)
+            sys.exit(BUG)
+        elif verb in LOOKS:
+            sys.exit(0)
+
+    @classmethod
+    def of(cls, stream: Any) -> Any:
+        """Returns a standard stream that also writes what its encoding lacks, as Python would escape it."""
+        if stream is None:  # it was closed before the command began
+            return open(os.devnull, "w", encoding="utf-8")
+        if stream not in (sys.__stdout__, sys.__stderr__):
+            return stream
+        raw = io.BufferedWriter(cls(stream.fileno(), "w", closefd=False))
+        return io.TextIOWrapper(raw, stream.encoding, "backslashreplace", line_buffering=True)
+
+
 def main(clock: Callable[[], float] = time.monotonic) -> None:
     """Runs the command. A file that is no Python, because somebody is editing it, is one line and exit code 2.
 
     However the command ends, its exit code is its own: see `_keep_exit_code`.
     """
+    sys.stdout, sys.stderr = Outlet.of(sys.stdout), Outlet.of(sys.stderr)
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first to be registered is the last to be called
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.argv[1:2] in CONDUCTS:
         signal.signal(signal.SIGINT, Presses())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -84,11 +83,14 @@ def run(
     `address`: of a Ray cluster that runs it. All from `home` on: as `service.planning.run_options` has them.
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
+    from service.execution.signals import continued_by
+
     chosen = RunOptions.among(locals())
     own: dict[str, Any] = dict(budget=budget, set=set, preset=preset, edition=edition, data=data, arms=arms)
     if not chosen.elsewhere:
         resolved = resolve(study, home=home, seeds=seeds, trials=trials, storage=chosen.storage, **own)
-        return here(resolved, chosen, fresh=fresh, progress=progress, callbacks=callbacks)
+        with continued_by(f"{resolved.id}: stopped; what is finished is kept, and the same call continues"):
+            return here(resolved, chosen, fresh=fresh, progress=progress, callbacks=callbacks)
     if callbacks:
         raise SpecError("callbacks must be left out where a study is submitted, because it runs in another process")
     return submit(study, fresh=fresh, seeds=seeds, trials=trials, **own, **dict(chosen)).wait()
@@ -396,9 +398,6 @@ def export_model(
     check_path(file, force=force)
     row = result(name, home=home, tracking=tracking, adopt=adopt).trial(arm)
     model = row.trained(seed, ema=ema)
-    with suppress(LocusError):  # the model is what it is also where MLflow is away
-        run_id = row.run_id_of(model.facts.seed)
-        model.facts = model.facts.model_copy(update={"mlflow_run_id": run_id})
     look(model.facts)
     write_model(file, model, force=force)
     return file
@@ -429,8 +428,8 @@ def register_model(
 ) -> str:
     """Logs a trained model of a study to its MLflow run, and registers it under a name; its URI, `models:/NAME/1`.
 
-    `arm`, `seed`, `ema`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes bytes of
-    shape (N, channels, height, width), normalizes them, and gives the outputs.
+    `arm`, `seed`, `ema`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes float32
+    from 0 (black) to 1 (white) of shape (N, channels, height, width), normalizes them, and gives the outputs.
     Raises: LocusError if there is no such model, another code trained it, MLflow lacks its run, or torch fails.
     """
     study_result = result(name, home=home, tracking=tracking, adopt=adopt)

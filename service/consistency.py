@@ -133,7 +133,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
                 put_aside(outcomes.probe(run, code, wrong.probe))
                 sentences.append(f"{wrong.sentence}; it is set aside")
             elif wrong.check == "curves":
-                lost[run, code] = f"{wrong.sentence}; locus run {edition.id} takes its numbers"
+                lost[run, code] = f"{wrong.sentence}; locus run {edition.id}{home.option} takes its numbers"
             else:
                 outcomes.set_aside(run, code, answer=wrong.check == "keys")
                 sentence = f"{wrong.sentence}; what is damaged is set aside"
@@ -148,7 +148,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
             journal.write(FailedWith(run=run, code=code, reason=LOST, counts=False))
             sentences.append(sentence)
     if again:
-        sentences.append(f"{plural(len(again), 'run')} to train again: locus run {edition.id}")
+        sentences.append(f"{plural(len(again), 'run')} to train again: locus run {edition.id}{home.option}")
     return sentences
 
 
@@ -192,7 +192,7 @@ def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Ch
         *_tuning(history),
         *_outcomes(Outcomes(home), history, answers_of(facts, history)),
         _work(folder, history),
-        _report(folder, edition),
+        _report(home, edition),
         *compare_with_mlflow(look_up(home, edition, tracking), histories, None if tracking else home, alive=alive),
     ]
 
@@ -240,12 +240,11 @@ def _work(folder: StudyFolder, history: History) -> Check:
     )
 
 
-def _report(folder: StudyFolder, edition: Edition) -> Check:
+def _report(home: Home, edition: Edition) -> Check:
     """Checks that the report in the home is as it was written."""
-    files = as_written(folder.report)
-    wrong = [
-        f"{name} is not as it was written (locus report {edition.id})" for name, sound in files.items() if not sound
-    ]
+    files = as_written(home.study(edition.id).report)
+    again = f"locus report {edition.id}{home.option}"
+    wrong = [f"{name} is not as it was written ({again})" for name, sound in files.items() if not sound]
     return Check.of("report", len(files), "files, as they were written", wrong)
 
 

@@ -116,7 +116,7 @@ def token() -> Finding:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         return Finding("token", "wrong", f"{path} has the mode {mode:o}: others can read it", f"chmod 600 {path}")
-    if not path.read_text().strip():
+    if not path.read_text(encoding="utf-8").strip():
         return Finding("token", "wrong", f"{path} is empty", "write the cluster's token into it")
     return Finding("token", "ok", f"{path}, for its owner alone")
 

@@ -51,7 +51,7 @@ class ReportPath(PosixPath):
     """The path of a report; a notebook shows the page itself."""
 
     def _repr_html_(self) -> str:
-        page = html.escape(self.read_text())
+        page = html.escape(self.read_text(encoding="utf-8"))
         return f'<iframe srcdoc="{page}" style="width:100%;height:48rem;border:0"></iframe>'
 
 

@@ -38,7 +38,6 @@ from service.storage.journal import Journal
 from service.storage.outcomes import Outcomes, commit
 from service.storage.remote import Copies, StorageSync
 from service.terminal.live import Progress
-from service.terminal.output import home_option
 from service.tracking import set_up_client
 from trainables.encodings import parts_of
 from trainables.kept import keep, kept, seen
@@ -278,7 +277,7 @@ class StudyRun:
             progress.note(f"MLflow: {url}")
         self.tell(mlflow=url or "")
         if self.estimate.to_train and options.address == "local":
-            progress.note(f"to watch it: locus report {self.edition.id}{home_option(self.home)} --watch --open")
+            progress.note(f"to watch it: locus report {self.edition.id}{self.home.option} --watch --open")
         progress.begin(driver.history, driver.lock)
         attention = DriverPolls(driver, progress.note)
         attention.look()  # also where nothing is missing until more is asked for

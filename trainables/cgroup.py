@@ -33,6 +33,6 @@ def memory_limit(root: Path = ROOT) -> int | None:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text().strip()
+        return file.read_text(encoding="utf-8").strip()
     except OSError:
         return ""

@@ -38,7 +38,7 @@ def kept(name: str, mark: str) -> Any:
     if folder is None:
         return None
     try:
-        seal, _, text = (folder / name).read_text().partition("\n")
+        seal, _, text = (folder / name).read_text(encoding="utf-8").partition("\n")
     except (OSError, ValueError):
         return None
     if seal != _seal(mark, text):
@@ -57,7 +57,7 @@ def keep(name: str, mark: str, value: Any) -> None:
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         number, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with open(number, "w") as file:
+        with open(number, "w", encoding="utf-8") as file:
             file.write(f"{_seal(mark, text)}\n{text}")
         os.replace(aside, path)
         _remove_unused(path.parent)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,6 +25,14 @@ OWN_WORDS = "or file.py:Class"
 
 PAPERS = {"rope": "rotary", "sincos": "sinusoidal", "ape": "learnable", "rpe": "relative", "cpe": "peg", "cpvt": "peg"}
 """What papers call some kinds."""
+
+
+def look_alikes(names: Iterable[str]) -> list[str]:
+    """Returns names that the eye cannot tell apart, as Python escapes them: "'a' and 'a '", for each group of them."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(normalize("NFKC", name).strip(), []).append(name)
+    return [" and ".join(map(ascii, same)) for same in alike.values() if len(same) > 1]
 
 
 def sentence_of(cls: type[BaseModel], error: ValidationError) -> str:

@@ -13,9 +13,11 @@ import os
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache
+from importlib import import_module
 from importlib.util import decode_source, find_spec
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,8 @@ class SourceError(LocusError):
 def load(file: str, source: str, *, again: bool = False) -> types.ModuleType:
     """Returns the module of a source text. While it is being loaded, it has the attribute `__loading__`.
 
-    A text runs once in a process. `again`: it runs once more. The files that it reads may have changed.
+    A text runs once in a process. `again`: it runs once more. The files that it reads may have changed. What it sets in
+    the filters of warnings and in numpy's handling of errors is undone; `runtime` sets what torch computes with.
 
     Raises: SourceError with the file and the line where it fails; UntrustedError if it comes from a home and nobody
     here has run it.
@@ -50,7 +53,8 @@ def load(file: str, source: str, *, again: bool = False) -> types.ModuleType:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     sys.modules[name] = module
     try:
-        exec(compile(source, file, "exec"), module.__dict__)
+        with warnings.catch_warnings(), import_module("numpy").errstate() if "numpy" in source else nullcontext():
+            exec(compile(source, file, "exec"), module.__dict__)
     except KeyboardInterrupt:
         del sys.modules[name]
         raise

@@ -58,7 +58,7 @@ def check(file: str, sha256: str) -> None:
 def known() -> set[str]:
     """Returns the SHA-256 of the known files."""
     try:
-        return {*_list().read_text().split()}
+        return {*_list().read_text(encoding="utf-8").split()}
     except OSError:
         return set()
 
@@ -69,7 +69,7 @@ def trust(sha256: str) -> None:
         return
     with suppress(OSError):
         _list().parent.mkdir(parents=True, exist_ok=True)
-        with _list().open("a") as file:
+        with _list().open("a", encoding="utf-8") as file:
             file.write(f"{sha256}\n")  # a line in one call, so that two processes never mix theirs
 
 

@@ -18,7 +18,7 @@ from search_spaces.plans.tuning import Tuning
 from search_spaces.words import MOST_LETTERS, is_name, listed, quoted, shortened
 from trainables.own import Values
 from trainables.recipe.looked_up import looked_up
-from trainables.sentence import did_you_mean
+from trainables.sentence import did_you_mean, look_alikes
 from trainables.spec import Spec, SpecError, digest, require
 
 T = TypeVar("T")
@@ -68,6 +68,8 @@ class Ablation(Spec):
             require(
                 is_name(name), "arms", f"named in one line of 1 to {MOST_LETTERS} printable letters", shortened(name)
             )
+        for names in look_alikes(self.arms):
+            raise SpecError(f"arms must have names that differ to the eye, got {names}")
         if not self.axes:
             require(not self.tasks, "tasks", "left out where there are no axes", self.tasks)
             require(not self.families, "families", "left out where there are no tasks", [*self.families])

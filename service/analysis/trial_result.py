@@ -378,16 +378,17 @@ class TrialResult:
 
     @property
     def run_id(self) -> str:
-        """The id of the MLflow run of the best seed. Raises: as `run_id_of` does, and if no weights were kept."""
-        return self.run_id_of(self.best_seed)
+        """The id of the MLflow run of the best seed.
 
-    def run_id_of(self, seed: int) -> str:
-        """Returns the id of the MLflow run of a seed.
-
-        Raises: LocusError if MLflow has none or that of another training, or is not there.
+        Raises: LocusError if no weights were kept, and if MLflow has none or that of another training, or is not there.
         """
+        seed = self.best_seed
         run = self.runs[seed]
         return self.find_run_id(Training(self.trial.label, seed, run.run.key, run.code))
+
+    def kept_seeds(self, *, ema: bool = False) -> list[int]:
+        """Returns the seeds whose weights were kept. `ema`: whose moving average of the weights was."""
+        return [seed for seed, path in self.weights.items() if (averaged(path) if ema else path).exists()]
 
     def _kept(self, seed: int | None, ema: bool) -> tuple[int, Path]:
         """Returns a seed whose weights were kept, and the file of them, which is as it was written.
@@ -395,7 +396,7 @@ class TrialResult:
         Without a seed, the one of which these weights have the highest validation score; the first of equal ones.
         """
         files = {known: averaged(path) if ema else path for known, path in self.weights.items()}
-        kept = [known for known, path in files.items() if path.exists()]
+        kept = self.kept_seeds(ema=ema)
         if not kept or (seed is not None and seed not in kept):
             wanted = "one kept" if seed is None else f"seed {seed}"
             which = "averaged weights" if ema else "weights"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -32,13 +34,15 @@ if TYPE_CHECKING:
 
 def carry_out(file: Path) -> None:
     """Runs what a job.json says. A refusal is a fact for the client, too. Raises: Exit."""
-    sent = json.loads(file.read_text())
+    sent = json.loads(file.read_text(encoding="utf-8"))
     try:
         if "question" in sent:
             tell(answer=answer(Asked.read({"question": sent["question"]}).question))
         else:
             summaries.versions(sent["python"])
             options = RunOptions.read(sent["options"] | {"address": "auto"})
+            if options.home:  # the home of this job alone, so the commands that are printed must name it
+                os.environ.pop("LOCUS_HOME", None)
             with named():
                 edition = Edition.read(sent["edition"])
             run_resolved(edition, options, fresh=sent["fresh"], detail="all", tell=tell)
@@ -105,7 +109,7 @@ def cluster_status(name: str | None, address: str, home: str | None, *, adopt: b
         else:
             _one_of_cluster(name, address, home, adopt=adopt, as_json=as_json)
     except GoneError as error:
-        if home is None:
+        if home is None or not Path(home).is_dir():
             raise GoneError(f"{error}; --home shows what a home that this machine sees has") from None
         _of_lost_cluster(name, address, Home.usable(home), str(error), adopt=adopt, as_json=as_json)
 
@@ -132,7 +136,7 @@ def _one_of_cluster(name: str, address: str, home: str | None, *, adopt: bool, a
 
 
 def _show_of_cluster(status: StudyStatus, edition: Edition, submission: SubmittedStudy, state: str) -> None:
-    out, at = console(), f"{status.id} --address {submission.address}"
+    out, at = console(), submission.at
     facts = submission.facts()
     tables.status_rows(status, edition)
     labelled(out, "job", f"{submission.job}  {state}")
@@ -149,7 +153,7 @@ def _show_of_cluster(status: StudyStatus, edition: Edition, submission: Submitte
 
 def _submit_command(id: str, address: str, home: str | None) -> str:
     """Returns the command that goes on with a study on a cluster."""
-    return f"locus submit {id} --address {address}" + (f" --home {home}" if home else "")
+    return f"locus submit {id} --address {address}" + (f" --home {shlex.quote(home)}" if home else "")
 
 
 def _all_of_cluster(address: str, *, adopt: bool, as_json: bool) -> None:

@@ -125,6 +125,9 @@ def export(
     seed: Annotated[
         int | None, count("seed", "the model of this seed; default: the highest validation score", None)
     ] = None,
+    all_seeds: Annotated[
+        bool, flag("the models of all seeds, to FILE-seed0 and so on; beside --model", None, "--all-seeds")
+    ] = False,
     ema: Annotated[bool, flag("the model with the moving average of its weights", None, "--ema")] = False,
     to: Annotated[Path | None, option("FILE", "a file for --csv or --latex; default: print to the terminal")] = None,
     force: Annotated[bool, flag("replace the file of --model", None, "--force")] = False,
@@ -134,31 +137,41 @@ def export(
 ) -> None:
     """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
-    from service.reporting.latex import as_csv
     from service.storage.home import Home, tracking_uri, without_secrets
     from service.terminal.output import console, sentence
     from service.terminal.summaries import exported
 
     if sum((csv, latex, model is not None, register is not None)) != 1:
         raise SpecError("export must be told one of --csv, --latex, --model and --register")
+    if all_seeds and (model is None or seed is not None):
+        raise SpecError("--all-seeds must stand beside --model, and without --seed")
     if columns is not None and not latex:
         raise SpecError(f"--columns must stand beside --latex, got {columns!r} without it")
     if csv or latex:
         if arm or seed is not None or ema or force:
             raise SpecError("--arm, --seed, --ema and --force must stand beside --model or --register, got neither")
+        from service.reporting.latex import as_csv
+
         result = api.result(name, home=home, adopt=adopt)
         _export_numbers(result, as_csv(result) if csv else result.latex(_names(columns)), to)
         return
     if to is not None:
         raise SpecError(f"--to must stand beside --csv or --latex, got neither; --model {to} writes a model")
     where: dict[str, Any] = {"home": home, "tracking": tracking, "adopt": adopt}
-    which: dict[str, Any] = {"arm": arm, "seed": seed, "ema": ema, "look": exported}
-    if model is not None:
-        say(str(api.export_model(name, model, force=force, **which, **where)))
+    which: dict[str, Any] = {"arm": arm, "ema": ema, "look": exported}
+    if all_seeds and model and (seeds := api.result(name, **where).trial(arm).kept_seeds(ema=ema)):
+        for one in seeds:
+            file = model.with_stem(f"{model.stem}-seed{one}")
+            say(str(api.export_model(name, file, force=force, seed=one, **which, **where)))
+    elif model is not None:
+        say(str(api.export_model(name, model, force=force, seed=seed, **which, **where)))
     elif register is not None:
-        uri = api.register_model(name, register, **which, **where)
+        uri = api.register_model(name, register, seed=seed, **which, **where)
         store = tracking_uri(tracking) or Home.find(home).tracking
         sentence(console(stderr=True), f"MLflow loads it with MLFLOW_TRACKING_URI={without_secrets(store)}")
+        sentence(
+            console(stderr=True), "pyfunc's metadata has the names of its outputs: model.metadata.metadata['classes']"
+        )
         say(uri)
 
 
@@ -173,7 +186,7 @@ def _export_numbers(result: Any, text: str, to: Path | None) -> None:
         say(text.rstrip("\n"))
         return
     try:
-        to.write_text(text)
+        to.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LocusError(f"--to must be a file that can be written, got {to} ({error.strerror})") from None
     say(str(to))

@@ -192,7 +192,7 @@ def fetched(content: bytes, origin: str) -> Home:
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=cache))
     try:
         unpack(content, draft)
-        Home(draft).fetched.write_text(origin)
+        Home(draft).fetched.write_text(origin, encoding="utf-8")
         os.replace(draft, home.root)
     except OSError:
         if not home.root.is_dir():  # else another process was quicker

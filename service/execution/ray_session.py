@@ -48,7 +48,7 @@ def protect_local_token() -> None:
     token.parent.mkdir(parents=True, exist_ok=True)
     if not token.exists():
         token.touch(mode=0o600)
-        token.write_text(secrets.token_hex(32))
+        token.write_text(secrets.token_hex(32), encoding="utf-8")
     token.chmod(0o600)
 
 
@@ -239,7 +239,7 @@ def session(address: str, here: LocalRay | None = None, apart: Apart | None = No
     settings = {"log_to_driver": False, "logging_level": logging.ERROR, "job_config": job_config(), **settings}
     if address == "local":
         here = here or LocalRay()
-    with _quiet():
+    with _apart_from_the_shell():
         try:
             if here is not None:
                 here.start(apart or Apart(), **settings)
@@ -252,16 +252,21 @@ def session(address: str, here: LocalRay | None = None, apart: Apart | None = No
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Within the block Ray prints nothing here; by itself it prints the last lines of a dead raylet's log."""
+def _apart_from_the_shell() -> Iterator[None]:
+    """Within the block Ray prints nothing here, and does not look how the command was started.
+
+    By itself it prints the last lines of a dead raylet's log. Below `uv run` it would send the working folder, images
+    included, to workers that it starts by uv.
+    """
     for name in ("ray.tune", "ray.train", "ray._private"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    known = ray._private.worker.print_to_stdstream
+    known, uv = ray._private.worker.print_to_stdstream, ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV
     ray._private.worker.print_to_stdstream = lambda *_, **__: None
+    ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = False
     try:
         yield
     finally:
-        ray._private.worker.print_to_stdstream = known
+        ray._private.worker.print_to_stdstream, ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = known, uv
 
 
 def _connect(address: str, settings: dict[str, Any]) -> None:

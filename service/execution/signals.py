@@ -1,6 +1,7 @@
 """How a study that runs is asked to stop or to change: Ctrl-C and other signals, and a file for its driver.
 
-SIGTERM and SIGHUP (a container, Slurm or a closed terminal ends) ask as the first Ctrl-C does, however often they come.
+SIGTERM, SIGHUP and SIGUSR1 (a container, Slurm or a closed terminal ends) ask as the first Ctrl-C does, however often
+they come.
 The main thread must hear them meanwhile, so calls that may stand still, such as those of Ray, are made in a thread.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +93,7 @@ def _read(path: Path) -> Control | None:
 
 STOPPING = "stopping after this epoch, press again to stop now"
 ENDING = "{} received: stopping after this epoch"
-ENDS = (signal.SIGTERM, signal.SIGHUP)
+ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 INSIST_S = 1.0
 """How often an interrupt is sent again, because some calls ignore one."""
 LOOK_S = 0.1
@@ -120,7 +122,7 @@ class Stop:
 
 
 class StopSignals:
-    """What SIGINT, SIGTERM and SIGHUP do while a study runs. `note` prints a line; it is called from another thread.
+    """What SIGINT and `ENDS` do while a study runs. `note` prints a line; it is called from another thread.
 
     Presses are counted where the operating system delivers them (a wakeup pipe), because Python sees two presses as one
     while it waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `interruptible`.
@@ -195,6 +197,30 @@ class StopSignals:
             time.sleep(INSIST_S)
 
 
+@contextmanager
+def continued_by(line: str) -> Iterator[None]:
+    """Lets Python show a line, in place of a traceback, for an interrupt within the block that nobody catches.
+
+    Raises: KeyboardInterrupt with that line.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        stopped: Any = KeyboardInterrupt(line)
+        stopped._render_traceback_ = lambda: [line]  # a notebook asks the error itself
+        before = sys.excepthook
+
+        def show(kind: Any, error: BaseException, trace: Any) -> None:
+            sys.excepthook = before
+            if error is stopped:
+                print(line, file=sys.stderr)
+            else:
+                before(kind, error, trace)
+
+        sys.excepthook = show
+        raise stopped from None
+
+
 class Apart:
     """Work that is done once, in a thread. `leaving`: that it must end, because nobody waits for it any more."""
 
@@ -248,7 +274,7 @@ class Apart:
 
 @contextmanager
 def handled(handler: Callable[[int, Any], object], may_be_ignored: Sequence[int] = ENDS) -> Iterator[dict[int, Any]]:
-    """Handles SIGINT, SIGTERM and SIGHUP by one function within the block; its value is the handlers of before.
+    """Handles SIGINT and the signals of `ENDS` by one function within the block; its value is the handlers of before.
 
     A signal of `may_be_ignored` that is ignored, such as SIGHUP by `nohup`, stays ignored. At the end the handlers of
     before are back, whatever other code did to them. In another thread than the main one nothing is handled.
@@ -330,7 +356,7 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
         has = f"with the storage {there}" if there else "without a storage"
         return BeingRunError(
             f"{edition.id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
-            f"(locus stop {edition.id})"
+            f"(locus stop {edition.id}{home.option})"
         )
     asked = more(edition, home, options)
     kept = [f"--{name.replace('_', '-')}" for name, value in options if value != OPTIONS[name] and name not in REQUESTS]

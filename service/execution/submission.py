@@ -14,6 +14,7 @@ import asyncio
 import json
 import platform
 import queue
+import shlex
 import shutil
 import tempfile
 import threading
@@ -59,7 +60,7 @@ def write_contents(folder: Path, sent: Mapping[str, Any]) -> int:
     root = Path(__file__).resolve().parents[2]
     for package in PACKAGES:
         shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
-    (folder / "job.json").write_text(json.dumps({**sent, "python": platform.python_version()}))
+    (folder / "job.json").write_text(json.dumps({**sent, "python": platform.python_version()}), encoding="utf-8")
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -295,18 +296,24 @@ class Submission:
         message = str(self._ask(lambda: self.client.get_job_info(self.job).message) or "").strip()
         return _last(self.printed()) or " ".join(message.split())
 
+    @property
+    def at(self) -> str:
+        """What a command needs to find this study on its cluster."""
+        home = f" --home {shlex.quote(self.home)}" if self.home else ""
+        return f"{self.study} --address {self.address}{home}"
+
     def describe(self) -> str:
         """Returns the state, the last line, and what to type next."""
-        at = f"{self.study} --address {self.address}"
-        lines = [*self.printed()]
+        lines, state = [*self.printed()], self.status()
+        runs = state not in ENDED
         mlflow = told(lines).get("mlflow")
         parts = [
-            f"{self.study}  {self.status()}  job {self.job}",
+            f"{self.study}  {state}  job {self.job}",
             f"last line  {_last(lines) or 'no output yet'}",
             *([f"MLflow     {mlflow}"] if mlflow else []),
-            f"watch      locus status {at}",
-            f"           locus logs {at} -f",
-            f"stop       locus stop {at}",
+            f"watch      locus status {self.at}",
+            f"           locus logs {self.at} -f",
+            f"stop       locus stop {self.at}" if runs else f"report     locus report {self.at}",
         ]
         return "\n".join(parts)
 

@@ -228,7 +228,7 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
         """Records a failure with its reason. Of a killed process only Tune knows the reason."""
-        text = Path(trial.error_file).read_text() if trial.error_file else ""
+        text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace") if trial.error_file else ""
         self.driver.folder.add_to_log(text)
         why, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
         if why.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):

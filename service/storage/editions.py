@@ -184,7 +184,8 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
         more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
         raise EditionError(
             f"{edition.id} has another definition here: {'; '.join(changes[:SHOWN])}{more}. "
-            f"--fresh starts {edition.fresh(starts[-1] + 1).id}, --as WORD another edition"
+            f"--fresh starts {edition.fresh(starts[-1] + 1).id}, --as WORD another edition (in Python: fresh=True, "
+            "edition='WORD')"
         )
     return _in_order(edition, before)
 

@@ -26,6 +26,7 @@ import atexit
 import math
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import threading
@@ -161,7 +162,7 @@ class StudyFolder:
     @property
     def storage_uri(self) -> str | None:
         """The URI of the storage that the last driver of this study sent copies to."""
-        return self.storage.read_text() if self.storage.exists() else None
+        return self.storage.read_text(encoding="utf-8") if self.storage.exists() else None
 
     @property
     def experiment(self) -> Path:
@@ -175,7 +176,7 @@ class StudyFolder:
 
     def add_to_log(self, text: str) -> None:
         """Adds lines to the log."""
-        with self.log.open("a") as log:
+        with self.log.open("a", encoding="utf-8") as log:
             log.write(text)
 
     @property
@@ -203,6 +204,11 @@ class Home:
     def find(cls, given: str | Path | None = None) -> Home:
         """Returns the home: as given, else $LOCUS_HOME, else ~/.locus; always absolute."""
         return cls(Path(given or os.environ.get("LOCUS_HOME") or "~/.locus").expanduser().resolve())
+
+    @property
+    def option(self) -> str:
+        """What a command needs to find this home, with a blank before it; nothing for the usual one."""
+        return "" if self.root == Home.find().root else f" --home {shlex.quote(str(self.root))}"
 
     @classmethod
     def usable(cls, given: str | Path | None = None) -> Home:
@@ -234,7 +240,7 @@ class Home:
     def known_as(self) -> tuple[str | None, Path | None]:
         """The name in the home's own records, and where it lay when it got it: a copy has those of its original."""
         try:
-            name, _, place = (self.root / "id").read_text().strip().partition("\n")
+            name, _, place = (self.root / "id").read_text(encoding="utf-8").strip().partition("\n")
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return None, None
         return name, Path(place) if place else None
@@ -259,7 +265,7 @@ class Home:
             self.name_anew(self.id)
         if self.id is None:
             draft = self.root / f".id.{os.getpid()}.{threading.get_ident()}"
-            draft.write_text(self._record(None))
+            draft.write_text(self._record(None), encoding="utf-8")
             try:
                 os.link(draft, self.root / "id")
             except FileExistsError:
@@ -295,12 +301,12 @@ class Home:
     @property
     def others_linked(self) -> list[Path]:
         """The other homes whose `outcomes` is a link to this one's."""
-        return [Path(line) for line in self.linked.read_text().splitlines()] if self.linked.exists() else []
+        return [Path(line) for line in self.linked.read_bytes().decode().splitlines()] if self.linked.exists() else []
 
     def say_link(self) -> None:
         """Notes in a folder of answers that lies elsewhere that this home uses it, too, for its own home to see."""
         if self.leads_out(self.outcomes) and self.outcomes.is_dir() and self.root not in self.others_linked:
-            with suppress(PermissionError), self.linked.open("a") as lines:
+            with suppress(PermissionError), self.linked.open("a", encoding="utf-8") as lines:
                 lines.write(f"{self.root}\n")
 
     @property
@@ -428,7 +434,8 @@ def place_in_words(home: Home, id: str, tracking: str | None = None, experiment:
     """Returns where MLflow shows an edition of a study once it is run, as a plan says it. MLflow is not asked."""
     store = without_secrets(tracking) if tracking else str(home.database)
     folder = home.study(id)
-    known = folder.experiment.read_text() if folder.experiment.exists() else default_experiment(id.partition("@")[0])
+    there = folder.experiment.exists()
+    known = folder.experiment.read_text(encoding="utf-8") if there else default_experiment(id.partition("@")[0])
     return f"MLflow: {store}, experiment {experiment_name(experiment) or known}"
 
 

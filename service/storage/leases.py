@@ -64,7 +64,7 @@ class Host:
     def here(cls) -> Host:
         """Returns the machine of this process. If its system numbers no starts, its name stands for the number."""
         try:
-            return cls(socket.gethostname(), BOOT.read_text().strip())
+            return cls(socket.gethostname(), BOOT.read_text(encoding="utf-8").strip())
         except OSError:
             return cls(socket.gethostname(), socket.gethostname())
 
@@ -224,7 +224,7 @@ class Session:
         except FileExistsError:
             return False
         try:
-            with os.fdopen(opened, "w") as file:
+            with os.fdopen(opened, "w", encoding="utf-8") as file:
                 file.write(self._content())
                 file.flush()
                 os.fsync(file.fileno())  # after a crash an empty file would look like that of a driver on another host

@@ -44,7 +44,7 @@ def commit() -> str:
     if not (root / ".git").exists():  # installed: a checkout above site-packages is another project's
         return ""
     try:
-        return subprocess.run(COMMAND, cwd=root, capture_output=True, text=True, timeout=5).stdout.strip()
+        return subprocess.run(COMMAND, cwd=root, capture_output=True, encoding="utf-8", timeout=5).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
@@ -178,7 +178,7 @@ class Outcomes:
         """Why a result that was fetched has no weights, to be added to an error; empty in a home that trains."""
         if not self._fetched.is_file():
             return ""
-        return f"; this result was fetched, and weights stayed in {self._fetched.read_text()}"
+        return f"; this result was fetched, and weights stayed in {self._fetched.read_text(encoding='utf-8')}"
 
     def path(self, key: str, name: str) -> Path:
         """Returns the file of an answer, by the key of its run and its own name (`Answered.name`)."""

@@ -438,7 +438,7 @@ class StorageSync:
         """
         if self._copies is None:
             return
-        self._copies.home.study(self._copies.id).storage.write_text(self._copies.uri)
+        self._copies.home.study(self._copies.id).storage.write_text(self._copies.uri, encoding="utf-8")
         self._copies.study.put(self._copies.home.study(self._copies.id).study, "study.json")
         copy = JournalCopy(journal.path, self._copies.journal, self._lease.number)
         copy.send(CLOSE_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,8 +16,6 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-    from service.storage.home import Home
 
 WIDE = 200
 """Columns where the output is no terminal."""
@@ -40,6 +38,10 @@ class Paper(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    def on_broken_pipe(self) -> None:
+        """Prints nothing more: a study that a script runs goes on without its reader. rich would end the script."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -92,13 +94,6 @@ def labelled(out: Console, label: str, text: str, style: str = "", link: str = "
     """Prints a label and what is to be copied behind it, such as a command, in one line. `link`: an address."""
     value = Text(text, style=f"not bold default link {link}" if link and out.is_terminal else "not bold default")
     out.print(Text(f"{label:11}", style=style).append_text(value), soft_wrap=True)
-
-
-def home_option(home: Home) -> str:
-    """Returns what a command needs to find a home, with a blank before it; nothing for the usual one."""
-    from service.storage.home import Home
-
-    return "" if home.root == Home.find().root else f" --home {shlex.quote(str(home.root))}"
 
 
 def address(path: Path) -> str:

@@ -26,7 +26,7 @@ from service.planning.estimate import WorkEstimate
 from service.storage import Check
 from service.storage.history import History
 from service.storage.home import Home
-from service.terminal.output import address, columns, console, home_option, labelled, row, sentence, title
+from service.terminal.output import address, columns, console, labelled, row, sentence, title
 from service.terminal.tables import trials_table
 from trainables.spec import SpecError
 
@@ -63,7 +63,7 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
     """
     answer(result)
     out, edition = console(), result.edition
-    home = home_option(result.home)
+    home = result.home.option
     page = result.home.study(edition.id).report / "report.html"
     if page.exists():
         labelled(out, "report", str(page), link=address(page))
@@ -113,9 +113,10 @@ def verdict(claim: Verdict) -> None:
 
 
 def report_written(result: StudyResult, page: Path) -> None:
-    """Prints which study a report is of, where it is, and which other editions there are."""
+    """Prints which study a report is of, its answer in a sentence, where it is, and which other editions there are."""
     out = console()
     labelled(out, "study", result.edition.id)
+    sentence(out, Text(headline(result), style="bold"))
     labelled(out, "report", str(page), link=address(page))
     if others := result.home.others(result.edition.id):
         labelled(out, "others", ", ".join(others))
@@ -148,7 +149,7 @@ def versions(sender: str) -> None:
 
 
 def exported(facts: Facts) -> None:
-    """Prints which model is exported, on standard error: its trial, seed and scores, and what its outputs are.
+    """Prints which model is exported, on standard error: its trial, seed and scores, what it takes and what it gives.
 
     Where the run has a moving average of its weights, also which of both it is.
     """
@@ -156,11 +157,12 @@ def exported(facts: Facts) -> None:
     weights = which if facts.recipe.optimizer.ema_decay is not None else ""
     scores = ", ".join(f"{name} {fixed(value)}" for name, value in sorted(facts.scores.items(), reverse=True))
     more = ", ..." if len(facts.classes) > MOST_CLASSES else ""
-    classes = f"{len(facts.classes)} classes: {', '.join(facts.classes[:MOST_CLASSES])}{more}"
-    outputs = classes if facts.classes else "its outputs are numbers"
+    classes = f"logits of {len(facts.classes)} classes: {', '.join(facts.classes[:MOST_CLASSES])}{more}"
+    shape = ", ".join(map(str, facts.image_size))
     out = console(stderr=True)
     sentence(out, f"study {facts.study}, {quoted(facts.trial)}, seed {facts.seed}{weights}: {scores}")
-    sentence(out, f"{outputs}; images of {facts.image_size[1]} x {facts.image_size[2]} pixels")
+    sentence(out, f"in: images of shape (N, {shape}), float32 from 0 (black) to 1 (white)")
+    sentence(out, f"out: shape (N, {facts.recipe.data.outputs}), {classes if facts.classes else 'numbers'}")
 
 
 def comparison(compared: Comparison, headline: str, notes: list[str], page: Path | None) -> None:
@@ -234,7 +236,7 @@ def matrix(filled: FilledMatrix, home: Home, page: Path | None) -> None:
     for line in filled.lacks:
         sentence(out, line)
     for command in filled.commands:
-        labelled(out, "to run", f"{command}{home_option(home)}")
+        labelled(out, "to run", f"{command}{home.option}")
     if page is not None:
         labelled(out, "page", str(page), link=address(page))
 

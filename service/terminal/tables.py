@@ -22,7 +22,6 @@ from service.terminal.output import (
     address,
     columns,
     console,
-    home_option,
     labelled,
     print_json,
     row,
@@ -279,7 +278,7 @@ def status_rows(status: StudyStatus, edition: Edition) -> None:
 
 def run_command(id: str, home: Home, *options: str) -> str:
     """Returns the command that runs an edition of a home."""
-    return " ".join([f"locus run {shlex.quote(id)}{home_option(home)}", *options])
+    return " ".join([f"locus run {shlex.quote(id)}{home.option}", *options])
 
 
 def _ago(moment: float | None) -> str:

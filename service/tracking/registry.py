@@ -60,7 +60,7 @@ def find_run(home: Home, edition: Edition, tracking: str | None, training: Train
 def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model: TrainedModel) -> str:
     """Logs a model to a run, with signature and input example, and registers it; its URI, `models:/NAME/VERSION`.
 
-    It takes bytes of shape (N, channels, height, width) and gives the outputs.
+    It takes float32 from 0 (black) to 1 (white), of shape (N, channels, height, width), and gives the outputs.
     Raises: LocusError if torch cannot export the model; MlflowError if MLflow refuses something.
     """
     from trainables.training.trained import texts
@@ -92,12 +92,12 @@ def _save(saved: Model, path: Path, model: TrainedModel) -> None:
     """Writes MLflow's folder of a model. Raises: LocusError if torch cannot export it."""
     import torch
 
-    from trainables.training.model_file import made_images
+    from trainables.training.model_file import made_floats
 
-    images = made_images(model)
+    images = made_floats(model)
     with torch.inference_mode():
         outputs = model(images).numpy()
-    inputs = Schema([TensorSpec(np.dtype(np.uint8), (-1, *images.shape[1:]))])
+    inputs = Schema([TensorSpec(np.dtype(np.float32), (-1, *images.shape[1:]))])
     signature = ModelSignature(inputs, Schema([TensorSpec(outputs.dtype, (-1, *outputs.shape[1:]))]))
     quiet = logging.getLogger("torch.export")
     level = quiet.level

@@ -279,7 +279,8 @@ class Store:
         """Returns whether the study's file of recipes has the digest of its tag. Of a server the tag alone counts."""
         folder = self.local(STUDY)
         try:
-            return folder is None or digest((folder / "recipes.json").read_text()) == self.shown[STUDY].tags[RECIPES]
+            known = self.shown[STUDY].tags[RECIPES]
+            return folder is None or digest((folder / "recipes.json").read_bytes().decode()) == known
         except (OSError, ValueError):
             return False
 
@@ -292,7 +293,7 @@ class Store:
             return
         with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
             file = Path(folder) / "recipes.json"
-            file.write_text(text)
+            file.write_text(text, encoding="utf-8")
             self.log_file(STUDY, file)
         self.client.log_inputs(shown.id, [*_data_sets(recipes.values())])
         self.client.set_tag(shown.id, RECIPES, mark)

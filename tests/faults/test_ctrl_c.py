@@ -45,7 +45,7 @@ def test_once_ends_each_run_at_its_next_report(terminal, on_pty):
     require_drained(terminal, running, done)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_that_ends_processes_drains_a_study_however_often_it_comes(terminal, number):
     running = terminal.begin(*RUN)
     wait_for_training(running, terminal)
@@ -54,6 +54,18 @@ def test_a_signal_that_ends_processes_drains_a_study_however_often_it_comes(term
     running.process.send_signal(number)
     done = running.end()
     require_drained(terminal, running, done)
+
+
+def test_once_in_python_ends_with_a_line_that_says_how_to_go_on(terminal):
+    """Not with a traceback of locus's own lines."""
+    own = "budget='long', set={'optimizer.epochs': 300}, edition='slow'"
+    running = terminal.begin_python(f"import service; service.run('./study.py', {own})")
+    wait_for_training(running, terminal)
+    running.interrupt()
+    done = running.end()
+    assert done.code == -signal.SIGINT, "as Python itself"
+    assert done.err == f"{SLOW}: stopped; what is finished is kept, and the same call continues\n"
+    running.wait_until_gone()
 
 
 def require_drained(terminal, running, done):

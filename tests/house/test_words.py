@@ -26,6 +26,32 @@ def test_every_module_begins_with_a_sentence() -> None:
     assert [name for name, doc in docs if not doc.split("\n\n")[0].rstrip().endswith(ends)] == []
 
 
+def test_files_of_text_are_read_and_written_in_utf_8() -> None:
+    """By itself Python takes the locale's encoding, which may lack what studies, records and names hold."""
+    calls = [(one.name, node) for one in sources() for node in ast.walk(one.tree) if isinstance(node, ast.Call)]
+    assert [f"{name}:{call.lineno}" for name, call in calls if _is_of_text(call) and not _names_encoding(call)] == []
+
+
+def _is_of_text(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    modes = {value.value for value in call.args if isinstance(value, ast.Constant)} & {"r", "w", "a", "x"}
+    built_in = isinstance(call.func, ast.Name) and name == "open"
+    of_bytes = any(isinstance(value, ast.Constant) and "b" in str(value.value) for value in call.args[1:])
+    return (
+        (name == "read_text" and not call.args)
+        or (name == "write_text" and len(call.args) == 1)
+        or (name in ("open", "fdopen") and bool(modes))
+        or (built_in and not of_bytes)
+        or (
+            any(keyword.arg in ("text", "universal_newlines") for keyword in call.keywords) and name in ("run", "Popen")
+        )
+    )
+
+
+def _names_encoding(call: ast.Call) -> bool:
+    return any(keyword.arg == "encoding" for keyword in call.keywords)
+
+
 def test_who_names_a_source_says_what_differs() -> None:
     docs = [doc for source in sources() if source.parts[0] == "trainables" for doc in documented(source)]
     sourced = [(owner, doc) for owner, doc in docs if doc and "Source:" in doc]

@@ -37,7 +37,8 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     assert any(line.startswith("versions: python") for line in first.lines)
     assert f"plan: {ID}: 3 runs to train" in first.out
     assert "2 concurrent runs" in first.out
-    assert f"locus stop {ID} {' '.join(at)}" in first.out
+    home_there = f"--home {laptop.home}"
+    assert f"locus stop {ID} {' '.join(at)} {home_there}\n" in first.out
 
     again = laptop.type(*send)
     assert again.code == 0, again.err
@@ -74,6 +75,8 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     status = laptop.type("status", ID, *at)
     assert re.search(r"job +locus-waves-long-\d +SUCCEEDED", status.out), status.out + rest.out
     assert "done; 6 of 6 runs" in status.out
+    assert f"locus report {ID} {' '.join(at)} {home_there}\n" in status.out
+    assert f"locus ui {ID} {home_there}\n" in rest.out, "a job's own home is not that of who reads this"
     assert len(laptop.facts(ID, "ended")) == 6, rest.out
     assert len({(fact.run, fact.epoch) for fact in laptop.facts(ID, "measured")}) == 6 * EPOCHS
     after = shown(home, edition)

@@ -19,7 +19,7 @@ def copies(data: object) -> list[str]:
     """
     if not isinstance(data, Arrays):
         return []
-    name, mark = f"arrays/{data.digest}.json", fingerprint(Path(__file__).read_text(), __file__)
+    name, mark = f"arrays/{data.digest}.json", fingerprint(Path(__file__).read_text(encoding="utf-8"), __file__)
     found: list[str] | None = kept(name, mark)
     if found is None:
         found = [*_found(data)]

@@ -38,5 +38,5 @@ def _names(spec: Data, folder: Path | None) -> list[str]:
     if isinstance(spec, OxfordPets):
         return list(datasets.OxfordIIITPet(folder, split="test").classes)
     if isinstance(spec, TinyImageNet):
-        return sorted((folder / spec.FOLDER / "wnids.txt").read_text().split())
+        return sorted((folder / spec.FOLDER / "wnids.txt").read_text(encoding="utf-8").split())
     return []

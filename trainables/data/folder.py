@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,7 +17,7 @@ from trainables.data.dataset import Chances, ImageCounts
 from trainables.data.folder_contents import Content, contents
 from trainables.data.folder_files import NAMES, SPLITS, ImageFile, Layout, Split, layout, shown
 from trainables.data.images import Described, ImagesSpec
-from trainables.sentence import near_path
+from trainables.sentence import look_alikes, near_path
 from trainables.spec import WHERE, FilePath, absolute, require
 
 READ_BYTES = 4 * 2**30
@@ -84,6 +84,8 @@ def mistakes(there: Layout) -> Iterator[tuple[str, str]]:
         yield FOLDER, shown(f"{there.root}{how}")
         return
     classes = sorted({file.label for file in train})
+    for names in look_alikes(sorted({file.label for file in there.files})):
+        yield "a folder whose classes have names that differ to the eye", names
     if len(classes) < 2:
         yield shown(f"a folder with two classes or more in {there.folders['train'][0]}/"), shown(f"{classes[0]} alone")
     for split in SPLITS:
@@ -351,16 +353,21 @@ def _copies(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
     for split in SPLITS if held else ():
         for file in there.images[split]:
             alike.setdefault(held[file.at].digest, []).append((split, file))
-    copies = [group for group in alike.values() if len(group) > 1]
-    of_classes = [group for group in copies if len({file.label for _, file in group}) > 1]
-    of_splits = [group for group in copies if len({split for split, _ in group}) > 1]
+
+    def apart(place: Callable[[str, ImageFile], str]) -> list[list[str]]:
+        """Returns one path in each place, of images that are in several."""
+        firsts = [{place(*copy): copy[1].at for copy in reversed(group)} for group in alike.values()]
+        return [[*first.values()][::-1] for first in firsts if len(first) > 1]
+
+    of_classes, of_splits = apart(lambda _, file: file.label), apart(lambda split, _: split)
+    others = [] if of_classes or of_splits else apart(lambda _, file: file.at)
     for groups, words in (
         (of_classes, "found in more than one class"),
         (of_splits, "found in more than one split (scores of images that were trained say little)"),
-        ([] if of_classes or of_splits else copies, "found more than once (one may be trained, and another scored)"),
+        (others, "found more than once (one may be trained, and another scored)"),
     ):
         if groups:
-            some = " and ".join(os.path.relpath(file.at, there.root) for _, file in groups[0][:2])
+            some = " and ".join(os.path.relpath(at, there.root) for at in groups[0][:2])
             yield shown(f"{_images(len(groups))} {words}, such as {some}")
 
 

@@ -115,7 +115,8 @@ def _name(root: str) -> str:
 def _mark() -> str:
     """Returns what a content follows from beside its file: today's code and Pillow."""
     here = Path(__file__).parent
-    code = [code_fingerprint((here / name).read_text(), name) for name in ("upright_rgb.py", "folder_contents.py")]
+    names = ("upright_rgb.py", "folder_contents.py")
+    code = [code_fingerprint((here / name).read_text(encoding="utf-8"), name) for name in names]
     return digest([code, version("pillow")], 64)
 
 

@@ -24,8 +24,11 @@ NAMES: dict[str, Split] = {
 }
 """The names of a split's folder, in small or capital letters."""
 
-OF_SYSTEMS = ("thumbs.db", "desktop.ini")
-"""What systems leave in a folder, beside hidden files; nobody looks for it there."""
+OF_SYSTEMS = (
+    "thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "__macosx", "lost+found",
+    "@eadir", "@__thumb", "@recycle", "@tmp", "#recycle", "#snapshot", "__pycache__",
+)  # fmt: skip
+"""The files and folders that systems leave in a folder, beside hidden ones; nobody looks for them there."""
 
 
 class Seen(NamedTuple):

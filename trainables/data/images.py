@@ -191,7 +191,7 @@ class ImagesSpec(DatasetSpec):
         folder = Path(__file__).parents[1]
         own = type(self).__module__.partition(".")[2].replace(".", "/")
         readers = (*READERS, f"{own}.py", f"{own}_torch.py")
-        code = [code_fingerprint((folder / name).read_text(), name) for name in readers]
+        code = [code_fingerprint((folder / name).read_text(encoding="utf-8"), name) for name in readers]
         return digest([fields, self.fingerprint, code, version("pillow"), version("numpy")])
 
     def root(self, folder: Path) -> Path:

@@ -21,8 +21,9 @@ def load(spec: TinyImageNet, reading: Reading) -> Splits:
 def records(spec: TinyImageNet, folder: Path) -> dict[str, Records]:
     """Returns the images of `train` by the folders of their classes, those of `val` by its list of labels."""
     root = folder / spec.FOLDER
-    classes = sorted((root / "wnids.txt").read_text().split())
-    lines = [line.split("\t") for line in (root / "val" / "val_annotations.txt").read_text().splitlines()]
+    classes = sorted((root / "wnids.txt").read_text(encoding="utf-8").split())
+    annotations = (root / "val" / "val_annotations.txt").read_text(encoding="utf-8")
+    lines = [line.split("\t") for line in annotations.splitlines()]
     train = [(name, path) for name in classes for path in sorted((root / "train" / name / "images").glob("*.JPEG"))]
     test = [(name, root / "val" / "images" / file) for file, name, *_ in lines]
     labels = {name: number for number, name in enumerate(classes)}

@@ -30,7 +30,8 @@ def host() -> dict[str, Any]:
 def cpu_model() -> str:
     """Returns the name of the CPU: Linux has it in a file; elsewhere what Python knows, which may be nothing."""
     if CPU_INFO.exists():
-        names = [line.partition(":")[2].strip() for line in CPU_INFO.read_text().splitlines() if "model name" in line]
+        lines = CPU_INFO.read_text(encoding="utf-8").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
         if names:
             return names[0]
     return platform.processor()

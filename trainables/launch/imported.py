@@ -85,7 +85,7 @@ def _name(module: str) -> str:
 def _read(name: str) -> str:
     path = FOLDER.parent / name
     try:
-        return fingerprint(path.read_text(), str(path))
+        return fingerprint(path.read_text(encoding="utf-8"), str(path))
     except (OSError, SourceError):
         return UNKNOWN
 

@@ -147,7 +147,7 @@ class CodeDigests:
 
     def _module_of(self, name: str) -> _Module:
         path = self._folder / name
-        return _parsed(path.read_text(), str(path))
+        return _parsed(path.read_text(encoding="utf-8"), str(path))
 
     def _imports_of(self, name: str) -> frozenset[str]:
         """Returns the files of `trainables/` that a file imports when it is imported itself.
@@ -235,7 +235,7 @@ def _origins(name: str) -> list[str]:
         return [name]
     if room != "service":
         return []
-    imports = _parsed(PUBLIC.read_text(), str(PUBLIC)).imports
+    imports = _parsed(PUBLIC.read_text(encoding="utf-8"), str(PUBLIC)).imports
     offered = [(module, given) for module, names in imports for given in names if module.startswith("trainables.")]
     asked = [part for part in rest if part != "public"][:1]
     return [f"{module}.{given}" for module, given in offered if not asked or [given] == asked]

@@ -39,7 +39,7 @@ def weight_files(path: Path) -> list[Path]:
     if not path.name.endswith(INDEX):
         return [path]
     try:
-        names = sorted({str(name) for name in json.loads(path.read_text())["weight_map"].values()})
+        names = sorted({str(name) for name in json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()})
     except (ValueError, KeyError, TypeError, AttributeError):
         raise LocusError(f"{path} must be an index of files of weights (weight_map), got something else") from None
     for name in names:

@@ -79,11 +79,11 @@ def read(path: Path, device: torch.device | str = "cpu") -> Any:
 def record_sources(folder: Path, sources: Mapping[str, Any]) -> None:
     """Writes where weights from elsewhere came from, where there are any."""
     if sources:
-        (folder / SOURCES).write_text(json.dumps(sources))
+        (folder / SOURCES).write_text(json.dumps(sources), encoding="utf-8")
 
 
 def recorded_sources(folder: Path) -> dict[str, Any]:
     """Returns what `record_sources` wrote; nothing if it wrote nothing."""
     path = folder / SOURCES
-    sources: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    sources: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return sources

@@ -112,6 +112,11 @@ def made_images(model: TrainedModel) -> Tensor:
     return (numbers * factors % (model.facts.white + 1)).to(torch.uint8)
 
 
+def made_floats(model: TrainedModel) -> Tensor:
+    """Returns the images of `made_images` as float32 from 0 (black) to 1 (white)."""
+    return made_images(model).float().div(model.facts.white)
+
+
 def _entries(model: TrainedModel) -> dict[str, str]:
     """Returns what a file says beside the weights."""
     return texts(model.facts.plain() | {CHECK: _outputs(model)})
@@ -157,11 +162,11 @@ def _as_safetensors(model: TrainedModel) -> bytes:
 
 
 def _as_onnx(model: TrainedModel) -> bytes:
-    """Returns the whole model, normalization included: bytes in, outputs out, any number of images.
+    """Returns the whole model, normalization included: floats from 0 to 1 in, outputs out, any number of images.
 
     Raises: LocusError for a model that is too large for one file.
     """
-    example, whole = made_images(model), in_float32(model)
+    example, whole = made_floats(model), in_float32(model)
     size = sum(value.nbytes for value in (*whole.parameters(), *whole.buffers()))
     if size > ONNX_BYTES:
         most, got = (f"{count / 2**30:.1f} GiB" for count in (ONNX_BYTES, size))

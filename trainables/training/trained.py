@@ -54,7 +54,6 @@ class Facts(Spec):
     key: str
     code: str
     locus: str
-    mlflow_run_id: str = ""
 
 
 def texts(plain: Mapping[str, Any]) -> dict[str, str]:

@@ -150,7 +150,10 @@ def test_a_changed_report_is_found_but_for_one_that_is_being_written(copy):
     assert wrong(copy) == {}
     (folder / "report.html").write_text("another is best")
     (folder / "results.csv").unlink()
-    said = [f"{name} is not as it was written (locus report {id})" for name in ("report.html", "results.csv")]
+    said = [
+        f"{name} is not as it was written (locus report {id} --home {home.root})"
+        for name in ("report.html", "results.csv")
+    ]
     assert wrong(copy) == {"report": "; ".join(said)}
     (folder / WRITTEN).write_text(json.dumps(listed | {WRITTEN: ""}))
     assert wrong(copy) == {}, "its writer was killed"

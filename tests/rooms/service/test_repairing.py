@@ -114,7 +114,7 @@ def test_a_damaged_answer_is_made_again(driven, tmp_path, spoil) -> None:
     wrong = [*wrong_answers(outcomes, History.open(home, edition), facts(home, edition, Ended))]
     assert {one.fact.run for one in wrong} == {fact.run}
     said = repair(home, edition)
-    assert said[-1] == "1 run to train again: locus run arms@base"
+    assert said[-1] == f"1 run to train again: locus run arms@base --home {home.root}"
     assert wrong[0].sentence in said[0]
     assert repair(home, edition) == [], "it is asked for again already"
     assert [run.key for run in conduct(home, edition).order] == [fact.run]
@@ -146,7 +146,9 @@ def test_an_answer_that_another_study_trained_again_stays(home: Home, monkeypatc
     differ = wrong(one)
     assert len(differ) == 6
     assert all(sentence.endswith("differs from the journal: another study trained it again") for sentence in differ)
-    assert repair(home, one) == [f"{sentence}; locus run {one.id} takes its numbers" for sentence in differ]
+    assert repair(home, one) == [
+        f"{sentence}; locus run {one.id} --home {home.root} takes its numbers" for sentence in differ
+    ]
     assert {path: path.read_bytes() for path in files} == files
     assert wrong(two) == []
     assert conduct(home, one).order == []

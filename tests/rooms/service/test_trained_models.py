@@ -148,7 +148,6 @@ def test_a_file_says_what_it_is_and_is_read_back(home, result, tested, tmp_path)
         assert (facts.classes, facts.image_size, facts.white) == (CLASSES, (3, SIDE, SIDE), 255)
         assert facts.normalize == best.recipe.data.normalize
         assert facts.scores == {name: run.final(name) for name in ("val/accuracy", "test/accuracy")}
-        assert facts.mlflow_run_id == "", "no MLflow has this study"
         with pytest.raises(LocusError, match=f"must have the run of #{best.trial.label}, seed {best.best_seed}"):
             best.run_id
     with safetensors.safe_open(tmp_path / "best.safetensors", "pt") as file:
@@ -237,7 +236,8 @@ def test_the_command_writes_the_model_that_it_names(home, result, tmp_path, monk
     assert (done.exit_code, done.stdout.strip()) == (0, str(path)), done.output
     best = result.best
     assert f"study pets@base, “{best.name}”, seed {best.best_seed}: val/accuracy 0." in done.stderr
-    assert "3 classes: cat, dog, owl; images of 16 x 16 pixels" in done.stderr
+    assert "in: images of shape (N, 3, 16, 16), float32 from 0 (black) to 1 (white)\n" in done.stderr
+    assert "out: shape (N, 3), logits of 3 classes: cat, dog, owl\n" in done.stderr
     before = path.read_bytes()
     words = {
         ("--model", str(path)): f"{path} must be a new file, got one that is there; --force replaces it",
@@ -246,6 +246,9 @@ def test_the_command_writes_the_model_that_it_names(home, result, tmp_path, monk
         ("--model", str(path), "--csv"): "export must be told one of --csv, --latex, --model and --register",
         ("--csv", "--arm", "near"): "--arm, --seed, --ema and --force must stand beside --model or --register",
         ("--csv", "--ema"): "--arm, --seed, --ema and --force must stand beside --model or --register",
+        ("--csv", "--all-seeds"): "--all-seeds must stand beside --model, and without --seed",
+        ("--model", "x.pt", "--all-seeds", "--seed", "1"): "--all-seeds must stand beside --model, and without --seed",
+        ("--model", "x.pt", "--all-seeds", "--ema"): "got seeds none: optimizer.ema_decay lets a run keep them",
         ("--model", "x.pt", "--ema"): "got seeds none: optimizer.ema_decay lets a run keep them",
         ("--model", "x.pt", "--to", "x"): "--to must stand beside --csv or --latex, got neither",
         ("--model", "x.pt", "--arm", "peg"): "the arm must be one of far, near, or the row of a trial of pets@base",
@@ -266,6 +269,9 @@ def test_the_command_writes_the_model_that_it_names(home, result, tmp_path, monk
         assert done.exit_code == 0, done.output
         facts = service.load_model(path).facts
         assert (facts.trial, facts.seed, facts.recipe.encoding.gamma) == ("near", 1, 0.5)
+    done = RUN.invoke(app, ["export", "pets", "--model", "all.pt", "--arm", "near", "--all-seeds", *at])
+    assert (done.exit_code, done.stdout) == (0, "all-seed0.pt\nall-seed1.pt\n"), done.output
+    assert [service.load_model(tmp_path / f"all-seed{seed}.pt").facts.seed for seed in (0, 1)] == [0, 1]
 
 
 def test_the_command_takes_the_moving_average_where_it_is_asked_for(home, tmp_path, monkeypatch):
@@ -314,7 +320,7 @@ def test_the_scores_of_a_model_are_those_of_its_weights(home, monkeypatch, capsy
         for decay in (None, 0.9):
             exported(facts.model_copy(update={"recipe": facts.recipe.put({"optimizer.ema_decay": decay})}))
             text = " ".join(capsys.readouterr().err.split())
-            said.append(text.partition(f"seed {seed}")[2].partition(" 3 classes")[0])
+            said.append(text.partition(f"seed {seed}")[2].partition(" in: ")[0])
     assert said[:2] == [
         ": val/accuracy 0.2500, test/accuracy 0.5000",
         ", its weights of the last step: val/accuracy 0.2500, test/accuracy 0.5000",

@@ -5,9 +5,11 @@ import pickle
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from trainables.source import SourceError, fingerprint, load, require_installed
@@ -46,6 +48,17 @@ def test_words_and_layout_change_nothing(subtests) -> None:
         with subtests.test(f"{old}, {new}"):
             assert old in FILE
             assert fingerprint(FILE.replace(old, new)) == fingerprint(FILE)
+
+
+def test_what_a_file_sets_for_warnings_and_numpy_is_undone() -> None:
+    """Libraries of this process would end with what they warn of, such as SQLAlchemy in a driver."""
+    before = [*warnings.filters], np.geterr()
+    strict = "import warnings\nimport numpy as np\nwarnings.simplefilter('error')\nnp.seterr(all='raise')\n"
+    module = load("strict.py", f"{strict}SET = [*warnings.filters], np.geterr()")
+    assert ([*warnings.filters], np.geterr()) == before != module.SET
+    with pytest.raises(SourceError, match=r"strict.py does not run: line 5: UserWarning: odd"):
+        load("strict.py", f"{strict}warnings.warn('odd')")
+    assert ([*warnings.filters], np.geterr()) == before
 
 
 def test_code_changes_the_fingerprint(subtests) -> None:

@@ -121,6 +121,13 @@ def test_values_of_ones_own_meet_axes_as_they_meet_arms() -> None:
         study(crossed()).at(set={"model.pool": "avg"})
 
 
+def test_arms_that_look_alike_are_refused() -> None:
+    """The letter é is one sign or two, by the system that typed it."""
+    arms = {"caf\xe9": {}, "cafe\u0301": {"encoding.kind": "none"}}
+    with pytest.raises(SpecError, match=r"^arms must have names .* to the eye, got 'caf\\xe9' and 'cafe\\u0301'$"):
+        Ablation(arms=arms, baseline="caf\xe9")
+
+
 def test_combinations_that_are_one_recipe_are_refused() -> None:
     """Their runs are shared, so their difference would be 0 whatever is true."""
     axes = {"encoding": ENCODING, "gamma": {"usual": {}, "near": {"encoding.gamma": 1.0}}}

@@ -26,6 +26,14 @@ def typed(*words):
     return done.stdout
 
 
+def test_report_says_the_answer_and_where_the_page_is(tmp_path):
+    id = ablated(tmp_path)
+    result = Result.open(Home(tmp_path), id)
+    page = Home(tmp_path).study(id).report / "report.html"
+    said = typed("report", id, "--home", str(tmp_path)).splitlines()
+    assert said[:3] == [f"study      {id}", result.headline, f"report     {page}"]
+
+
 def test_csv_has_a_row_a_run(tmp_path):
     id = ablated(tmp_path)
     rows = list(csv.DictReader(io.StringIO(typed("export", id, "--csv", "--home", str(tmp_path)))))

@@ -1,5 +1,6 @@
 """Ctrl-C before a study begins: one line, the command that goes on, and exit code 130."""
 
+import signal
 from contextlib import suppress
 
 import pytest
@@ -122,3 +123,33 @@ def test_a_python_that_does_not_end_is_ended_by_a_late_press(tmp_path) -> None:
     at(tmp_path, PATIENCE_S + 0.5)
     running.interrupt()
     assert running.end(60).code == 2
+
+
+IN_PYTHON = """
+import sys
+from service.execution.signals import continued_by
+
+def stopped():
+    with continued_by("the same call continues"):
+        raise KeyboardInterrupt
+
+try:
+    stopped()
+except KeyboardInterrupt as error:
+    print(error, error._render_traceback_())
+END
+"""
+
+
+@pytest.mark.parametrize(("end", "code", "first", "last"), [
+    ("stopped()", -signal.SIGINT, "the same call continues", "the same call continues"),
+    ("1 / 0", 1, "Traceback (most recent call last):", "ZeroDivisionError: division by zero"),
+    ("raise KeyboardInterrupt", -signal.SIGINT, "Traceback (most recent call last):", "KeyboardInterrupt"),
+])  # fmt: skip
+def test_python_shows_a_line_for_a_study_that_was_interrupted_and_its_own_for_other_errors(
+    tmp_path, end, code, first, last
+) -> None:
+    """A notebook asks an error for its lines by `_render_traceback_`."""
+    ended = Terminal(tmp_path).python(IN_PYTHON.replace("END", end))
+    assert (ended.code, ended.out) == (code, "the same call continues ['the same call continues']\n")
+    assert (ended.err.splitlines()[0], ended.err.splitlines()[-1]) == (first, last)

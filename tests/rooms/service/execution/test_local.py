@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,30 @@ def test_what_another_try_would_meet_again_is_said_at_once(tries, error):
     tries.append(error)
     with pytest.raises(RayError, match=r"^Ray did not start here \("):
         LocalRay().start(Apart())
+
+
+BELOW_UV = """
+import json
+from ray._private import worker
+from service.execution import ray_session
+
+def start(**settings):
+    print(json.dumps(worker._maybe_modify_runtime_env(settings["runtime_env"], False)))
+
+ray_session.ray.init = start
+for address in ("local", "127.0.0.1:1"):
+    with ray_session.session(address, runtime_env={"env_vars": {}}):
+        pass
+"""
+
+
+def test_workers_are_the_same_below_uv_run(tmp_path):
+    """Ray would send the working folder to them, and start them by uv: each run of a study failed."""
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    (tmp_path / "run").write_text(f"{shlex.quote(sys.executable)} -c {shlex.quote(BELOW_UV)}\nexit $?\n")
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    said = subprocess.run(["uv", "run"], executable="/bin/sh", cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True)
+    assert said.stdout.splitlines() == ['{"env_vars": {}}'] * 2, said.stderr
 
 
 def test_a_start_that_was_left_is_not_tried_again(tries):

@@ -66,7 +66,7 @@ def test_a_storage_that_the_driver_does_not_have_is_refused(home: Home) -> None:
         said = str(change(of_more(edition, seeds=5), home, RunOptions(storage="s3://b/x")))
         assert said == (
             f"{edition.id} is being run by another driver without a storage; for --storage s3://b/x, stop it first "
-            f"(locus stop {edition.id})"
+            f"(locus stop {edition.id} --home {home.root})"
         )
         driver.folder.storage.write_text("s3://b/other")
         assert "another driver with the storage s3://b/other;" in str(

@@ -92,6 +92,14 @@ def test_a_driver_that_another_command_stopped_has_not_failed():
     assert watched("FAILED", logs=("killed\n",)).status() == "FAILED"
 
 
+def test_what_is_printed_to_be_typed_names_the_home_and_stops_no_job_that_has_ended():
+    at = "reach@base --address http://head:8265 --home '/shared disk/home'"
+    for state, last in (("RUNNING", f"stop       locus stop {at}"), ("SUCCEEDED", f"report     locus report {at}")):
+        one = Submission(Client([state]), "http://head:8265", "locus-1", "reach@base", "/shared disk/home")
+        lines = one.describe().splitlines()
+        assert lines[-3:] == [f"watch      locus status {at}", f"           locus logs {at} -f", last]
+
+
 def test_a_study_with_failed_runs_has_a_result_and_one_that_broke_has_none():
     assert watched("FAILED", logs=('locus-fact {"ended": "finished"}\n',)).wait_for_end() == {"ended": "finished"}
     for logs in ('locus-fact {"ended": "failed"}\nten in a row\n', "ten in a row\n"):

@@ -54,7 +54,7 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
         editions.resolve_edition(edition(gamma=3.5), home)
     assert str(caught.value) == (
         "arms@base has another definition here: base.encoding.gamma was the default, is 3.5. "
-        "--fresh starts arms@base.2, --as WORD another edition"
+        "--fresh starts arms@base.2, --as WORD another edition (in Python: fresh=True, edition='WORD')"
     )
     with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9, is 8"):
         editions.resolve_edition(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}}), home)

@@ -107,15 +107,16 @@ def test_a_registered_model_gives_the_same_numbers(home, small, images, tmp_path
     assert (logged.status.name, logged.source_run_id) == ("READY", run.id)
     assert logged.artifact_location.startswith(home.artifacts.as_uri())
     loaded = mlflow.pyfunc.load_model(logged.artifact_location)
-    assert np.array_equal(loaded.predict(images), expected(model, images))
-    assert np.array_equal(loaded.predict(images[:1]), expected(model, images[:1]))
+    floats = images.astype(np.float32) / 255
+    assert np.array_equal(loaded.predict(floats), expected(model, images))
+    assert np.array_equal(loaded.predict(floats[:1]), expected(model, floats[:1]))
     (taken,) = loaded.metadata.signature.inputs
-    assert (taken.type, taken.shape) == (np.dtype(np.uint8), (-1, 3, 32, 32))
+    assert (taken.type, taken.shape) == (np.dtype(np.float32), (-1, 3, 32, 32))
     assert loaded.metadata.metadata["classes"] == '["left", "right"]'
     example = loaded.input_example
     assert np.array_equal(loaded.predict(example), expected(model, example))
-    with pytest.raises(mlflow.exceptions.MlflowException, match="does not match expected dtype uint8"):
-        loaded.predict(images / 255)
+    with pytest.raises(mlflow.exceptions.MlflowException, match="does not match expected dtype float32"):
+        loaded.predict(images)
     with pytest.raises(MlflowError, match="answers with an error"):
         register(home, None, run, "no/such:name", model)
 
@@ -132,7 +133,7 @@ def test_another_process_loads_it_from_a_server(home, small, images, tmp_path):
         show(home, small, tracking=address)
         run = find_run(home, small.edition, address, Training("0", 0, *known(small)))
         place = register(home, address, run, "left-right", model)
-        np.save(tmp_path / "images.npy", images)
+        np.save(tmp_path / "images.npy", images.astype(np.float32) / 255)
         words = [sys.executable, "-c", LOADS, address, place, str(tmp_path)]
         done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

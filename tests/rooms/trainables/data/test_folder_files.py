@@ -160,8 +160,11 @@ def test_classes_that_are_uneven_decide_what_guessing_scores(root):
     (lambda root: (root / "train" / "class_0" / "e.png").write_bytes(b""),
      "of images that can be read, got .*/e.png: Pillow does not know its format"),
     (lambda root: Image.new("F", (2, 2)).save(root / "train" / "class_0" / "f.tif"), r"/f.tif: Pillow's mode F, of"),
+    (lambda root: [shutil.copytree(root / "test", root / "train" / name) for name in ("caf\xe9", "cafe\u0301")],
+     r"whose classes have names that differ to the eye, got 'cafe\\u0301' and 'caf\\xe9'"),
+    (lambda root: (root / "test" / "class_1").rename(root / "test" / "class_1 "), "to the eye, got 'class_1' and 'cla"),
 ], ids=["two val", "extra", "broken link", "broken class", "loop", "above", "self", "pipe", "empty",
-        "float"])  # fmt: skip
+        "float", "two cafés", "a blank"])  # fmt: skip
 def test_what_cannot_be_read_is_one_sentence_with_its_path(root, change, sentence):
     change(root)
     with pytest.raises(SpecError, match=f"path must be a folder .*{sentence}"):
@@ -201,10 +204,13 @@ def test_files_that_are_not_read_are_counted_and_named(root):
         (root / "train" / "class_0" / name).write_bytes(b"x")
     (root / ".git").mkdir()
     picture(1).save(root / ".git" / "x.png")
+    for name in ("train/class_0/@eaDir/0001.png", "__MACOSX/train/class_0", "train/lost+found", "$RECYCLE.BIN/S-1"):
+        (root / name).mkdir(parents=True)  # what a NAS, an archive, a disk and a bin leave
+        picture(1).save(root / name / "SYNOPHOTO_THUMB_M.png")
     (root / "notes").mkdir()
     (root / "notes" / "x.txt").touch()
     (root / "labels.csv").touch()
-    assert remarks(root) == ()
+    assert (remarks(root), folder_of(root).images) == ((), (30, 6, 6))
     for name in ("train/class_0/a.jp2", "train/class_1/b.JP2", "val/class_0/c.npy"):
         (root / name).touch()
     picture(1).save(root / "test" / "loose.png")
@@ -241,6 +247,10 @@ def test_copies_of_an_image_are_said(root):
         "train/class_0/0000.png and train/class_0/x.png"
     ]
     assert not [line for line in remarks(root) if "more than" in line]
+    shutil.copy(root / first, root / "train/class_0/0000 (1).png")
+    assert copied(first, "train/class_1/x.png") == [
+        "1 image found in more than one class, such as train/class_0/0000 (1).png and train/class_1/x.png"
+    ], "one path of each class"
 
 
 def test_of_several_pages_the_first_counts(root):

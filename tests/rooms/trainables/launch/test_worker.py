@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import timm
 import torch
 
 from trainables.backbones import ViT
@@ -23,6 +24,8 @@ from trainables.launch.worker import without_launcher, work
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.source import load
+from trainables.training.checkpoint import read
 from trainables.training.optional import compiled as compilation
 from trainables.training.runtime import release_memory, runtime, settings
 
@@ -110,6 +113,49 @@ def test_torchs_older_flags_say_the_same(precision, tf32):
         with torch.backends.cudnn.flags(enabled=True):
             pass
     assert settings() == before
+
+
+SWITCHES = """
+import timm, torch
+timm.layers.set_fused_attn(False)  # to look at attention
+timm.layers.set_exportable(True)
+torch.set_float32_matmul_precision("medium")
+torch.backends.mkldnn.conv.fp32_precision = "bf16"
+torch.backends.cuda.enable_flash_sdp(False)
+torch.backends.cudnn.benchmark = True
+torch.set_default_dtype(torch.float64)
+torch.set_grad_enabled(False)
+"""
+
+
+def test_what_a_users_file_sets_in_the_process_is_in_no_run(tmp_path):
+    """Runs of other arms train in the same process, and their keys know nothing of that file."""
+    plain = alone(tmp_path / "a")
+    with runtime(1, "float32"):  # puts back what the file sets
+        load("mine.py", SWITCHES)
+        switched = switches()
+        after, during = [], []
+
+        def report(said: dict) -> bool:
+            after.append(said)
+            during.append(switches())
+            return True
+
+        work(job(tmp_path / "b"), report)
+        assert switches() == switched, "the user's own process is as the user left it"
+    assert {*during} == {(True, False, "ieee", "ieee", True, False, torch.float32, True)}
+    assert losses(after) == losses(plain)
+    ours, theirs = (read(tmp_path / name / "weights.pt") for name in "ab")
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def switches() -> tuple:
+    backends, layers = torch.backends, timm.layers
+    return (
+        layers.use_fused_attn(), layers.is_exportable(), backends.mkldnn.matmul.fp32_precision,
+        backends.mkldnn.conv.fp32_precision, backends.cuda.flash_sdp_enabled(), backends.cudnn.benchmark,
+        torch.get_default_dtype(), torch.is_grad_enabled(),
+    )  # fmt: skip
 
 
 def test_a_deterministic_job_says_so(tmp_path):

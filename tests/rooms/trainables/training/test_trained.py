@@ -19,7 +19,7 @@ from trainables.training import trained as trained_models
 from trainables.training.distributed import SINGLE
 from trainables.training.evaluation import Evaluation
 from trainables.training.init import init_weights
-from trainables.training.model_file import in_float32, made_images, read_model, write_model
+from trainables.training.model_file import in_float32, made_floats, made_images, read_model, write_model
 from trainables.training.normalize import normalizer
 from trainables.training.pictures import pixels, white
 from trainables.training.runtime import HALVES
@@ -108,11 +108,11 @@ def test_an_onnx_file_is_made_of_float32(request):
         pytest.skip("torch exports nothing inside a mode such as that of a played processor")
     for precision in ("float64", "bfloat16", "float16"):
         model = trained(RED_GREEN.put({"optimizer.precision": precision}))
-        other, images = in_float32(model), made_images(model)
+        other, images = in_float32(model), made_floats(model)
         graph = torch.export.export(other, (images,)).graph
         kinds = {node.meta["val"].dtype for node in graph.nodes if hasattr(node.meta.get("val"), "dtype")}
         assert {kind for kind in kinds if kind.is_floating_point} == {torch.float32}, precision
-        torch.testing.assert_close(other(images).double(), model(images).double(), atol=0.05, rtol=0)
+        torch.testing.assert_close(other(images).double(), model(made_images(model)).double(), atol=0.05, rtol=0)
         assert model.precision == precision
 
 
