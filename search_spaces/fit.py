@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from search_spaces.leaves import is_of_data, leaves
+from search_spaces.words import listed
 from trainables.backbones import MODELS, Model, ViT
 from trainables.data import KINDS, LISTED, ImagesSpec
 from trainables.data.augment import Standard
 from trainables.own import is_own
-from trainables.recipe import Recipe
-from trainables.spec import Spec
+from trainables.recipe import Fresh, Recipe
+from trainables.spec import Spec, require
 
 LARGER = 1.5
 """The side of the larger test images, over that of the training images, but for whole patches."""
-FEWEST_EPOCHS, MOST_EPOCHS = 5, 60
-"""With fewer epochs little is learned of each image; with more a small model learns the images by heart."""
+FEWEST_EPOCHS, MOST_EPOCHS = 2, 60
+"""Of the shortest length: below, a cooldown is half of it; above, the longest sees each image some hundred times."""
 AUGMENTED = 20
 """From so many epochs on photographs are flipped and shifted: in fewer a small model does not know them by heart."""
 BATCHES = ((1_000, 25), (5_000, 50), (20_000, 100))
 """Up to how many training images a batch has how many, so that a short training still has hundreds of steps."""
 LARGEST_BATCH = 200
+GENTLER = 10
+"""By what the rates of new weights are divided where a model begins with trained ones, as is usual for fine-tuning."""
+MULTIPLES = "a list of whole numbers that begins with 1, each greater than the one before"
 
 
 IMAGE_KINDS = frozenset(spec.model_fields["kind"].default for spec in LISTED if issubclass(spec, ImagesSpec))
@@ -52,21 +57,30 @@ def data_label(name: str) -> str:
 class Fit(Spec):
     """What a budget spends on a run, from which a study's sizes follow for any images.
 
-    `images`: how many training images a run sees, over all epochs. `side`: the side of the images at most, in pixels.
-    `grid`: how many patches a side has. `most`: how many images of a split that is scored are used at most.
+    `images`: how many training images a run sees at the shortest length, over all epochs. `lengths`: at which multiples
+    of it a run is measured, the first 1. `side`: the side of the images at most, in pixels. `grid`: how many patches a
+    side has. `most`: how many images of a split that is scored are used at most.
     """
 
     images: int = Field(gt=0, description="a positive number of images")
     side: int = Field(gt=0, description="a positive side in pixels")
+    lengths: tuple[int, ...] = Field(default=(1, 2, 4, 8), strict=False, description=MULTIPLES)
     grid: int = Field(default=8, gt=0, description="a positive number of patches")
     most: int = Field(default=2_000, gt=0, description="a positive number of images")
+
+    @field_validator("lengths")
+    @classmethod
+    def _rise(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        rising = all(first < second for first, second in pairwise(lengths))
+        require(lengths[:1] == (1,) and rising, "", MULTIPLES, list(lengths))
+        return lengths
 
     def values(self, recipe: Recipe, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns what follows from the images and the model of a recipe, by path.
 
         The side is that of the images, but at most `side`, in `grid` patches; of images whose side is given, in as many
-        patches, near `grid`, as divide it. Epochs: as many as `images` allow, from 5 to 60; of larger sets a part is
-        used. `own`: the values that are given, by path; the recipe has them.
+        patches, near `grid`, as divide it. Epochs of the shortest length: as many as `images` allow, from 2
+        to 60; of larger sets a part is used. `own`: the values that are given, by path; the recipe has them.
         """
         own, data, model = own or {}, recipe.data, recipe.model
         values: dict[str, Any] = {}
@@ -92,11 +106,17 @@ class Fit(Spec):
             values["model.patch_size"] = patch
         if isinstance(data, ImagesSpec):
             values["test_sizes"] = [round(side * LARGER / patch) * patch]
-        epochs = own.get("optimizer.epochs", min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS))
+        shortest = min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS)
+        epochs = own.get("optimizer.epochs", shortest * self.lengths[-1])
+        if recipe.optimizer.schedule == "wsd":
+            shorter = {epochs * multiple // self.lengths[-1] for multiple in self.lengths[:-1]}
+            values["optimizer.lengths"] = sorted(shorter - {0, epochs})
         if isinstance(data, ImagesSpec) and epochs >= AUGMENTED:
             values["augment.kind"] = "standard"
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
         values |= {"optimizer.epochs": epochs, "optimizer.batch_size": batch}
+        if not isinstance(recipe.init, Fresh):
+            values["optimizer.lr_base_size"] = GENTLER * own.get("optimizer.batch_size", batch)
         return {path: value for path, value in values.items() if path not in own}
 
 
@@ -153,7 +173,11 @@ def fit_words(recipe: Recipe) -> str:
     data, model, optimizer = recipe.data, recipe.model, recipe.optimizer
     side, patch = data.size[1], getattr(model, "patch_size", 1)
     larger = f" (tested at {recipe.test_sizes[0]}, too)" if recipe.test_sizes else ""
-    epochs = f"{optimizer.epochs} epochs with {optimizer.batch_size} images a step"
+    lengths = listed([*map(str, optimizer.every_length)])
+    epochs = f"{lengths} epochs with {optimizer.batch_size} images a step"
     flips = isinstance(recipe.augment, Standard) and recipe.augment.flip > 0
     flipped = ", flipped at random (where left and right differ: --set augment.kind=none)" if flips else ""
-    return f"{side} x {side} pixels{larger}, {side // patch} x {side // patch} patches, {epochs}{flipped}"
+    base_size = optimizer.lr_base_size
+    gentler = f", rates times {optimizer.batch_size / base_size:g} (lr_base_size)" if base_size else ""
+    patches = f"{(side // patch) ** 2} patches of {patch} x {patch}"
+    return f"{side} x {side} pixels{larger} in {patches}, {epochs}{gentler}{flipped}"

@@ -70,7 +70,7 @@ class Study(Spec):
     to expect, `found` what came out at a budget before there were records, `gaps` in what it differs from the paper's
     protocol. `minutes`: what budgets take on 2 cores, measured, or scaled from other counts of seeds and points; an
     estimate for those that are `not_run` yet; `gpu_hours`: what `locus plan` predicts for those that are too large to
-    be run here.
+    be run here. `usual`: the arms of an ablation that run where the user names none; all if it is empty.
     """
 
     name: str = Field(pattern=rf"^{NAME}$", max_length=LONGEST, description=WORDS)
@@ -82,6 +82,7 @@ class Study(Spec):
     budgets: dict[str, Budget] = Field(default_factory=dict)
     published: tuple[Published, ...] = Field(default=(), strict=False)
     claims: tuple[Claim, ...] = Field(default=(), strict=False)
+    usual: tuple[str, ...] = Field(default=(), strict=False)
     keep: tuple[Literal["weights"], ...] = Field(default=("weights",), strict=False, description="a list: weights")
     probes: ProbeNames = ()
     family: str = Field(default="sweeps", pattern=r"^[\w.-]+$", description="a short word")
@@ -126,6 +127,8 @@ class Study(Spec):
             if isinstance(self.plan, Search):
                 require_base_kept(self.base, point, self.recipe(point))
         if isinstance(self.plan, Ablation):
+            parts = self.plan.parts
+            require({*self.usual} <= {*parts}, "usual", f"some of {', '.join(parts)}", [*self.usual])
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
         if isinstance(self.plan, Ablation) and self.plan.tune:
             check_tuning(self.plan.tune, self.base, self.plan.arms)
@@ -206,7 +209,8 @@ class Study(Spec):
     ) -> Edition:
         """Returns the study at a budget, with the user's own values and counts; `name` marks the edition.
 
-        `arms`: those of an ablation that run, beside its baseline; all where none is named. `label`: stands in the mark
+        `arms`: those of an ablation that run, beside its baseline; where none is named, the usual ones of the study,
+        and all for `all`. `label`: stands in the mark
         of an edition without a name.
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides, an
         unknown arm, a search over epochs with early stopping.
@@ -220,12 +224,13 @@ class Study(Spec):
         if chosen != "base" and chosen not in self.budgets:
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
         size = self.budgets.get(chosen, Budget())
-        edition = self._edition(chosen, size, {}, seeds, trials)
-        mark, own, some = name, leaves(set or {}), self.only([*arms])
-        changed = some._edition(chosen, size, own, seeds, trials) if own or some is not self else edition
+        usual = self._asked([])
+        edition = usual._edition(chosen, size, {}, seeds, trials)
+        mark, own, some = name, leaves(set or {}), self._asked([*arms]) if arms else usual
+        changed = some._edition(chosen, size, own, seeds, trials) if own or some is not usual else edition
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))
-            edition = changed.model_copy(update={"own_paths": tuple(own), "some_arms": some is not self})
+            edition = changed.model_copy(update={"own_paths": tuple(own), "some_arms": some is not usual})
         if isinstance(plan := edition.study.plan, Search):
             plan.require_one_length()
         return edition.model_copy(update={"mark": f"~{mark}" if mark else ""})
@@ -238,6 +243,14 @@ class Study(Spec):
         sized = self._asked_at(size)._with(size, own)
         budgeted = sized.counted(seeds=size.seeds, trials=size.trials, stop=size.stop, gaps=gaps, minutes=self.minutes)
         return Edition(budget=budget, study=budgeted.counted(seeds=seeds, trials=trials))
+
+    def _asked(self, arms: list[str]) -> Study:
+        """Returns the study with the arms that the user names; with its usual ones for none, with all for `all`."""
+        if not self.usual:
+            return self.only(arms)
+        if arms == ["all"]:
+            return Study(**{**dict(self), "usual": (), "minutes": {}})
+        return self.only(arms) if arms else Study(**{**dict(self.only([*self.usual])), "minutes": self.minutes})
 
     def only(self, arms: list[str]) -> Study:
         """Returns the study with these arms and its baseline alone, without what it says of others.
@@ -256,7 +269,7 @@ class Study(Spec):
             name: size.model_copy(update={"arms": {arm: own for arm, own in size.arms.items() if arm in plan.parts}})
             for name, size in self.budgets.items()
         }
-        left = Study(**{**dict(self), "plan": plan, "budgets": budgets, "claims": (), "published": ()})
+        left = Study(**{**dict(self), "plan": plan, "budgets": budgets, "claims": (), "published": (), "usual": ()})
         claims = tuple(claim for claim in self.claims if {*claim.names} <= {*left.names(), *left.methods()})
         published = tuple(entry for entry in self.published if entry.who in known)
         return Study(**{**dict(left), "claims": claims, "published": published, "minutes": {}})
@@ -404,12 +417,20 @@ class Edition(Spec):
 
         The same object for the same trial, as recipes.
         """
-        recipe, name = self.study.recipe(values), name or short(values)
+        recipe, name = self.study.recipe(values | self._length(role)), name or short(values)
         known = self._trials.get((role, number, name))
         if known is None or known.recipe is not recipe:
             known = Trial(number=number, name=name, values=values, recipe=recipe, role=role, tunes=tunes)
             self._trials[role, number, name] = known
         return known
+
+    def _length(self, role: Role) -> dict[str, Any]:
+        """Returns the values that end a tuning trial at the shortest length, where it is to end there."""
+        plan, optimizer = self.study.plan, self.study.base.optimizer
+        tune = plan.tune if role == "tuning" and isinstance(plan, Ablation) else None
+        if tune is None or tune.length == "longest":
+            return {}
+        return {"optimizer.epochs": optimizer.every_length[0], "optimizer.lengths": ()}
 
     @cached_property
     def _trials(self) -> dict[tuple[Role, int, str], Trial]:

@@ -306,7 +306,7 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
                     ending = "diverged"
                     break
                 now.append(measured)
-                report(f"epoch {measured.epoch}/{run.recipe.optimizer.epochs}")
+                report(f"epoch {measured.epoch}/{run.recipe.optimizer.trained_epochs}")
     differences = compare(before.curve, {measured.epoch: measured.values for measured in now})
     if ending != before.outcome.kind:
         differences.append(NumberChange(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))

@@ -19,6 +19,7 @@ from search_spaces.words import plural
 from service.callbacks import Callback, Callbacks
 from service.execution import job_messages, machine
 from service.execution import signals as steering
+from service.execution.costs import measure_costs
 from service.execution.driver import Driver, DriverPolls, Finished
 from service.execution.failures import SAME, causes, disk_errors_in_a_sentence
 from service.execution.folders import socket_folder
@@ -30,6 +31,7 @@ from service.planning.placement import Placement
 from service.planning.run_options import RunOptions
 from service.results import Result, compute_probes
 from service.storage import editions
+from service.storage.facts import Costed
 from service.storage.history import History
 from service.storage.home import Home, place_in_words, tracking_uri
 from service.storage.journal import Journal
@@ -192,6 +194,7 @@ class StudyRun:
         self.copies = Copies(options.storage, home, edition.id) if options.storage else None
         os.environ.setdefault("LOCUS_COMMIT", commit())
         check(home, self.tracking)
+        self.costed = self._costed(home, history)
         self.estimate = _plan(home, history, self.placement, options, self.codes, progress)
         if self.estimate.to_train:
             _check_ray()
@@ -202,6 +205,19 @@ class StudyRun:
         self.ended: MlflowStatus = "FAILED"
         self.stored: dict[str, str] | None = None
         self.took = 0.0
+
+    def _costed(self, home: Home, history: History) -> Costed | None:
+        """Returns what arms cost, where runs train on this machine and nobody knows it yet; the plan counts with it."""
+        if self.options.address != "local":
+            return None
+        try:
+            costed = measure_costs(history, self.placement, home.data)
+        except LocusError as error:
+            self.progress.note(str(error))
+            return None
+        if costed is not None:
+            history.add(costed)
+        return costed
 
     def open(self, storage: StorageSync, journal: Journal, callbacks: Sequence[Callback]) -> None:
         """Writes the study into its home and its storage, and opens MLflow.
@@ -257,7 +273,7 @@ class StudyRun:
     def _train(self, signals: StopSignals) -> None:
         """Trains what is missing; with nothing missing neither Ray nor torch is started."""
         driver, progress, options = self.driver, self.progress, self.options
-        driver.begin()
+        driver.begin(self.costed)
         if url := self.sync.parent_url:
             progress.note(f"MLflow: {url}")
         self.tell(mlflow=url or "")

@@ -29,7 +29,8 @@ class Tuning(Spec):
 
     `first`: points that every arm tries before those of the sampler. `seeds`: how many seeds a trial has, which are
     other ones than those on which arms are compared. `sampler`: `random` and `grid` try the same points for every arm,
-    so no arm is luckier; `tpe` learns from the arm's own earlier trials, after five random ones.
+    so no arm is luckier; `tpe` learns from the arm's own earlier trials, after five random ones. `length`: whether a
+    trial ends at the shortest or the longest of the lengths at which arms are measured (`optimizer.lengths`).
     Source: Ali et al. 2021 (PyKEEN's ablation studies). Differs: arms share their points where the sampler allows it.
     """
 
@@ -38,6 +39,7 @@ class Tuning(Spec):
     first: tuple[dict[str, Any], ...] = Field(default=(), strict=False, description="a list of {path: value}")
     seeds: int = Field(default=1, gt=0, le=MOST_SEEDS, description=SEEDS)
     sampler: Literal["random", "tpe", "grid"] = Field(default="random", description="'random', 'tpe' or 'grid'")
+    length: Literal["longest", "shortest"] = Field(default="longest", description="'longest' or 'shortest'")
 
     @model_validator(mode="after")
     def _fits(self) -> Tuning:

@@ -13,6 +13,7 @@ from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted, rough_time
 from service.analysis.best import chosen_by
+from service.analysis.costs import cost_words, load_words
 from service.analysis.evidence import spread_words
 from service.analysis.format import fixed, metric_words, number
 from service.analysis.methods import methods_sentence
@@ -26,6 +27,7 @@ from trainables.recipe.cost import estimate_cost
 
 if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
+    from service.storage.history import History
 
 
 LACKS = ("open", "incomplete")
@@ -36,6 +38,14 @@ MOST = 3
 
 def headline(result: StudyResult) -> str:
     """Returns what was found in one sentence, of at most 25 words and two numbers."""
+    sentence = _found(result)
+    if result.lengths is None or not result.winners:
+        return sentence
+    return f"{result.lengths.trained}, {sentence[0].lower()}{sentence[1:]}"
+
+
+def _found(result: StudyResult) -> str:
+    """Returns what was found, without the length of training for which it holds."""
     plan, missing = result.edition.study.plan, _missing(result)
     if isinstance(plan, Ablation) and plan.tasks:
         assert result.methods is not None
@@ -64,10 +74,11 @@ def details(result: StudyResult) -> list[str]:
     sentences = [*(_tested(result, row) for row in result.winners[:MOST] if row in result.tested)]
     if len(result.winners) == 1 and best.test.complete:
         sentences += [*_beside(result, best), *_above(result, best, rows), *_not_told_apart(result, best, rows)]
+    sentences += result.lengths.sentences if result.lengths else []
     sentences += [_diverged(result)]
     if isinstance(plan, Ablation) and plan.race:
         partner = next((row for row in rows if row.name == plan.compared_with(best.name)), None)
-        sentences += [_ended(rows), _cost(best, partner), *_sizes(best, partner)]
+        sentences += [_ended(rows), _cost(result.history, best, partner), *_sizes(best, partner)]
     return [*filter(None, sentences), *unfinished]
 
 
@@ -209,7 +220,8 @@ def _take(result: StudyResult) -> str:
         return f"Nothing is decided: no arm is told apart from {quoted(best.name)}, the highest by validation{images}."
     partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
     if partner and gap and gap.significant:
-        return f"Take {quoted(best.name)}: it is significantly above {quoted(partner)}{images}, by {fixed(gap.mean)}."
+        by = "" if images and result.lengths else f", by {fixed(gap.mean)}"  # two numbers at most
+        return f"Take {quoted(best.name)}: it is significantly above {quoted(partner)}{images}{by}."
     return f"Take {quoted(best.name)}: it is told apart from {plural(told, 'other arm')}{images}."
 
 
@@ -288,27 +300,13 @@ def _ended(rows: Sequence[TrialResult]) -> str:
     return f"Ended by the race (validation): {ended}." if ended else ""
 
 
-def _cost(best: TrialResult, partner: TrialResult | None) -> str:
-    """Returns what it costs, beside the arm that it is compared with: time and memory if both trained alike."""
-    parts = []
-    alike = partner is not None and len(best.machines | partner.machines) == 1
-    for words, of in (("{:.2f} ms an image in training", _milliseconds), ("{:.2f} GiB of memory", _memory)):
-        own, other = of(best), of(partner) if partner and alike else None
-        if own is not None:
-            beside = "" if other is None or partner is None else f" ({quoted(partner.name)} {other:.2f})"
-            parts.append(words.format(own) + beside)
+def _cost(history: History, best: TrialResult, partner: TrialResult | None) -> str:
+    """Returns what it costs, beside the arm that it is compared with."""
+    parts = cost_words(history, best.name, partner.name if partner else None)
     own_count = estimate_cost(best.recipe).parameters
     more = own_count - estimate_cost(partner.recipe).parameters if partner else 0
     beside = f" ({abs(more):,} {'more' if more > 0 else 'fewer'})" if more else ""
-    return f"It costs {listed([*parts, f'{own_count:,} parameters{beside}'])}."
-
-
-def _milliseconds(row: TrialResult) -> float | None:
-    return row.median_cost(lambda run: 1000 / run.images_per_s if run.images_per_s else None)
-
-
-def _memory(row: TrialResult) -> float | None:
-    return row.median_cost(lambda run: None if run.together else run.final("memory/peak_gib"))
+    return f"It costs {listed([*parts, f'{own_count:,} parameters{beside}'])}{load_words(history)}."
 
 
 def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:

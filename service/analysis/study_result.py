@@ -22,6 +22,7 @@ from service.analysis.best import Best, best_rivals, confirmed_points, find_best
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.evidence import lacking
 from service.analysis.format import Lines
+from service.analysis.lengths import Lengths, lengths
 from service.analysis.methods import Methods
 from service.analysis.multiple_testing import Adjusted, Difference, Gap, compare_best, staying, subtracted
 from service.analysis.probes import alike, images_look, probe_scores
@@ -420,6 +421,11 @@ class StudyResult:
     def saved(self) -> Saved:
         """How many training images early stopping saved, and which of its two ways did."""
         return saved_images(self.history)
+
+    @cached_property
+    def lengths(self) -> Lengths | None:
+        """What the length of training changes; None where trials are measured at one length."""
+        return lengths(self)
 
     @cached_property
     def efficiency(self) -> list[Curve]:

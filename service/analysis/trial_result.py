@@ -127,7 +127,7 @@ def _summary(history: History, trial: Trial, alive: bool) -> TrialSummary:
         done=done,
         asked=len(states),
         epoch=max((state.epoch for state in running), default=answer.epoch),
-        epochs=trial.recipe.optimizer.epochs,
+        epochs=trial.recipe.optimizer.trained_epochs,
         mean=sum(values) / len(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
         state=_state(answer, bool(running), alive) + _diverged(answer, states) + _tuned(history, trial),

@@ -28,7 +28,7 @@ from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
 from service.planning.stopping import EarlyStopper
-from service.storage.facts import Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
+from service.storage.facts import Costed, Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Journal
@@ -90,8 +90,8 @@ class Driver:
         """The files of this study."""
         return self.home.study(self.edition.id)
 
-    def begin(self) -> None:
-        """Records the counts that are asked for now, and the decisions that a killed driver did not write."""
+    def begin(self, costed: Costed | None = None) -> None:
+        """Records the counts that are asked for now, what arms cost, and what a killed driver left undecided."""
         before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
         asked = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
@@ -100,6 +100,8 @@ class Driver:
         failed = any(state.failures for state in self.history.states.values())
         if failed or not before or before[-1].bare() != asked:
             self._write(asked)
+        if costed is not None:
+            self._write(costed)
         answered = [run for run, state in self.history.states.items() if state.answered]
         self.work.clear_all(answered)  # a killed driver may have left their folders
         if self.adopt:
@@ -196,7 +198,7 @@ class Driver:
             if self._stop_early(run.key, code, measured):
                 self._tidy(job)
                 return False
-        if measured.epoch == run.recipe.optimizer.epochs:
+        if measured.epoch == run.recipe.optimizer.trained_epochs:
             self._end(job, Completed(curve=self._curve(run)), message)
             return True
         if self.stop:
@@ -367,7 +369,7 @@ class EarlyStops:
         trial, run, seed = found
         cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value, seed)
         state = self.history.state(run)
-        ends = measured.epoch >= run.recipe.optimizer.epochs or state.answered
+        ends = measured.epoch >= run.recipe.optimizer.trained_epochs or state.answered
         return None if ends else cutoff
 
     def _run(self, key: str) -> tuple[Trial, Run, int] | None:

@@ -56,7 +56,7 @@ class FakeRuns:
     @property
     def epochs(self) -> int:
         """How long a run trains."""
-        return self.edition.study.base.optimizer.epochs
+        return self.edition.study.base.optimizer.trained_epochs
 
     def quality(self, trial: Trial) -> float:
         """Returns how good a trial is: 1 at the best point, near 0 far from it."""
@@ -212,7 +212,7 @@ class Engine:
 
     def _report(self, job: Job, epoch: int) -> bool:
         """Returns whether the run goes on after an epoch."""
-        epochs = job.run.recipe.optimizer.epochs
+        epochs = job.run.recipe.optimizer.trained_epochs
         if epoch == epochs:
             with ZipFile(Path(job.folder) / WEIGHTS, "w"):  # weights are a zip archive; this one is empty
                 pass

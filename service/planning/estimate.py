@@ -17,7 +17,7 @@ from typing import Literal
 import trainables
 from search_spaces.fit import fit_words
 from search_spaces.study import Edition, Trial
-from search_spaces.words import clock, listed, plural, rough_time
+from search_spaces.words import clock, listed, plural, rough_time, space_words
 from service.planning.decisions import begin, look_ahead
 from service.planning.forecast import (
     Forecast,
@@ -271,7 +271,7 @@ class WorkEstimate:
 
 
 def _steps(recipe: Recipe) -> int:
-    return recipe.optimizer.epochs * math.ceil(recipe.data.image_counts.train / recipe.optimizer.batch_size)
+    return recipe.optimizer.trained_epochs * math.ceil(recipe.data.image_counts.train / recipe.optimizer.batch_size)
 
 
 def _counted(recipes: list[Recipe]) -> list[int] | None:
@@ -416,7 +416,11 @@ def fitted(edition: Edition) -> list[str]:
     size = edition.study.budgets.get(edition.budget)
     if size is None or size.fit is None:
         return []
-    return [f"from images and budget follow {fit_words(edition.study.base)}; --set changes them"]
+    base, tune = edition.study.base, tuning_of(edition)
+    length = base.optimizer.every_length[0 if tune and tune.length == "shortest" else -1]
+    tried = " and ".join(f"{path} {words}" for path, words in space_words(tune.space).items()) if tune else ""
+    tuned = f"; each arm is tuned at {plural(length, 'epoch')}, by {tried}" if tune else ""
+    return [f"from images and budget follow {fit_words(base)}; --set changes them{tuned}"]
 
 
 def image_sources(recipes: Iterable[Recipe]) -> list[str]:

@@ -207,7 +207,7 @@ def planned_runs(history: History) -> int:
 
 TIMELESS = (
     "lr", "weight_decay", "epochs", "schedule", "warmup", "min_lr", "betas", "eps", "layer_decay", "lr_base_size",
-    "momentum", "nesterov", "adjust_lr_fn", "ema_warmup",
+    "momentum", "nesterov", "adjust_lr_fn", "ema_warmup", "lengths", "cooldown",
 )  # fmt: skip
 """Values of an optimizer that change no time of an epoch."""
 
@@ -251,7 +251,7 @@ def run_time(
     if not seconds:
         return None
     work = (works or _work)(recipe)
-    return RunTime(work, recipe.optimizer.epochs, fmean(seconds) if ended else median(seconds))
+    return RunTime(work, recipe.optimizer.trained_epochs, fmean(seconds) if ended else median(seconds))
 
 
 class EpochTimes:
@@ -336,7 +336,7 @@ class Forecast:
     An epoch of a run takes as long as in runs of the same work so far, or those of the study on average. A run takes
     its start, too, and the wait for its place, as the runs that have ended did. Concurrent runs are taken to finish
     equally many epochs. `earlier`: the times of epochs in other studies, before the first epoch of this one; without
-    them two runs must have ended here before a time is said, for the first one says little of the others.
+    them no time is said before costs were measured or two runs have ended: one run says little of the others.
     """
 
     def __init__(self, history: History, earlier: EpochTimes | None = None) -> None:
@@ -366,21 +366,33 @@ class Forecast:
             if trial.label not in self._settled:
                 runs |= runs_of(history, trial)
         runs = {key: run for key, run in runs.items() if key not in self._runs}
-        own = EpochTimes([*self._times, *(self._time(run) for run in runs.values())], works=self._works)
+        known = [*self._times, *(self._time(run) for run in runs.values())]
+        works = {time.work for time in known if time is not None}
+        own = EpochTimes([*known, *(time for time in self._costs() if time.work not in works)], works=self._works)
         times = self._earlier if self._earlier and own.usual is None else own
         todo = [run for run in runs.values() if not history.state(run).answered and run.key not in reused]
         ahead = unproposed(history).recipes
         spans = [*self._spans, *(span for run in runs.values() if (span := self._span(run)))]
         start, wait = start_time(spans), wait_time(spans)
         left = [(run.recipe, *self._left(run, start, wait)) for run in todo]
-        left += [(recipe, recipe.optimizer.epochs, start + wait) for recipe in ahead]
+        left += [(recipe, recipe.optimizer.trained_epochs, start + wait) for recipe in ahead]
         seconds = [epochs * time + more for recipe, epochs, more in left if (time := times(recipe)) is not None]
-        measured = len(seconds) == len(left) and (not left or len(spans) > 1 or self._earlier is not None)
+        known_times = not left or len(spans) > 1 or history.costs or self._earlier
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
             total=len(self._runs) + len(runs) + len(ahead),
-            seconds=side_by_side(seconds, max_concurrent) if measured else None,
+            seconds=side_by_side(seconds, max_concurrent) if known_times and len(seconds) == len(left) else None,
         )
+
+    def _costs(self) -> Iterator[RunTime]:
+        """Yields the times of the arms whose cost was measured before any of their runs."""
+        for arm in self.history.edition.arms() if self.history.costs else []:
+            if cost := self.history.costs.get(arm.name):
+                counts, count = arm.recipe.data.image_counts, arm.recipe.optimizer.trained_epochs
+                tests = counts.test * sum((side / arm.recipe.data.size[1]) ** 2 for side in arm.recipe.test_sizes)
+                predicted = counts.validation + (counts.test + tests) / count
+                epoch_s = counts.train * median(cost.train_s) + predicted * median(cost.predict_s)
+                yield RunTime(self._works(arm.recipe), count, epoch_s)
 
     def _settle(self) -> None:
         """Remembers the trials that were settled since the last call."""
@@ -397,7 +409,7 @@ class Forecast:
     def _left(self, run: Run, start: float, wait: float) -> tuple[int, float]:
         """Returns the epochs that a run has yet to train, and the seconds that it takes beside them."""
         state = self.history.state(run)
-        epochs = run.recipe.optimizer.epochs - state.epoch
+        epochs = run.recipe.optimizer.trained_epochs - state.epoch
         if state.status != "running":
             return epochs, start + wait
         return epochs, 0.0 if state.curve else start

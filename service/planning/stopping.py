@@ -45,7 +45,7 @@ class EarlyStopper:
         assert isinstance(plan, Search)
         assert plan.stop is not None
         chance, step = data.chances.val, data.step("val")
-        self.factor, self.epochs, self.seeds = plan.stop.factor, edition.study.base.optimizer.epochs, seeds
+        self.factor, self.epochs, self.seeds = plan.stop.factor, edition.study.base.optimizer.trained_epochs, seeds
         self.guessed = data.score(chance + (luck(chance, 1 / step) if step else 0.0), "val")
         epochs = (*rungs(self.epochs), self.epochs)
         self._values: dict[int, dict[int, dict[int, float]]] = {epoch: {} for epoch in epochs}
@@ -265,7 +265,7 @@ def saved_images(history: History) -> Saved:
         if answer.status == "stopped":
             count, of = ("raced", "racing") if answer.raced else ("halved", "halving")
             counts[count] += 1
-            counts[of] += images * (len(runs) * trial.recipe.optimizer.epochs - epochs)
+            counts[of] += images * (len(runs) * trial.recipe.optimizer.trained_epochs - epochs)
     return Saved(**counts, noun="arm" if isinstance(history.edition.study.plan, Ablation) else "point")
 
 
@@ -297,7 +297,7 @@ def judge_rungs(history: History) -> list[Rung]:
     plan = history.edition.study.plan
     if not isinstance(plan, Search):
         return []
-    judged = [_rung(history, epoch) for epoch in rungs(history.edition.study.base.optimizer.epochs)]
+    judged = [_rung(history, epoch) for epoch in rungs(history.edition.study.base.optimizer.trained_epochs)]
     return [rung for rung in judged if rung.reached]
 
 

@@ -28,7 +28,7 @@ from service.planning.forecast import Forecast
 from service.reporting.efficiency import efficiency
 from service.reporting.figures.classes import by_class
 from service.reporting.figures.cost import cost
-from service.reporting.figures.curves import data_sizes, learning_curves, size_curves
+from service.reporting.figures.curves import data_sizes, learning_curves, length_curves, size_curves
 from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
 from service.reporting.figures.probes import (
     attention_distances,
@@ -372,6 +372,7 @@ def _render(page: Page, refresh_s: int | None) -> str:
 
 
 FIGURES = (
+    length_curves,
     landscape,
     contour,
     optimization_history,

@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, Role
 from trainables.spec import Spec
 
-FORM = 4
+FORM = 5
 """The form of the journals that this code writes and reads. A new kind of fact or a changed one makes a new form."""
 KEY = "[0-9a-f]{16}"
 RunKey = Annotated[str, Field(pattern=f"^{KEY}$", description="16 hex digits")]
@@ -177,6 +177,25 @@ class Tuned(Stamped):
     number: Count | None
 
 
+class ArmCost(Spec):
+    """What an arm takes in each of its turns. Units: seconds an image, of training and of prediction."""
+
+    train_s: tuple[float, ...] = Field(strict=False)
+    predict_s: tuple[float, ...] = Field(strict=False)
+
+
+class Costed(Stamped):
+    """What arms cost, measured side by side: a turn of an arm is beside the same turn of the others.
+
+    `load`: of the machine before, over the last minute; `cores`: that it has.
+    """
+
+    fact: Literal["costed"] = Field(default="costed", init=False)
+    arms: dict[str, ArmCost]
+    load: float
+    cores: Count
+
+
 class Adopted(Stamped):
     """For this run the answer of another code counts than today's: the user adopted it, or one that it starts from.
 
@@ -203,6 +222,7 @@ Fact = Annotated[
     | Confirms
     | Exhausted
     | Tuned
+    | Costed
     | Adopted,
     Field(discriminator="fact"),
 ]

@@ -17,7 +17,9 @@ from search_spaces.study import Ablation, Edition, Search, Trial
 from service.storage.facts import (
     KEY,
     Adopted,
+    ArmCost,
     Confirms,
+    Costed,
     Counts,
     Exhausted,
     Fact,
@@ -59,6 +61,7 @@ class History:
     `adopted`: the code whose answer counts, by a run's key and the code of today that it counts instead of.
     `invalidations` goes up when trials that were settled may no longer be: whoever keeps results of them drops these.
     `parents`: how many were planned, with those that no run needs today. `first_seeds`: how many were asked for first.
+    `costs`: what arms cost, measured at a load of the machine (`cost_load`) with so many cores (`cost_cores`).
     `begun`: when the first run began; `claims_since`: by the digest of claims, when they were first asked.
     Units: seconds since 1970.
 
@@ -77,6 +80,8 @@ class History:
         self.rivals_exhausted: int | None = None
         self.tuning = ArmTunings(edition)
         self.adopted: dict[tuple[str, str], str] = {}
+        self.costs: dict[str, ArmCost] = {}
+        self.cost_load, self.cost_cores = 0.0, 0
         self._labels: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
@@ -146,6 +151,8 @@ class History:
                 self.exhausted = trials
             case Tuned(arm=arm, number=number):
                 self.tuning.chosen[arm] = number
+            case Costed(arms=arms, load=load, cores=count):
+                self.costs, self.cost_load, self.cost_cores = arms, load, count
             case Adopted():
                 self._adopt(fact)
             case _:

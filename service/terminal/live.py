@@ -100,7 +100,7 @@ def _of_run(fact: Measured | StoppedAt | Readmitted | FailedWith | Ended, trial:
     """Returns what a fact says of a run."""
     match fact:
         case Measured(epoch=epoch, values=values):
-            metric, epochs = trial.score.metric, trial.recipe.optimizer.epochs
+            metric, epochs = trial.score.metric, trial.recipe.optimizer.trained_epochs
             return f"epoch {epoch}/{epochs}" + (f" {metric} {values[metric]:.4f}" if metric in values else "")
         case StoppedAt(epoch=0, cutoff=cutoff):
             return left_out_words(cutoff)

@@ -78,7 +78,7 @@ def mean_curve(history: History, trial: Trial) -> list[Point]:
     time is when the trial began plus the seeds' mean training time, for seeds begin one after another.
     """
     states = [state for state in map(history.state, history.runs(trial).values()) if state.answered]
-    last = trial.recipe.optimizer.epochs
+    last = trial.recipe.optimizer.trained_epochs
     epochs = {epoch for state in states for epoch in state.curve}
     if any(state.status == "diverged" for state in states):
         epochs.add(last)
@@ -109,7 +109,7 @@ def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
         return {name: value for name, value in values.items() if name.startswith(("val/", "test/"))}
     if state.status != "diverged" or epoch < state.epoch:
         return {}
-    data, last = trial.recipe.data, trial.recipe.optimizer.epochs
+    data, last = trial.recipe.data, trial.recipe.optimizer.trained_epochs
     test = trial.score.test
     tests = [test, *(at_image_size(test, side) for side in trial.recipe.test_sizes)]
     scores = [trial.score.metric, *(tests if epoch == last else ())]

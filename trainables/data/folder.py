@@ -25,8 +25,8 @@ READ_BYTES = 4 * 2**30
 
 FOLDER = "a folder with images in <class>/ or train/<class>/"
 """What a path must name."""
-MOST = 3
-"""How many files or endings a sentence names."""
+MOST, MOST_CLASSES = 3, 10
+"""How many files or endings a sentence names, and how many classes."""
 
 
 def scan(root: str) -> tuple[Layout, dict[str, Content]]:
@@ -327,7 +327,7 @@ def _remarks(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
     """Yields what a reader should know of a folder: what is not read, and what becomes of images of unusual kinds."""
     if not there.is_split:
         names = sorted(there.classes["train"])
-        some = ", ".join(names[:MOST]) + ", ..." * (len(names) > MOST)
+        some = ", ".join(names[:MOST_CLASSES]) + ", ..." * (len(names) > MOST_CLASSES)
         yield shown(f"no folder is named train, val or test, so each folder is a class: {some}")
     if there.unread:
         yield unread(there)

@@ -35,7 +35,7 @@ def message(run: Run, epoch: Measurement | Diverged, job: Job) -> dict[str, Any]
 
 def is_last(epoch: Measurement | Diverged, job: Job) -> bool:
     """Returns whether a run ends with this epoch."""
-    return isinstance(epoch, Diverged) or epoch.epoch == job.run.recipe.optimizer.epochs
+    return isinstance(epoch, Diverged) or epoch.epoch == job.run.recipe.optimizer.trained_epochs
 
 
 def note(job: Job) -> str:

@@ -142,7 +142,7 @@ def training_operations(
     learned = own if learning is None else learning(recipe)
     an_epoch = (1 + BACKWARD) * learned * counts.train + own * counts.validation
     tests = sum(forward(recipe, side) for side in recipe.test_sizes)
-    return recipe.optimizer.epochs * an_epoch + (own + tests) * counts.test
+    return recipe.optimizer.trained_epochs * an_epoch + (own + tests) * counts.test
 
 
 def check_placement(recipe: Recipe, workers: int, device: str, grad_checkpointing: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from itertools import pairwise
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -15,10 +16,18 @@ def _betas(betas: tuple[float, float]) -> tuple[float, float]:
 
 
 BETAS = "two numbers, 0 <= beta < 1"
+LENGTHS = "numbers of epochs, each greater than the one before, and all below epochs"
 Betas = Annotated[tuple[float, float], AfterValidator(_betas)]
 
 _LR, _WEIGHT_DECAY, _EPS = "a positive learning rate", "a weight decay of 0 or more", "a positive number"
 _MOMENTUM, _NESTEROV = "a momentum, 0 <= momentum < 1", "true (the gradient joins the momentum once more) or false"
+
+
+class Pass(NamedTuple):
+    """One pass over the training images: which epoch it trains, and the length whose cooldown it is of, if it is."""
+
+    epoch: int
+    cooling: int | None = None
 
 
 class OptimizerSpec(Spec):
@@ -26,7 +35,12 @@ class OptimizerSpec(Spec):
 
     Units: `lr` at its highest; `warmup` is a share of all steps; `clip_grad` bounds the gradient's norm.
     `schedule`: `one_cycle` rises and falls along cosines; `cosine` rises in a line and falls along a cosine;
-    `constant` stays, without warm-up. `min_lr`: where `cosine` ends.
+    `constant` stays, without warm-up. `min_lr`: where `cosine` ends. `wsd` (warm-up, stable, decay) rises in a line in
+    a share of the shortest length, stays, and falls as 1 - sqrt in the last `cooldown` of the epochs.
+    `lengths`: of `wsd`, fewer epochs at which the run is measured as one that ends there: it falls from where such a
+    run would, and then goes on from that place as if it had not. So its scores there are those of that run.
+    Source of `wsd`: Hu et al. 2024, MiniCPM; Haegele et al. 2024, Scaling laws and compute-optimal training beyond
+    fixed training durations. Differs: a cooldown is whole epochs, at least one.
     `precision`: `tf32` is float32 whose products a GPU computes with fewer digits, faster; `float32` computes all in
     full. `bfloat16` and `float16` compute blocks in these (autocast), the sum over blocks, heads and loss in float32.
     `float16` is for cards without bfloat16, such as V100 and T4: the loss is scaled, so that small gradients are no
@@ -44,9 +58,11 @@ class OptimizerSpec(Spec):
     weight_decay: float = Field(default=0.05, ge=0, description=_WEIGHT_DECAY)
     epochs: int = Field(default=10, gt=0, description="a positive number of epochs")
     batch_size: int = Field(default=100, gt=0, description="a positive number of images a step")
-    schedule: Literal["one_cycle", "cosine", "constant"] = Field(
-        default="one_cycle", description="one_cycle, cosine or constant"
+    schedule: Literal["one_cycle", "cosine", "constant", "wsd"] = Field(
+        default="one_cycle", description="one_cycle, cosine, constant or wsd"
     )
+    lengths: tuple[int, ...] = Field(default=(), strict=False, description=LENGTHS)
+    cooldown: float = Field(default=0.2, gt=0, le=1, description="a share of the epochs, 0 < cooldown <= 1")
     warmup: float = Field(default=0.3, ge=0, lt=1, description="a share of all steps, 0 <= warmup < 1")
     min_lr: float = Field(default=0.0, ge=0, description="a learning rate of 0 or more")
     clip_grad: float | None = Field(default=1.0, gt=0, description="a positive norm, or null")
@@ -67,6 +83,49 @@ class OptimizerSpec(Spec):
         averaged = self.ema_decay is not None or not self.ema_warmup
         require(averaged, "ema_warmup", "false where ema_decay is null", self.ema_warmup)
         return self
+
+    @model_validator(mode="after")
+    def _has_lengths(self) -> Self:
+        wsd = self.schedule == "wsd"
+        require(wsd or not self.lengths, "lengths", "left out where schedule is not wsd", list(self.lengths))
+        require(wsd or self.cooldown == 0.2, "cooldown", "left out where schedule is not wsd", self.cooldown)
+        rising = all(0 < first < second for first, second in pairwise((*self.lengths, self.epochs)))
+        require(rising, "lengths", f"{LENGTHS} ({self.epochs})", list(self.lengths))
+        return self
+
+    @property
+    def every_length(self) -> tuple[int, ...]:
+        """All lengths at which a run is measured as one that ends there, the longest last. Units: epochs."""
+        return (*self.lengths, self.epochs)
+
+    def cooling_epochs(self, length: int) -> int:
+        """Returns how many of the last epochs of a length the rate falls in."""
+        return max(1, round(self.cooldown * length)) if self.schedule == "wsd" else 0
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """Every pass over the training images, in the order in which a run makes them."""
+        made: list[Pass] = []
+        done = 0
+        for length in self.every_length:
+            start = length - self.cooling_epochs(length)
+            made += [Pass(epoch) for epoch in range(done + 1, start + 1)]
+            made += [Pass(epoch, length) for epoch in range(start + 1, length + 1)]
+            done = start
+        return tuple(made)
+
+    @property
+    def trained_epochs(self) -> int:
+        """How many epochs a run trains: the longest length, and the cooldowns of the shorter ones."""
+        return self.epochs + sum(map(self.cooling_epochs, self.lengths))
+
+    @property
+    def measured_at(self) -> dict[int, int]:
+        """After how many trained epochs a run is measured at each length, by length."""
+        shorter = (
+            length + sum(map(self.cooling_epochs, self.lengths[:n])) for n, length in enumerate(self.every_length)
+        )
+        return dict(zip(self.every_length, shorter, strict=True))
 
 
 class AdamW(OptimizerSpec):

@@ -18,7 +18,7 @@ class Measurement(Spec):
 
     Names: `train/loss`, `val/accuracy` or `val/r2`, `time/epoch_s`, `memory/peak_gib`; with the last epoch
     `test/...`, and `test/accuracy_at_48` at another side of images (`at_image_size`); `val/accuracy_ema` of averaged
-    weights (`of_ema`).
+    weights (`of_ema`). `val/accuracy_after_20_epochs` where a cooldown at that length ends (`after_epochs`).
     """
 
     epoch: int = Field(ge=0, description="an epoch")
@@ -35,6 +35,11 @@ class Measurement(Spec):
 def at_image_size(metric: str, side: int) -> str:
     """Returns a metric's name at another side of images. Units: pixels. (MLflow takes no `@` in a name.)"""
     return f"{metric}_at_{side}"
+
+
+def after_epochs(metric: str, length: int) -> str:
+    """Returns a metric's name at a length of training. Units: epochs."""
+    return f"{metric}_after_{length}_epochs"
 
 
 def of_ema(metric: str) -> str:

@@ -7,6 +7,7 @@ undisturbed one bit for bit. The global generators are left as they were.
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -24,7 +25,7 @@ from trainables.data.splits_torch import Reading, Workers, load
 from trainables.encodings import OwnEncoding, parts_of
 from trainables.recipe import FromFile, FromTimm, FromTrial, NoTeacher, Recipe, Run, Use
 from trainables.recipe.model_torch import build_model
-from trainables.recipe.outcome import Diverged, Measurement, at_image_size, of_ema
+from trainables.recipe.outcome import Diverged, Measurement, after_epochs, at_image_size, of_ema
 from trainables.rng_torch import seeded, stream_seed, torch_stream
 from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, DamagedError, read, record_sources, write
@@ -59,6 +60,7 @@ def train(
 ) -> Generator[Measurement | Diverged]:
     """Trains a run: one Measurement an epoch, the last with the test set's metric too, or a Diverged as the last item.
 
+    Epochs are counted as they are trained, those of cooldowns too (`OptimizerSpec.passes`).
     If the folder has a checkpoint, training goes on from it, also inside an epoch, after the measurements before it
     have been yielded again. Checkpoints are written as `Saver` says, when the iterator is closed (by its user, with
     `closing`: what the garbage collector has to close may save nothing), before the tests of the last epoch where a
@@ -78,12 +80,14 @@ def train(
         progress = training.resume(state) if state is not None else Progress()
         del state  # its tensors have been copied
         training.record(folder)
-        curve, epochs = progress.curve, run.recipe.optimizer.epochs
+        curve, epochs = progress.curve, run.recipe.optimizer.trained_epochs
         if len(curve) == epochs:  # another attempt, in another folder, has trained it
             training.finish(folder, saver, progress)
         yield from tuple(curve)
         for epoch in range(len(curve) + 1, epochs + 1):
             trained = not progress.learned
+            if trained and not progress.steps:
+                training.turn(epoch)
             values = training.learn(epoch, progress, saver) if trained else progress.learned
             bad = training.first_nonfinite(values)
             if bad is None:
@@ -157,6 +161,9 @@ class Training:
         self.learning = [parameter for parameter in self.objective.parameters() if parameter.requires_grad]
         self.optimizer = build_optimizer(self.objective, self.spec, no_decay(self.objective))
         self.ema = self._weight_average()
+        self.passes = self.spec.passes
+        self.ends = {self.spec.measured_at[length]: length for length in self.spec.lengths}
+        self.trunk: dict[str, Any] | None = None  # the state that training goes on from after a cooldown
 
     def _weight_average(self) -> Any:
         """Returns timm's moving average of the weights, or None."""
@@ -174,6 +181,21 @@ class Training:
 
         teacher = Teacher(self.run.recipe, parents, self.device, self.dtype)
         return (None, teacher.labels(self.splits.train)) if self.augmentation is None else (teacher, None)
+
+    def turns(self, number: int) -> bool:
+        """Returns whether a cooldown begins or has ended before an epoch that is trained."""
+        return number > 1 and self.passes[number - 1].cooling != self.passes[number - 2].cooling
+
+    def turn(self, number: int) -> None:
+        """Goes back to where a cooldown began, if it has ended, and keeps the state, if one begins before others."""
+        if number > 1 and not self.turns(number):
+            return
+        cooling = self.passes[number - 1].cooling
+        if self.trunk is not None:
+            self._load(self.trunk)
+            self.trunk = None
+        if cooling is not None and cooling < self.spec.epochs:
+            self.trunk = copy.deepcopy(self._state())
 
     def learn(self, number: int, before: Progress | None = None, saver: Saver | None = None) -> dict[str, float]:
         """Learns from every training image once: the loss, finite or not, and the time.
@@ -206,11 +228,13 @@ class Training:
         begun = time.perf_counter()
         validation, test = f"val/{self.reported}", f"test/{self.reported}"
         values = {**learned, validation: self.evaluation(self.model, "val", self.splits.validation)}
+        if length := self.ends.get(number):
+            values[after_epochs(validation, length)] = values[validation]
         for model in self._averages():
             values[of_ema(validation)] = self.evaluation(model, "val", self.splits.validation)
-            if number == self.spec.epochs:
+            if number == len(self.passes):
                 values[of_ema(test)] = self.evaluation(model, "test", self.splits.test)
-        if number == self.spec.epochs:
+        if number == len(self.passes):
             values[test] = self.evaluation(self.model, "test", self.splits.test)
             for side in self.run.recipe.test_sizes:
                 values[at_image_size(test, side)] = self.evaluation(self.model, "test", self.splits.test, side)
@@ -226,9 +250,10 @@ class Training:
         train_mode(self.module)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         total += before.loss if self.team.rank == 0 else 0.0
-        first = (number - 1) * self.steps
-        for step, (chosen, images, targets) in enumerate(self._batches(number, before.steps), first + before.steps):
-            set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs))
+        epoch, cooling = self.passes[number - 1]
+        first = (epoch - 1) * self.steps
+        for step, (chosen, images, targets) in enumerate(self._batches(epoch, before.steps), first + before.steps):
+            set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs, cooling))
             with self.drawing("step", step):
                 total += self._step(chosen, images, targets, step)
             done = step + 1 - first
@@ -304,15 +329,30 @@ class Training:
         """Begins to write the checkpoint; rank 0 alone."""
         if self.team.rank > 0:
             return
-        state = {
-            "progress": progress.plain(),
-            "weights": self.model.state_dict(),
-            "ema": [model.state_dict() for model in self._averages()],
-        }
-        if len(progress.curve) < self.spec.epochs:
-            state |= {"extra": self.objective.extra_state(), "optimizer": self.optimizer.state_dict()}
-            state |= {"scaler": self.scaler.state_dict()}
-        saver.save(state)
+        if len(progress.curve) < len(self.passes):
+            state = self._state() | ({} if self.trunk is None else {"trunk": self.trunk})
+        else:
+            state = self._weights()
+        saver.save({"progress": progress.plain(), **state})
+
+    def _weights(self) -> dict[str, Any]:
+        averages = [model.state_dict() for model in self._averages()]
+        return {"weights": self.model.state_dict(), "ema": averages}
+
+    def _state(self) -> dict[str, Any]:
+        """Returns all that the next step depends on."""
+        learning = {"extra": self.objective.extra_state(), "optimizer": self.optimizer.state_dict()}
+        return {**self._weights(), **learning, "scaler": self.scaler.state_dict()}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Loads what `_state` returned, or of a run that has ended what `_weights` returned."""
+        self.model.load_state_dict(state["weights"])
+        for model, averaged in zip(self._averages(), state["ema"], strict=True):
+            model.load_state_dict(averaged)
+        if "optimizer" in state:
+            self.objective.load_extra_state(state["extra"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.scaler.load_state_dict(state["scaler"])
 
     def finish(self, folder: Path, saver: Saver, progress: Progress) -> None:
         """Writes the weights, then the checkpoint, without what only training needs; rank 0 alone."""
@@ -326,15 +366,9 @@ class Training:
 
     def resume(self, state: Mapping[str, Any]) -> Progress:
         """Loads the content of a checkpoint: how far the run is."""
-        self.model.load_state_dict(state["weights"])
-        for model, averaged in zip(self._averages(), state["ema"], strict=True):
-            model.load_state_dict(averaged)
-        progress = Progress.read(state["progress"])
-        if len(progress.curve) < self.spec.epochs:
-            self.objective.load_extra_state(state["extra"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.scaler.load_state_dict(state["scaler"])
-        return progress
+        self._load(state)
+        self.trunk = state.get("trunk")
+        return Progress.read(state["progress"])
 
 
 def augmentation_of(run: Run) -> Augmentation | None:

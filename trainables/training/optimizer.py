@@ -61,23 +61,37 @@ def highest_rate(spec: OptimizerSpec) -> float:
     return spec.lr if spec.lr_base_size is None else spec.lr * spec.batch_size / spec.lr_base_size
 
 
-def rate(spec: OptimizerSpec, step: int, steps: int) -> float:
+def rate(spec: OptimizerSpec, step: int, steps: int, cooling: int | None = None) -> float:
     """Returns the learning rate of a step (counted from 0) of all `steps`; `lr` is the highest (`highest_rate`).
 
-    `one_cycle`: from lr / 25 to lr in the warm-up, then to lr / 250,000, both along cosines. `cosine`: from nearly 0 to
-    lr in a line, then nearly to `min_lr` along a cosine. `constant`: lr throughout, without warm-up.
+    `steps`: of `spec.epochs` epochs. `cooling`: the length whose cooldown the step is of (`Pass.cooling`).
 
-    Source: torch's OneCycleLR with its defaults. Differs: the momentum stays.
+    `one_cycle`: from lr / 25 to lr in the warm-up, then to lr / 250,000, both along cosines. `cosine`: from nearly 0 to
+    lr in a line, then nearly to `min_lr` along a cosine. `constant`: lr throughout, without warm-up. `wsd`: from nearly
+    0 to lr in a line, then lr, and in a cooldown of n steps lr * (1 - sqrt(k / n)), k from 0.
+
+    Source: torch's OneCycleLR with its defaults; Haegele et al. 2024, section 3. Differs: the momentum stays.
     """
     lr = highest_rate(spec)
     if spec.schedule == "constant":
         return lr
+    if spec.schedule == "wsd":
+        return lr * _wsd(spec, step, steps // spec.epochs, cooling)
     if spec.schedule == "cosine":
         return _cosine(lr, spec.min_lr, spec.warmup * steps, step, steps)
     highest = spec.warmup * steps - 1
     if step < highest:
         return _along_cosine(lr / 25, lr, step / highest)
     return _along_cosine(lr, lr / 250_000, (step - highest) / (steps - 1 - highest))
+
+
+def _wsd(spec: OptimizerSpec, step: int, of_epoch: int, cooling: int | None) -> float:
+    rising = spec.warmup * spec.every_length[0] * of_epoch
+    risen = min(1.0, (step + 1) / rising) if rising else 1.0
+    if cooling is None:
+        return risen
+    falling = spec.cooling_epochs(cooling)
+    return risen * (1 - math.sqrt((step - (cooling - falling) * of_epoch) / (falling * of_epoch)))
 
 
 def _cosine(lr: float, lowest: float, rising: float, step: int, steps: int) -> float:

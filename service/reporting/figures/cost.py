@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from service.analysis.trial_result import TrialResult
 
 
+TIME = {
+    "training time of a run": "The time is the median over a trial's completed runs.",
+    "time of a training image": "The time is the median of turns that the arms took one after another.",
+}
+"""What the caption says of a time, by the words on its axis."""
 DIFFERS = 1.1
 """Times of equal trainings differ by some percent, because programs share a machine."""
 
@@ -35,24 +41,28 @@ class Axis:
 def cost(result: StudyResult) -> Plot | None:
     """Returns the figure; None if no two trials differ in a cost."""
     rows = [row for row in shown(result) if training_s(row) is not None]
-    if not _axes(rows):
+    if not _axes(result, rows):
         return None
     return Plot("cost", _caption(result, rows), lambda: _draw(result, rows))
 
 
-def _axes(rows: Sequence[TrialResult]) -> list[Axis]:
-    """Returns the time of training, and the parameters: each where trials differ in it by more than chance would."""
+def _axes(result: StudyResult, rows: Sequence[TrialResult]) -> list[Axis]:
+    """Returns the time of training, and the parameters: each where trials differ in it by more than chance would.
+
+    The time is that of arms measured side by side, where it is known.
+    """
     unit, seconds = train_time_unit(rows)
-    kinds = [
-        Axis(f"training time of a run ({unit})", lambda row: (training_s(row) or 0.0) / seconds),
-        Axis("parameters", lambda row: float(parameters(row))),
-    ]
-    costs = {kind: [kind.of(row) for row in rows] for kind in kinds}
-    return [kind for kind, known in costs.items() if known and max(known) > DIFFERS * min(known)]
+    costs = result.history.costs
+    time = Axis(f"training time of a run ({unit})", lambda row: (training_s(row) or 0.0) / seconds)
+    if {row.name for row in rows} <= costs.keys():
+        time = Axis("time of a training image (ms)", lambda row: 1000 * median(costs[row.name].train_s))
+    kinds = [time, Axis("parameters", lambda row: float(parameters(row)))]
+    values = {kind: [kind.of(row) for row in rows] for kind in kinds}
+    return [kind for kind, known in values.items() if known and max(known) > DIFFERS * min(known)]
 
 
 def _draw(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
-    kinds = _axes(rows)
+    kinds = _axes(result, rows)
     across = len(kinds)
     height = max(2.6, 0.17 * len(rows))
     fig, panels = panel_grid(len(kinds), across, height)
@@ -106,13 +116,13 @@ def _count(value: float) -> str:
 
 
 def _caption(result: StudyResult, rows: Sequence[TrialResult]) -> str:
-    names = [axis.label.partition(" (")[0] for axis in _axes(rows)]
+    names = [axis.label.partition(" (")[0] for axis in _axes(result, rows)]
     timed = "parameters" not in names[:1]
     intervals = any(row.test.interval for row in rows)
     return sentences((
         f"The {metric_words(result.edition.study.score.test)} of each trial over the {' and the '.join(names)}"
         f"{', with the 95 % interval' if intervals else ''}.",
-        "The time is the median over a trial's completed runs." if timed else "",
+        TIME.get(names[0], "") if timed else "",
         WITHOUT_PARENTS if timed and result.of("parent") else "",
         MIXED if timed and mixed_machines(result) else "",
         "The best is in bold." if any(row in result.winners for row in rows) else "",

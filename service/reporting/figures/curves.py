@@ -22,6 +22,7 @@ from search_spaces.study import Ablation
 from search_spaces.words import plural
 from service.analysis.data_efficiency import Curve
 from service.analysis.format import metric_words
+from service.analysis.lengths import length_scores
 from service.analysis.statistics import FEWEST, Scores
 from service.reporting.figures import plot
 from service.reporting.figures.rows import name, shown
@@ -49,8 +50,8 @@ class Line:
 
 
 def learning_curves(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure; None before any epoch was measured."""
-    lines = curve_lines(result)
+    """Returns the figure; None before any epoch was measured, and where the scores at each length say more."""
+    lines = [] if result.lengths else curve_lines(result)
     return plot.Plot("curves", _caption_curves(result, lines), lambda: _draw_curves(result, lines)) if lines else None
 
 
@@ -87,7 +88,7 @@ def _values_curves(result: StudyResult, row: TrialResult) -> Values:
             if metric in values and run.state.status != "failed":
                 by_epoch.setdefault(epoch, []).append(values[metric])
     lost = all(run.state.status == "diverged" for run in row.runs.values())
-    last = row.recipe.optimizer.epochs if lost else max(by_epoch, default=0)
+    last = row.recipe.optimizer.trained_epochs if lost else max(by_epoch, default=0)
     for run in row.runs.values():
         if run.state.status == "diverged" and row.answer.status != "diverged":
             for epoch in range(run.epochs + 1, last + 1):
@@ -95,10 +96,47 @@ def _values_curves(result: StudyResult, row: TrialResult) -> Values:
     return dict(sorted(by_epoch.items()))
 
 
+def length_curves(result: StudyResult) -> plot.Plot | None:
+    """Returns the figure of scores over the length of training; None where trials are measured at one length."""
+    rows = [row for row in result.of("trial") if row.recipe.optimizer.lengths]
+    values = {row.name: {at: [*own.values()] for at, own in length_scores(row).items()} for row in rows}
+    palette = plot.Palette.of(result)
+    lines = [
+        Line(values[row.name], palette[row], row.name, row in result.winners, "raced" if row.answer.raced else "")
+        for row in rows
+        if values[row.name]
+    ]
+    return plot.Plot("lengths", _caption_lengths(lines), lambda: _draw_lengths(result, lines)) if lines else None
+
+
+def _draw_lengths(result: StudyResult, lines: Sequence[Line]) -> Figure:
+    fig, axes = draw_lines(lines, result.edition.study.base.data.chance("val"))
+    axes.set_xscale("log")
+    axes.set(xlabel="epochs of training", ylabel=metric_words(result.edition.study.score.metric))
+    for line in lines:
+        places = [at for at, scores in line.values.items() for _ in scores]
+        scores = [score for own in line.values.values() for score in own]
+        axes.plot(places, scores, linestyle="", marker="o", markersize=2.5, color=line.look.color, alpha=0.6)
+    lengths = sorted({at for line in lines for at in line.values})
+    axes.set_xticks(lengths, [str(length) for length in lengths])
+    axes.xaxis.set_minor_locator(NullLocator())
+    return fig
+
+
+def _caption_lengths(lines: Sequence[Line]) -> str:
+    raced = "A triangle left the race after the seeds of its line." if any(line.end for line in lines) else ""
+    return plot.sentences((
+        "Score over the length of training: at each length that of a model whose rate has fallen, as if its training "
+        f"ended there; {band(lines)}, and a dot a seed.",
+        raced,
+        heavy(lines),
+    ))  # fmt: skip
+
+
 def _draw_curves(result: StudyResult, lines: Sequence[Line]) -> Figure:
     score = metric_words(result.edition.study.score.metric)
     fig, axes = draw_lines(lines, result.edition.study.base.data.chance("val"))
-    axes.set_xlabel("epoch")
+    axes.set_xlabel("trained epochs")
     axes.set_ylabel(score)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return fig

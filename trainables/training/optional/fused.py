@@ -25,7 +25,7 @@ from trainables.data.dataset import SplitName
 from trainables.data.splits_torch import SPLITS, Reading, Split
 from trainables.recipe import AdamW, Run
 from trainables.recipe.evaluation import eval_batch
-from trainables.recipe.outcome import TOGETHER, Diverged, Measurement, at_image_size
+from trainables.recipe.outcome import TOGETHER, Diverged, Measurement, after_epochs, at_image_size
 from trainables.rng_torch import torch_stream
 from trainables.training.checkpoint import CHECKPOINT
 from trainables.training.distributed import SINGLE
@@ -183,18 +183,35 @@ class Fused:
                     _named(training.objective, name).data = of_all.detach()[place]
                 training.optimizer.state.clear()
 
+    def turn(self, number: int) -> None:
+        """Lets each training turn as it would by itself (`Training.turn`)."""
+        if not self.first.turns(number):
+            return
+        with self.apart():
+            for training in self.trainings:
+                training.turn(number)
+            self.parameters = {name: self._stacked(name) for name in self.parameters}
+            self.buffers = {name: self._stacked(name) for name in self.buffers}
+            self.optimizer = self._optimizer()
+            for name, stacked in self.parameters.items():
+                states = [training.optimizer.state[_named(training.objective, name)] for training in self.trainings]
+                of_all = {key: [state[key] for state in states] for key in states[0]}
+                joined = {key: own[0] if own[0].ndim == 0 else torch.stack(own) for key, own in of_all.items()}
+                self.optimizer.state[stacked] = joined
+
     def learn(self, number: int) -> list[float]:
         """Learns from every training image once; returns the loss of each training, finite or not."""
+        epoch, cooling = self.first.passes[number - 1]
         for training in self.trainings:
             train_mode(training.module)
         count = len(self.first.splits.train)
-        streams = [torch_stream(training.run.seed, "order", number) for training in self.trainings]
+        streams = [torch_stream(training.run.seed, "order", epoch) for training in self.trainings]
         orders = torch.stack([torch.randperm(count, generator=stream) for stream in streams]).to(self.first.device)
         total = torch.zeros(len(self.trainings), dtype=torch.float64, device=self.first.device)
         steps = self.first.steps
         batches = torch.split(orders, self.spec.batch_size, dim=1)
-        for step, chosen in enumerate(batches, (number - 1) * steps):
-            set_rate(self.optimizer, rate(self.spec, step, steps * self.spec.epochs))
+        for step, chosen in enumerate(batches, (epoch - 1) * steps):
+            set_rate(self.optimizer, rate(self.spec, step, steps * self.spec.epochs, cooling))
             total += self._step(chosen, step)
         return [float(loss) / count for loss in total.tolist()]
 
@@ -221,11 +238,13 @@ class Fused:
     @torch.no_grad()
     def evaluate(self, number: int) -> list[dict[str, float]]:
         """Returns the scores of each training after an epoch, as `Training.evaluate` does."""
-        first, last = self.first, number == self.spec.epochs
+        first, last = self.first, number == self.spec.trained_epochs
         test = f"test/{first.reported}"
         by_metric = {f"val/{first.reported}": self._scores("val")} | ({test: self._scores("test")} if last else {})
         scores = [dict(zip(by_metric, own, strict=True)) for own in zip(*by_metric.values(), strict=True)]
         for training, own in zip(self.trainings, scores, strict=True):
+            if length := training.ends.get(number):
+                own[after_epochs(f"val/{first.reported}", length)] = own[f"val/{first.reported}"]
             for side in first.run.recipe.test_sizes if last else ():
                 own[at_image_size(test, side)] = training.evaluation(training.model, "test", training.splits.test, side)
             own["memory/peak_gib"] = peak_gib(training.device)
@@ -366,7 +385,7 @@ class Member:
         """Writes the checkpoint, and the weights after the last epoch; nothing where nobody wants them any more."""
         progress = Progress(self.curve)
         try:
-            if len(self.curve) == self.training.spec.epochs:
+            if len(self.curve) == self.training.spec.trained_epochs:
                 self.training.finish(self.folder, self.saver, progress)
             else:
                 self.training.save(self.saver, progress)
@@ -392,9 +411,10 @@ def train_together(
             training.record(folder)
             members[place] = Member(training, folder, savers.enter_context(closing(Saver(folder / CHECKPOINT))))
         fused = Fused([member.training for member in members.values()])
-        last, saved, took = fused.spec.epochs, time.monotonic(), 0.0
+        last, saved, took = fused.spec.trained_epochs, time.monotonic(), 0.0
         for epoch in range(1, last + 1):
             begun = time.monotonic()
+            fused.turn(epoch)
             losses = fused.learn(epoch)
             speed = len(fused.first.splits.train) / (time.monotonic() - begun)
             scores = fused.evaluate(epoch)

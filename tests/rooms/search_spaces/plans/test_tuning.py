@@ -118,3 +118,16 @@ def test_a_factor_over_a_value_of_the_arm_is_taken_over_the_arms_own():
     arms = {"light": {"optimizer.weight_decay": 0.001}, "heavy": {"optimizer.weight_decay": 0.01, "model.pool": "avg"}}
     made = tuned(space, arms=arms)
     assert made.plan.tune.paths == ["optimizer.lr"]
+
+
+def test_a_tuning_may_end_at_the_shortest_length() -> None:
+    """Its trials are shorter than the arms that get their values, and the values do not say so."""
+    base = Recipe().put({"optimizer.schedule": "wsd", "optimizer.lengths": [2, 4], "optimizer.epochs": 8})
+    for length, expected in (("shortest", (2,)), ("longest", (2, 4, 8))):
+        tune = Tuning(Space(RATE), 2, length=length)
+        edition = Study(name="tuned", question="?", base=base, plan=Ablation(ARMS, "none", tune=tune)).at()
+        trial = edition.tuning_trial("peg", 0, {"optimizer.lr": 0.003})
+        assert trial.recipe.optimizer.every_length == expected
+        arm = edition.trial(2, trial.values, "peg")
+        assert arm.values["optimizer.lr"] == arm.recipe.optimizer.lr == 0.003
+        assert arm.recipe.optimizer.every_length == (2, 4, 8)

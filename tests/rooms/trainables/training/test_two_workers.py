@@ -118,8 +118,16 @@ def test_two_workers_score_the_model_that_is_saved(tmp_path):
         ("float64", 4, 1e-10, {**LOCALISED, "model__pool": "distilled", "teacher": TEACHER}),
         ("float64", 4, 1e-10, {"encoding": ENCODINGS[1], "trainable": "position+head"}),
         ("float64", 4, 1e-10, {"optimizer__accumulate": 3, "optimizer__ema_decay": 0.9, **DROPS, **LOCALISED}),
+        ("float64", 4, 1e-10, {"optimizer__schedule": "wsd", "optimizer__lengths": (1, 3)}),
     ],
-    ids=["float64", "float32", "drloc and a teacher", "a frozen backbone", "in parts, with drop path and an average"],
+    ids=[
+        "float64",
+        "float32",
+        "drloc and a teacher",
+        "a frozen backbone",
+        "in parts, with drop path and an average",
+        "lengths",
+    ],
 )
 def test_two_workers_train_as_one(tmp_path, precision, epochs, near, values):
     """5 steps an epoch; the last batch has one image, so the second worker's share of it is empty."""
@@ -156,10 +164,11 @@ def test_two_workers_learn_from_the_same_images_of_ones_own(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [2, 7])
-def test_two_workers_go_on_from_inside_an_epoch(tmp_path, steps):
+@pytest.mark.parametrize(("steps", "lengths"), [(2, ()), (7, ()), (7, (1,)), (3, (1,))])
+def test_two_workers_go_on_from_inside_an_epoch(tmp_path, steps, lengths):
     """5 steps an epoch; the loss of the epoch counts what both had learned before they were killed."""
-    run = small(optimizer__precision="float64", optimizer__epochs=3, data__train_size=65, encoding=ENCODINGS[1])
+    spec = {"optimizer__schedule": "wsd" if lengths else "one_cycle", "optimizer__lengths": lengths}
+    run = small(optimizer__precision="float64", optimizer__epochs=3, data__train_size=65, encoding=ENCODINGS[1], **spec)
     whole = list(train(run, folder(tmp_path, "alone")))
     by_two(run, tmp_path, steps)
     left = read(tmp_path / "work0" / CHECKPOINT)["progress"]
