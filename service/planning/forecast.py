@@ -336,7 +336,7 @@ class Forecast:
     An epoch of a run takes as long as in runs of the same work so far, or those of the study on average. A run takes
     its start, too, and the wait for its place, as the runs that have ended did. Concurrent runs are taken to finish
     equally many epochs. `earlier`: the times of epochs in other studies, before the first epoch of this one; without
-    them two runs must have ended here before a time is said, for the first one says little of the others.
+    them no time is said before costs were measured or two runs have ended: one run says little of the others.
     """
 
     def __init__(self, history: History, earlier: EpochTimes | None = None) -> None:
@@ -377,12 +377,11 @@ class Forecast:
         left = [(run.recipe, *self._left(run, start, wait)) for run in todo]
         left += [(recipe, recipe.optimizer.trained_epochs, start + wait) for recipe in ahead]
         seconds = [epochs * time + more for recipe, epochs, more in left if (time := times(recipe)) is not None]
-        sure = not left or len(spans) > 1 or bool(history.costs) or self._earlier is not None
-        measured = sure and len(seconds) == len(left)
+        known_times = not left or len(spans) > 1 or history.costs or self._earlier
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
             total=len(self._runs) + len(runs) + len(ahead),
-            seconds=side_by_side(seconds, max_concurrent) if measured else None,
+            seconds=side_by_side(seconds, max_concurrent) if known_times and len(seconds) == len(left) else None,
         )
 
     def _costs(self) -> Iterator[RunTime]:

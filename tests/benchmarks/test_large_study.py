@@ -123,7 +123,7 @@ def redraw(home: Home) -> float:
     edition = editions.stored(home, ID)
     history = History.open(home, edition)
     progress = Progress(edition, Console(file=io.StringIO(), force_terminal=True, width=100, height=40))
-    progress.begin(history, threading.RLock(), lambda: 2)
+    progress.begin(history, threading.RLock())
     progress.live.stop()
 
     def draw():
