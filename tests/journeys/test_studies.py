@@ -13,7 +13,7 @@ from tests.journeys.terminal import Terminal
 from trainables.data import ImagesSpec
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(4000)]
-README = Path(__file__).parents[2] / "README.md"
+EVERY_DAY = Path(__file__).parents[2] / "docs/every-day.md"
 SCORE = re.compile(r"\d\.\d{4}")
 
 
@@ -44,16 +44,16 @@ def test_a_study_runs_at_smoke(terminal, name: str) -> None:
     assert not [row["label"] for row in found["rows"] if row["state"].startswith(("failed", "diverged"))]
     assert "SUPPORTED:" not in ran.out
     if name == "fourier-gamma":
-        prints_what_the_readme_shows(ran.out)
+        prints_what_the_page_shows(ran.out)
     assert ran.out.count("NOT JUDGED") == min(1, len(edition.study.claims))
 
 
-def prints_what_the_readme_shows(out: str) -> None:
-    """Asserts that `make demo` ends as README says, up to what "..." leaves out: its words, and its scores nearly.
+def prints_what_the_page_shows(out: str) -> None:
+    """Asserts that `make demo` ends as docs/every-day.md says, up to what "..." leaves out: its words, and its scores nearly.
 
     Another processor rounds otherwise, so a score may be off by 0.02.
     """
-    sample = README.read_text().split("`make demo` ends like this")[1].split("```")[1].removeprefix("text")
+    sample = EVERY_DAY.read_text().split("`make demo` ends like this")[1].split("```")[1].removeprefix("text")
     out = " ".join(out.split())
     parts = [" ".join(part.split()) for part in sample.partition("\nreport ")[0].split("...")]
     assert len(parts) == 3
