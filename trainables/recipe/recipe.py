@@ -104,6 +104,16 @@ class Recipe(Spec):
     def _variants(self) -> dict[str, Recipe]:
         return {}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _names_weights(cls, value: Any) -> Any:
+        """Takes the weights of the model's own name where `from_timm` names none."""
+        init, model = (value.get(name) if isinstance(value, dict) else None for name in ("init", "model"))
+        if isinstance(init, dict) and isinstance(model, dict) and {"kind": "from_timm"}.items() <= init.items():
+            name = {"name": model["name"]} if model.get("kind") == "timm" and "name" in model else {}
+            return {**value, "init": name | init}
+        return value
+
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
         self._check_shapes_once  # noqa: B018 (pydantic checks a recipe again in every run and trial of it)

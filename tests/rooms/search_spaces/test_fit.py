@@ -161,3 +161,14 @@ def test_trained_weights_are_fine_tuned_at_a_tenth_of_the_rates(tmp_path) -> Non
     assert highest_rate(base.optimizer) == pytest.approx(base.optimizer.lr / 10)
     assert "rates times 0.1 (lr_base_size)" in fit_words(base)
     assert api.resolve("encodings", data=str(folder)).study.base.optimizer.lr_base_size is None
+
+
+def test_weights_of_timm_are_those_of_the_models_name(tmp_path) -> None:
+    folder = image_folder(tmp_path / "pets", {"train": 30})
+    own = {"model.kind": "timm", "model.name": "vit_tiny_patch16_224", "init.kind": "from_timm", "data.image_size": 32}
+    recipe = api.resolve("encodings", data=str(folder), set=own).study.base
+    assert recipe.init.name == "vit_tiny_patch16_224"
+    other = api.resolve("encodings", data=str(folder), set=own | {"init.name": "deit_tiny_patch16_224"}).study.base
+    assert other.init.name == "deit_tiny_patch16_224"
+    with pytest.raises(SpecError, match="init.name"):
+        api.resolve("encodings", data=str(folder), set={"init.kind": "from_timm"})
