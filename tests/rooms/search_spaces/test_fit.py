@@ -170,5 +170,5 @@ def test_weights_of_timm_are_those_of_the_models_name(tmp_path) -> None:
     assert recipe.init.name == "vit_tiny_patch16_224"
     other = api.resolve("encodings", data=str(folder), set=own | {"init.name": "deit_tiny_patch16_224"}).study.base
     assert other.init.name == "deit_tiny_patch16_224"
-    with pytest.raises(SpecError, match="init.name"):
+    with pytest.raises(SpecError, match=r"init\.name"):
         api.resolve("encodings", data=str(folder), set={"init.kind": "from_timm"})
