@@ -19,6 +19,7 @@ from trainables.spec import SpecError
 from trainables.training import attached
 from trainables.training.attached import AttachedViT, NarrowAttention, beside_projections
 from trainables.training.init import init_weights
+from trainables.training.parameters import keep_statistics
 from trainables.training.trained import evaluating, leave_out_initial_values
 
 Keep = Literal["nothing", "table", "rope", "both"]
@@ -55,20 +56,17 @@ def attach(model: nn.Module, encoding: str | EncodingSpec, *, keep: Keep = "noth
     for block in vit.blocks if replace(parts.reserved, tokens=0) != ReservedChannels() else ():
         block.attn.__class__ = NarrowAttention
     narrow(vit, parts.reserved)
-    vit.encoding, vit.spec, vit.shape, vit.others, vit.now = parts, encoding, shape, {}, attached.Pass()
+    vit.encoding, vit.spec, vit.shape, vit.passes = parts, encoding, shape, attached.Passes()
     attends = "attention" in encoding.injection_points or parts.in_heads != "nothing" or parts.reads_weights
     for number, block in enumerate(vit.blocks):
-        block.number, block.attends = number, attends
+        block.passes, block.number, block.attends = vit.passes, number, attends
         block.norms_first = type(block).forward in (Block.forward, EvaBlock.forward)
-        attentions = _attentions(block)
-        for part in dict.fromkeys((block, *attentions)):
-            part.now = vit.now
-            mixins = [attached.AttachedBlock] if part is block else []
-            if part in attentions and not isinstance(part, NarrowAttention):
+        for part in _attentions(block):
+            part.passes = vit.passes
+            if not isinstance(part, NarrowAttention):
                 vars(part)["is_fused"] = vars(part).pop("fused_attn", True)
-                mixins.append(attached.AttachedAttention)
-            if mixins:
-                attached.mix(part, *mixins)
+                attached.mix(part, attached.AttachedAttention)
+        attached.mix(block, attached.AttachedBlock)
     attached.mix(vit, AttachedViT)
     drawn = _put_back(vit, before)
     init_weights(vit, seed, drawn)
@@ -80,7 +78,7 @@ def attach(model: nn.Module, encoding: str | EncodingSpec, *, keep: Keep = "noth
     for part in parts.modules():
         if isinstance(part, PositionEncoding) and part.frozen:
             part.requires_grad_(False)
-    attached.keep_statistics(parts.train(vit.training))
+    keep_statistics(parts.train(vit.training))
     if vit.grad_checkpointing:
         vit.set_grad_checkpointing()
     return vit  # type: ignore[no-any-return]
@@ -88,14 +86,12 @@ def attach(model: nn.Module, encoding: str | EncodingSpec, *, keep: Keep = "noth
 
 def _named(encoding: Any) -> EncodingSpec:
     """Returns an encoding, given by its kind or as it is. Raises: SpecError for anything else."""
-    if isinstance(encoding, str):
-        if encoding not in KINDS:
-            must = f"one of {', '.join(KINDS)}, or an object, such as service.Rotary()"
-            raise SpecError(f"encoding must be {must}, got {encoding!r}{did_you_mean(encoding, KINDS)}")
+    if isinstance(encoding, str) and encoding in KINDS:
         return KINDS[encoding]()  # type: ignore[call-arg]
     if not isinstance(encoding, EncodingSpec):
         got = f"the class {encoding.__name__}" if isinstance(encoding, type) else repr(encoding)
-        raise SpecError(f"encoding must be a name, or one with its values, such as service.Rotary(), got {got}")
+        must = f"one of {', '.join(KINDS)}, or one with its values, such as service.Rotary()"
+        raise SpecError(f"encoding must be {must}, got {got}{did_you_mean(encoding, KINDS)}")
     return OwnEncoding.carried(encoding)  # type: ignore[no-any-return]
 
 
@@ -124,10 +120,7 @@ def _checked(model: Any, keep: Keep) -> Any:
 
 
 def _check_table_alone(model: Any) -> None:
-    """Checks that without its table `_pos_embed` of a user's class treats all patches alike, after prefix tokens.
-
-    Raises: SpecError for another position, which would stay beside the encoding.
-    """
+    """Raises: SpecError if `_pos_embed` of a user's class, without its table, does not treat all patches alike."""
     (rows, columns), table = model.patch_embed.grid_size, model.pos_embed.detach().clone()
     order, outputs = torch.randperm(rows * columns, generator=torch.Generator().manual_seed(0)), []
     x = torch.linspace(-1, 1, len(order) * model.embed_dim).reshape(1, len(order), -1).to(table)

@@ -30,20 +30,18 @@ from trainables.encodings.declared_torch import Declared, assign_numbers, draw_n
 from trainables.encodings.encoding_torch import Cache, Composition, Grid, Heads, PositionEncoding, Tokens
 from trainables.spec import SpecError
 from trainables.training.optional.checkpointing import Repeated, require_still
-from trainables.training.parameters import no_decay
+from trainables.training.parameters import keep_statistics, no_decay
 from trainables.training.runtime import HALVES
 from trainables.training.trained import leave_out_initial_values
-
-GRIDS = 8
-"""For how many other grids a model holds its encoding at a time."""
 
 Timms: Any = object
 """The class of timm, or a user's own, that stands beside a class of here (`mix`)."""
 
 
-def mix(module: nn.Module, *mixins: type) -> None:
-    """Makes a module one of more classes, whose methods come before those of its own class."""
-    module.__class__ = _mixed(*mixins, type(module))
+def mix(module: nn.Module, mixin: type) -> None:
+    """Makes a module one of a class more, whose methods come before those of its own class."""
+    bases: Any = type(module).__bases__ if isinstance(module, Mixed) else (type(module),)
+    module.__class__ = _mixed(mixin, *bases)
 
 
 @cache
@@ -54,8 +52,15 @@ def _mixed(*bases: type) -> type:
 class Mixed:
     """What is mixed with classes of timm. Pickle and `deepcopy` mix them again."""
 
+    passes: Passes
+
+    @property
+    def now(self) -> Pass:
+        """The forward pass that this thread computes."""
+        return self.passes.now
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _empty, type(self).__bases__, self.__getstate__()  # type: ignore[attr-defined]
+        return _empty, type(self).__bases__, self.__getstate__()
 
 
 def _empty(*bases: type) -> Any:
@@ -73,11 +78,25 @@ class Instead(TorchFunctionMode):
         return (self.function if func is scaled_dot_product_attention else func)(*args, **(kwargs or {}))
 
 
-class Pass(threading.local):
-    """The forward pass that this thread computes.
+class Passes(threading.local):
+    """The forward pass of each thread. A copy of a model has its own.
 
-    `next`: the first block that may come. Of the block that computes now, where the encoding acts in its attention:
-    `inside`: its tokens, `block`: its number, `asking`: its other queries and keys, `acted`: whether attention came.
+    torch.compile loses what is written to such an object itself (torch 2.15).
+    """
+
+    def __init__(self) -> None:
+        self.now = Pass()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Passes, ()
+
+
+class Pass:
+    """A forward pass.
+
+    `next`: the first block that may come. `inside`, `block`: tokens and number of the block that computes now, if the
+    encoding acts in its attention; `asking`: its other queries and keys; `acted`: whether attention came. `other`: the
+    encoding on the last grid that was another than the model's.
     """
 
     encoding: Any = None
@@ -90,8 +109,8 @@ class Pass(threading.local):
     asking: tuple[Tensor, Tensor] | None = None
     acted = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Pass, ()
+    def __init__(self) -> None:
+        self.other: dict[Any, Composition] = {}
 
     def tokens(self, x: Tensor, block: int) -> Tokens:
         """Returns the tokens before a block, with their position.
@@ -110,7 +129,6 @@ class Pass(threading.local):
 class AttachedAttention(Mixed, Timms):  # type: ignore[misc]
     """Attention of timm, or a user's own. `is_fused`: what `fused_attn` was set to; else `attn_drop` sees weights."""
 
-    now: Pass
     is_fused: bool
 
     @property
@@ -151,7 +169,7 @@ class AttachedAttention(Mixed, Timms):  # type: ignore[misc]
         Raises: SpecError for other shapes, which the encoding was not made for.
         """
         now, encoding, width = self.now, self.now.encoding, self.head_dim
-        assert (t := now.inside) is not None, "its block begins"
+        t: Any = now.inside
         for each in (query, key, value):
             if each.shape[1:] != (self.num_heads, t.grid.tokens, width):
                 must = f"have {self.num_heads} heads, {t.grid.tokens} tokens, {width} channels in q, k and v"
@@ -176,7 +194,8 @@ class AttachedAttention(Mixed, Timms):  # type: ignore[misc]
 class NarrowAttention(vit_torch.Attention):
     """timm's attention with fewer channels in its heads, which the encoding fills."""
 
-    now: Pass
+    passes: Passes
+    now = Mixed.now
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:  # type: ignore[override]
         masks = ["attn_mask"] * (attn_mask is not None) + ["is_causal"] * is_causal
@@ -186,8 +205,7 @@ class NarrowAttention(vit_torch.Attention):
         t = replace(self.now.inside, x=x)
         return super().forward(t, self.now.encoding, self.now.block) if x.shape[0] else x
 
-    def _projected(self, t: Tokens, queries: int | None) -> tuple[Tensor, ...]:
-        """Projects by the whole layer, beside which a user may have put another (LoRA)."""
+    def _projected(self, t: Tokens, queries: int | None) -> tuple[Tensor, ...]:  # by the whole layer, with LoRA
         q, k, v = self.qkv(t.x).split(self._widths(), dim=2)
         return (q, k, v) if t.qk_input is None else (*self.qkv(t.qk_input).split(self._widths(), dim=2)[:2], v)
 
@@ -204,7 +222,6 @@ def _is_idle(layer: Any) -> bool:
 class AttachedBlock(Mixed, Timms):  # type: ignore[misc]
     """A block of timm, or a user's own. `attends`: whether the encoding acts in its attention, after `norm1` or not."""
 
-    now: Pass
     number: int
     attends: bool
     norms_first: bool
@@ -241,24 +258,19 @@ class AttachedViT(Mixed, Timms):  # type: ignore[misc]
     """A ViT of timm with an encoding, in place of its own positions. `attach` makes one.
 
     `shape`: that of the model when the encoding was attached. `zeroed`: whether a table of zeros stands where methods
-    of a user's class may look for one. `others`: the encoding on other grids.
+    of a user's class may look for one.
     """
 
     encoding: Composition
     spec: EncodingSpec
     shape: Shape
     zeroed: bool
-    others: dict[Any, Composition]
-    now: Pass
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"others": {}}
 
     def _pos_embed(self, x: Tensor) -> Any:
         """Returns the tokens before the first block, and what timm's method returns beside them, such as rotations."""
         require_plain(self)
         grid, images = self._grid(x), x.shape[0]
-        encoding = self._on(grid, x)
+        encoding = self.encoding if grid == Grid.of(self.shape) else self._elsewhere(grid, x)
         made = super()._pos_embed(x if images else x.new_zeros(1, *x.shape[1:]))  # timm's has a view of no images
         tokens, *rotations = made if isinstance(made, tuple) else (made,)
         t = encoding.tokens(Tokens(residual(tokens if images else tokens[:0]), grid), 0)
@@ -275,19 +287,16 @@ class AttachedViT(Mixed, Timms):  # type: ignore[misc]
             raise SpecError(f"model must {must}, got {x.shape[1]} patches and no check of sizes (strict_img_size)")
         return Grid(rows, columns, self.shape.prefix)
 
-    def _on(self, grid: Grid, x: Tensor) -> Composition:
-        """Returns the encoding on a grid; that on another than `shape` has its parameters, and tables resampled."""
-        if grid == Grid.of(self.shape):
-            return self.encoding
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _elsewhere(self, grid: Grid, x: Tensor) -> Composition:
+        """Returns the encoding on another grid than that of `shape`: with its parameters, and tables resampled."""
         key = grid, x.device, next(self.parameters(), x).dtype  # a replica of DataParallel has no parameters
-        if key not in self.others:
-            if len(self.others) == GRIDS:
-                self.others.clear()
+        if key not in self.now.other:
             with torch.inference_mode(False):  # its tensors are for training, too
                 made = built(self.spec, replace(self.shape, rows=grid.rows, columns=grid.columns)).to(*key[1:])
             leave_out_initial_values(made)
-            self.others[key] = made
-        other = self.others[key].train(self.training)
+            self.now.other = {key: made}
+        other = self.now.other[key].train(self.training)
         keep_statistics(other)
         _share(self.encoding, other, Grid.of(self.shape), grid)
         return other
@@ -333,10 +342,7 @@ class AttachedViT(Mixed, Timms):  # type: ignore[misc]
         timm_init(self, name, value, stream)
 
     def draw(self, seed: int, step: int) -> None:
-        """Draws what the encoding needs for the next forward pass in training, such as a jitter of coordinates.
-
-        Most encodings need nothing.
-        """
+        """Draws what the encoding needs for the next forward pass in training: a jitter of coordinates, or nothing."""
         if encodings := that_draw(self):
             assign_numbers(encodings, draw_numbers(encodings, seed, step))
 
@@ -377,7 +383,7 @@ def _share(parts: Composition, other: Composition, old: Grid, new: Grid) -> None
     for name, there in other.state_dict(keep_vars=True).items():
         owner = max((prefix for prefix in owners if not prefix or name.startswith(f"{prefix}.")), key=len)
         part, leaf = owners[owner], name.removeprefix(f"{owner}.")
-        value: Any = reduce(getattr, name.split("."), parts)  # type: ignore[arg-type]
+        value: Any = reduce(getattr, name.split("."), parts)
         if isinstance(part, Declared) and leaf in part.params and part.params[leaf].resample == "grid":
             prefix, sizes = len(value) - old.patches, ([new.rows, new.columns], [old.rows, old.columns])
             value = resample_abs_pos_embed(value[None], *sizes, num_prefix_tokens=prefix)[0]
@@ -391,10 +397,3 @@ def _share(parts: Composition, other: Composition, old: Grid, new: Grid) -> None
         (module._buffers if leaf in module._buffers else module._parameters)[leaf] = value
     for (_, one), (_, another) in zip(that_draw(parts), that_draw(other), strict=True):
         one.drawn, another.drawn = None, one.drawn
-
-
-def keep_statistics(encoding: nn.Module) -> None:
-    """Takes batch norms that do not learn out of training mode."""
-    for part in encoding.modules():
-        if isinstance(part, nn.modules.batchnorm._BatchNorm) and not part.weight.requires_grad:
-            part.eval()
