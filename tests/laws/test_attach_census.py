@@ -2,13 +2,10 @@
 
 import copy
 import warnings
-from collections import Counter
 
-import pytest
 import timm
 import torch
 from timm.models.eva import Eva
-from timm.models.vision_transformer import VisionTransformer
 
 from trainables.encodings import PEG, Fourier, Learnable, NoEncoding, RelativeBias, Rotary
 from trainables.rng_torch import torch_stream

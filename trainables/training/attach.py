@@ -19,6 +19,7 @@ from trainables.spec import SpecError
 from trainables.training import attached
 from trainables.training.attached import AttachedViT, NarrowAttention, beside_projections
 from trainables.training.init import init_weights
+from trainables.training.optional.checkpointing import require_still
 from trainables.training.parameters import keep_statistics
 from trainables.training.trained import evaluating, leave_out_initial_values
 
@@ -51,6 +52,8 @@ def attach(model: nn.Module, encoding: str | EncodingSpec, *, keep: Keep = "noth
     shape = Shape(widths, len(vit.blocks), rows, columns, vit.num_prefix_tokens)
     parts = attached.built(encoding, shape)
     _check_narrower(vit, parts.reserved, keep)
+    if vit.grad_checkpointing:
+        require_still(parts)
     before = dict(vit.named_parameters())
     _remove_positions(vit, keep)
     for block in vit.blocks if replace(parts.reserved, tokens=0) != ReservedChannels() else ():
@@ -114,22 +117,22 @@ def _checked(model: Any, keep: Keep) -> Any:
     if any(isinstance(part, DiffAttention | DiffParallelScalingBlock) for part in model.modules()):
         raise SpecError("model must have one softmax in its attention, got differential attention")
     known = (VisionTransformer._pos_embed, Eva._pos_embed)
-    if type(model)._pos_embed not in known and keep == "nothing" and model.pos_embed is not None:
+    if type(model)._pos_embed not in known and keep in ("nothing", "rope"):
         _check_table_alone(model)
     return model
 
 
 def _check_table_alone(model: Any) -> None:
     """Raises: SpecError if `_pos_embed` of a user's class, without its table, does not treat all patches alike."""
-    (rows, columns), table = model.patch_embed.grid_size, model.pos_embed.detach().clone()
+    (rows, columns), table = model.patch_embed.grid_size, model.pos_embed
     order, outputs = torch.randperm(rows * columns, generator=torch.Generator().manual_seed(0)), []
-    x = torch.linspace(-1, 1, len(order) * model.embed_dim).reshape(1, len(order), -1).to(table)
+    x = torch.linspace(-1, 1, len(order) * model.embed_dim).reshape(1, len(order), -1).to(next(model.parameters()))
+    model.pos_embed = None if table is None else nn.Parameter(torch.zeros_like(table))
     with torch.no_grad(), evaluating(model):
-        model.pos_embed.zero_()
         for each in (x, x[:, order]):
             made = model._pos_embed(each.reshape(1, rows, columns, -1) if model.dynamic_img_size else each)
             outputs.append((made[0] if isinstance(made, tuple) else made)[:, model.num_prefix_tokens :])
-        model.pos_embed.copy_(table)
+    model.pos_embed = table
     if not torch.equal(outputs[0][:, order], outputs[1]):
         must = "add no position but its table (pos_embed), and put prefix tokens before patches"
         raise SpecError(f"_pos_embed of {type(model).__name__} must {must}")
@@ -142,16 +145,12 @@ def _attentions(block: nn.Module) -> list[Any]:
 
 
 def _remove_positions(model: Any, keep: Keep) -> None:
-    """Removes a model's own positions, but those that are kept. Methods of a user's class may look for the table."""
-    base = Eva if isinstance(model, Eva) else VisionTransformer
-    methods = ("_pos_embed", "forward", "forward_features", "forward_intermediates")
-    own = any(getattr(type(model), name) is not getattr(base, name) for name in methods)
-    model.zeroed = own and keep in ("nothing", "rope") and model.pos_embed is not None
-    if model.zeroed:
-        attached.zero_table(model)
-    elif keep in ("nothing", "rope"):
+    """Removes a model's own positions, but those that are kept."""
+    if keep in ("nothing", "rope") and type(model) in (VisionTransformer, Eva):
         model.pos_embed = None
-    if keep in ("nothing", "table") and base is Eva:
+    elif keep in ("nothing", "rope") and model.pos_embed is not None:
+        attached.zero_table(model)
+    if keep in ("nothing", "table") and isinstance(model, Eva):
         model.rope = None
 
 

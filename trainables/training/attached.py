@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from typing import Any, Self
 
@@ -79,10 +79,7 @@ class Instead(TorchFunctionMode):
 
 
 class Passes(threading.local):
-    """The forward pass of each thread. A copy of a model has its own.
-
-    torch.compile loses what is written to such an object itself (torch 2.15).
-    """
+    """The forward pass of each thread; torch.compile (2.15) would lose what is written to such an object itself."""
 
     def __init__(self) -> None:
         self.now = Pass()
@@ -91,38 +88,33 @@ class Passes(threading.local):
         return Passes, ()
 
 
+@dataclass
 class Pass:
-    """A forward pass.
+    """A forward pass. `rest`: of `Tokens`, what goes on to the next block; `next`: the first block that may come.
 
-    `next`: the first block that may come. `inside`, `block`: tokens and number of the block that computes now, if the
-    encoding acts in its attention; `asking`: its other queries and keys; `acted`: whether attention came. `other`: the
-    encoding on the last grid that was another than the model's.
+    `inside`, `block`: tokens and number of the block that computes now, if the encoding acts in its attention; `acted`:
+    whether attention has come to it. `other`: the encoding on the last grid that was another than the model's.
     """
 
     encoding: Any = None
-    grid: Grid
-    qk_input: Tensor | None = None
-    cache: Cache
-    next = 0
+    rest: tuple[Grid, Tensor | None, Cache] | None = None
+    next: int = 0
     inside: Tokens | None = None
-    block = 0
-    asking: tuple[Tensor, Tensor] | None = None
-    acted = False
-
-    def __init__(self) -> None:
-        self.other: dict[Any, Composition] = {}
+    block: int = 0
+    acted: bool = False
+    other: dict[Any, Composition] = field(default_factory=dict)
 
     def tokens(self, x: Tensor, block: int) -> Tokens:
         """Returns the tokens before a block, with their position.
 
         Raises: SpecError for a block that comes out of turn, and for other tokens than those before.
         """
-        if self.encoding is None or block < self.next or x.shape[1] != self.grid.tokens:
+        if self.rest is None or block < self.next or x.shape[1] != self.rest[0].tokens:
             must = "call _pos_embed, then its blocks in order with all tokens, as timm's forward_features does"
             raise SpecError(f"model must {must}, got block {block} with {x.shape[1]} tokens")
-        t = Tokens(x, self.grid, self.qk_input, self.cache)
+        t = Tokens(x, *self.rest)
         t = self.encoding.tokens(t, block) if block else t  # those of the first block have it (`_pos_embed`)
-        self.grid, self.qk_input, self.next = t.grid, None, block + 1
+        self.rest, self.next = (t.grid, None, t.cache), block + 1
         return replace(t, x=residual(t.x))
 
 
@@ -143,19 +135,17 @@ class AttachedAttention(Mixed, Timms):  # type: ignore[misc]
     def forward(self, x: Tensor, *args: Any, **named: Any) -> Tensor:
         if (t := self.now.inside) is None:
             return super().forward(x, *args, **named)  # type: ignore[no-any-return]
-        self.now.asking = None
+        asking: list[Tensor] = []
         if t.qk_input is not None:
-            with Instead(self._ask):
+            with Instead(lambda q, k, v, **_: asking.extend((q, k)) or v):  # type: ignore[func-returns-value]
                 super().forward(t.qk_input, *args, **named)
-        with Instead(self._attend):
+        with Instead(partial(self._attend, t, asking)):
             return super().forward(x, *args, **named)  # type: ignore[no-any-return]
-
-    def _ask(self, q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:
-        self.now.asking = q, k
-        return v
 
     def _attend(
         self,
+        t: Tokens,
+        asking: list[Tensor],
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -164,17 +154,16 @@ class AttachedAttention(Mixed, Timms):  # type: ignore[misc]
         is_causal: bool = False,
         scale: float | None = None,
     ) -> Tensor:
-        """Returns the outputs of the heads with the encoding, from what timm gives to torch. Shapes: (B, H, N, E).
+        """Returns outputs of heads with the encoding, from what timm gives to torch. Shapes: (B, H, N, E).
 
-        Raises: SpecError for other shapes, which the encoding was not made for.
+        `asking`: other queries and keys, or none. Raises: SpecError for shapes that the encoding was not made for.
         """
         now, encoding, width = self.now, self.now.encoding, self.head_dim
-        t: Any = now.inside
         for each in (query, key, value):
             if each.shape[1:] != (self.num_heads, t.grid.tokens, width):
                 must = f"have {self.num_heads} heads, {t.grid.tokens} tokens, {width} channels in q, k and v"
                 raise SpecError(f"attention must {must}, got {tuple(each.shape[1:])}")
-        q, k = now.asking or (query, key)
+        q, k = asking or (query, key)
         h, now.acted = encoding.heads(Heads(q, k, value, None, t.grid, t.cache), now.block), True
         mask = resolve_self_attn_mask(t.grid.tokens, q, attn_mask, is_causal)
         bias = mask if h.bias is None else h.bias if mask is None else h.bias + mask
@@ -247,7 +236,7 @@ class AttachedBlock(Mixed, Timms):  # type: ignore[misc]
         try:
             x: Tensor = super().forward(t.x, *args, **named)
         finally:
-            now.inside = now.asking = None
+            now.inside = None
         if not now.acted:
             must = "have attention that calls scaled_dot_product_attention, where the encoding acts"
             raise SpecError(f"model must {must}, got none in block {self.number}")
@@ -255,16 +244,11 @@ class AttachedBlock(Mixed, Timms):  # type: ignore[misc]
 
 
 class AttachedViT(Mixed, Timms):  # type: ignore[misc]
-    """A ViT of timm with an encoding, in place of its own positions. `attach` makes one.
-
-    `shape`: that of the model when the encoding was attached. `zeroed`: whether a table of zeros stands where methods
-    of a user's class may look for one.
-    """
+    """A ViT of timm with an encoding in place of its own positions. `shape`: that of the model when it was attached."""
 
     encoding: Composition
     spec: EncodingSpec
     shape: Shape
-    zeroed: bool
 
     def _pos_embed(self, x: Tensor) -> Any:
         """Returns the tokens before the first block, and what timm's method returns beside them, such as rotations."""
@@ -274,8 +258,7 @@ class AttachedViT(Mixed, Timms):  # type: ignore[misc]
         made = super()._pos_embed(x if images else x.new_zeros(1, *x.shape[1:]))  # timm's has a view of no images
         tokens, *rotations = made if isinstance(made, tuple) else (made,)
         t = encoding.tokens(Tokens(residual(tokens if images else tokens[:0]), grid), 0)
-        now = self.now
-        now.encoding, now.grid, now.qk_input, now.cache, now.next = encoding, t.grid, t.qk_input, t.cache, 0
+        self.now.encoding, self.now.rest, self.now.next = encoding, (t.grid, t.qk_input, t.cache), 0
         return (residual(t.x), *rotations) if rotations else residual(t.x)
 
     def _grid(self, x: Tensor) -> Grid:
@@ -309,8 +292,9 @@ class AttachedViT(Mixed, Timms):  # type: ignore[misc]
 
     def set_input_size(self, *args: Any, **named: Any) -> None:
         """Sets the size of images, or of patches, as timm's does; the encoding follows in the next forward pass."""
+        zeroed = "pos_embed" in self._buffers
         super().set_input_size(*args, **named)
-        if self.zeroed:
+        if zeroed:
             zero_table(self)
 
     def no_weight_decay(self) -> set[str]:
@@ -325,7 +309,7 @@ class AttachedViT(Mixed, Timms):  # type: ignore[misc]
     def set_grad_checkpointing(self, enable: bool = True) -> None:
         """Lets training keep the inputs of blocks alone, or all. Raises: SpecError where a batch norm learns."""
         if enable:
-            require_still(self)
+            require_still(self.encoding)
         super().set_grad_checkpointing(enable)
         self.grad_checkpointing = False  # a block repeats itself, with the pass that it was in
         for block in self.blocks:
@@ -358,7 +342,7 @@ def require_plain(model: Any) -> None:
 
 
 def zero_table(model: Any) -> None:
-    """Puts zeros, which are no parameter, in place of a model's table."""
+    """Puts zeros, which are no parameter, in place of a model's table: methods of a user's class may look for one."""
     zeros = torch.zeros_like(model.pos_embed, requires_grad=False)
     del model.pos_embed
     model.register_buffer("pos_embed", zeros, persistent=False)
