@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from service.storage import Check
     from service.terminal.live import Detail, Progress
     from trainables.encodings import EncodingSpec
-    from trainables.training.attach import AttachedViT
+    from trainables.training.attach import Keep
+    from trainables.training.attached import AttachedViT
     from trainables.training.trained import Facts, TrainedModel
 
 
@@ -359,16 +360,17 @@ def check_report(study_result: Result) -> None:
         )
 
 
-def attach(model: nn.Module, encoding: EncodingSpec, *, seed: int = 0) -> AttachedViT:
-    """Replaces the position table of a VisionTransformer of timm by a position encoding, so that you can train it.
+def attach(model: nn.Module, encoding: str | EncodingSpec, *, keep: Keep = "nothing", seed: int = 0) -> AttachedViT:
+    """Replaces the positions of a VisionTransformer or an Eva of timm by an encoding, so that you can train it.
 
-    It changes the model and returns it. All other weights stay; the encoding starts with the values that a run with
-    this seed has (`trainables.training.attach`).
+    It changes the model and returns it. `encoding`: its name, for its default values, or an object, such as
+    `Rotary(temperature=50.0)`. `keep`: what stays of the model's own positions: "table", "rope" or "both". All other
+    weights stay; the encoding starts with the values that a run with this seed has (`trainables.training.attach`).
     Raises: SpecError for another model, and for an encoding that does not fit it.
     """
     from trainables.training.attach import attach as attached
 
-    return attached(model, encoding, seed=seed)
+    return attached(model, encoding, keep=keep, seed=seed)
 
 
 def export_model(

@@ -132,6 +132,19 @@ def _narrower(norm: nn.Module, channels: int) -> nn.Module:
     return made
 
 
+def narrow(model: Any, reserved: ReservedChannels) -> None:
+    """Replaces timm's layers by narrower ones, for the channels that position fills."""
+    if reserved.tokens:
+        content, proj = model.embed_dim - reserved.tokens, model.patch_embed.proj
+        model.patch_embed.proj = nn.Conv2d(proj.in_channels, content, proj.kernel_size, proj.stride)
+        for name in ("cls_token", "dist_token", "reg_token"):
+            if (token := getattr(model, name, None)) is not None:
+                setattr(model, name, nn.Parameter(torch.zeros(1, token.shape[1], content)))
+    if reserved.q or reserved.k or reserved.v:
+        for block in model.blocks:
+            block.attn.take(reserved)
+
+
 class Block(timm_vit.Block):  # type: ignore[misc]
     """timm's block, with an encoding before and in it."""
 
@@ -196,19 +209,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
 
             replace_drop_paths(self)
         self.encoding = positions
-        if positions.reserved != ReservedChannels():
-            self.give(positions.reserved)
-
-    def give(self, reserved: ReservedChannels) -> None:
-        """Replaces timm's layers by narrower ones, for the channels that position fills."""
-        patch, content = self.patch_embed, self.embed_dim - reserved.tokens
-        self.patch_embed = PatchEmbed(patch.img_size, patch.patch_size, self.in_chans, content)
-        for name in ("cls_token", "dist_token", "reg_token"):
-            token = getattr(self, name)
-            if token is not None:
-                setattr(self, name, nn.Parameter(torch.zeros(1, token.shape[1], content)))
-        for block in self.blocks:
-            block.attn.take(reserved)
+        narrow(self, positions.reserved)
 
     @property
     def grid(self) -> Grid:

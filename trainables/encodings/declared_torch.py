@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -117,7 +118,8 @@ class Parameters:
 
     def __call__(self, name: str) -> Tensor:
         """Returns a parameter, in float32 or float64."""
-        return self._module.get_parameter(name).to(self._dtype)
+        value: Tensor = attrgetter(name)(self._module)  # on another grid a table is no parameter (`attach`)
+        return value.to(self._dtype)
 
     def linear(self, name: str, x: Tensor) -> Tensor:
         """Returns a linear layer with the parameters `<name>.weight` and `<name>.bias`."""

@@ -44,7 +44,11 @@ def set_trainable(model: Host, trainable: Literal["all", "position", "position+h
 
 def train_mode(model: nn.Module) -> None:
     """Sets training mode, in which batch norms that do not learn keep their statistics."""
-    model.train()
+    keep_statistics(model.train())
+
+
+def keep_statistics(model: nn.Module) -> None:
+    """Takes batch norms that do not learn out of training mode."""
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and not module.weight.requires_grad:
             module.eval()

@@ -29,17 +29,22 @@ def checkpointed(module: nn.Module) -> nn.Module:
     """Returns the same module, whose blocks from now on keep their inputs alone while they train.
 
     A block is what has attention: also those of pyramids and windows. Evaluations, which keep nothing, stay as they
-    are. Raises: SpecError if a batch norm learns: a second pass would move its statistics again. A recipe is refused
+    are. Raises: as `require_still`. A recipe is refused
     before (`check_placement`); a user's own encoding may have one.
     """
-    norms = (part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm))
-    if any(norm.weight.requires_grad for norm in norms):
-        raise SpecError("grad_checkpointing must be false where a batch norm learns, got true")
+    require_still(module)
     drawing = [encoding for _, encoding in that_draw(module)]
     for block in module.modules():
         if ATTENTIONS & {child for child, _ in block.named_children()}:
             block.forward = _Recomputed(block, drawing)
     return module
+
+
+def require_still(module: nn.Module) -> None:
+    """Raises: SpecError if a batch norm learns, whose statistics a second pass would move again."""
+    norms = (part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm))
+    if any(norm.weight.requires_grad for norm in norms):
+        raise SpecError("grad_checkpointing must be false where a batch norm learns, got true")
 
 
 class _Recomputed:
@@ -55,10 +60,10 @@ class _Recomputed:
         if not (torch.is_grad_enabled() and self._block.training):
             return self._compute(*args, **named)
         drops = [part for part in self._block.modules() if isinstance(part, DropPath)]
-        return checkpoint(_Pass(self._compute, drops, self._drawing, args), *args, use_reentrant=False, **named)
+        return checkpoint(Repeated(self._compute, drops, self._drawing, args), *args, use_reentrant=False, **named)
 
 
-class _Pass:
+class Repeated:
     """What a block computes for some tokens, each time as the first time.
 
     A first pass fills the cache of the tokens and takes the random numbers of stochastic depth and of encodings; later
