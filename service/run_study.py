@@ -216,6 +216,8 @@ class StudyRun:
             return None
         if costed is not None:
             history.add(costed)
+            if costed.busy:
+                self.progress.note(f"this machine is busy{costed.busy}: the study will take longer than is said here")
         return costed
 
     def open(self, storage: StorageSync, journal: Journal, callbacks: Sequence[Callback]) -> None:

@@ -42,9 +42,3 @@ def cost_words(history: History, name: str, partner: str | None) -> list[str]:
             beside = f" ({quoted(partner)} {theirs}" + ("" if apart else ", not distinguishable") + ")"
         words.append(f"{1000 * median(mine):.2f} ms an image in {what}{beside}")
     return words
-
-
-def load_words(history: History) -> str:
-    """Returns that the machine was busy while costs were measured; nothing if it was not."""
-    busy = history.costs and history.cost_load > history.cost_cores / 2
-    return f", measured at a load of {history.cost_load:.1f} on {history.cost_cores} cores" if busy else ""

@@ -13,7 +13,7 @@ from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted, rough_time
 from service.analysis.best import chosen_by
-from service.analysis.costs import cost_words, load_words
+from service.analysis.costs import cost_words
 from service.analysis.evidence import spread_words
 from service.analysis.format import fixed, metric_words, number
 from service.analysis.methods import methods_sentence
@@ -306,7 +306,8 @@ def _cost(history: History, best: TrialResult, partner: TrialResult | None) -> s
     own_count = estimate_cost(best.recipe).parameters
     more = own_count - estimate_cost(partner.recipe).parameters if partner else 0
     beside = f" ({abs(more):,} {'more' if more > 0 else 'fewer'})" if more else ""
-    return f"It costs {listed([*parts, f'{own_count:,} parameters{beside}'])}{load_words(history)}."
+    busy = history.costed.busy if history.costed else ""
+    return f"It costs {listed([*parts, f'{own_count:,} parameters{beside}'])}{busy}."
 
 
 def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
@@ -13,7 +14,6 @@ from service.analysis.format import fixed
 from service.analysis.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import TrialResult
 
 
@@ -66,10 +66,14 @@ class Lengths:
         return [*order, f"At the longest training a doubling of its length brings {fixed(self.gain.mean)}{sure}."]
 
 
-def lengths(result: StudyResult) -> Lengths | None:
-    """Returns what the length of training changes; None where trials have one length, or no seed in common."""
-    rows = [row for row in result.of("trial") if row.recipe.optimizer.lengths]
-    every = result.edition.study.base.optimizer.every_length
+def lengths(rows: Sequence[TrialResult]) -> Lengths | None:
+    """Returns what the length of training changes; None where trials have one length, or others, or no seed in common.
+
+    `rows`: the trials that are compared.
+    """
+    asked = {row.recipe.optimizer.every_length for row in rows}
+    if len(asked) != 1 or len(every := asked.pop()) == 1:
+        return None
     by_row = {row.name: scores for row in rows if every[-1] in (scores := length_scores(row))}
     each = [{*scores[length]} for scores in by_row.values() for length in every]
     seeds = sorted(set.intersection(*each)) if each else []

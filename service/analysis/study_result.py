@@ -425,7 +425,7 @@ class StudyResult:
     @cached_property
     def lengths(self) -> Lengths | None:
         """What the length of training changes; None where trials are measured at one length."""
-        return lengths(self)
+        return lengths(self.of("trial"))
 
     @cached_property
     def efficiency(self) -> list[Curve]:

@@ -356,12 +356,6 @@ class TrialResult:
         """
         return self.trained(seed, ema=ema).predict(images)
 
-    @property
-    def machines(self) -> frozenset[tuple[Any, ...]]:
-        """The machines and settings by which its runs trained, as far as they make a training faster or slower."""
-        known = [run.answered.environment for run in self.runs.values() if run.answered]
-        return frozenset(tuple(environment.get(name) for name in AFFECT_TIME) for environment in known)
-
     def median_cost(self, of: Callable[[RunResult], float | None]) -> float | None:
         """Returns the median of a cost over the completed runs; None if one of them lacks it."""
         values = [of(run) for run in self.runs.values() if run.state.status == "completed" and run.seconds > 0]

@@ -195,6 +195,11 @@ class Costed(Stamped):
     load: float
     cores: Count
 
+    @property
+    def busy(self) -> str:
+        """How busy the machine was, in words; nothing if half of its cores were free."""
+        return f" (a load of {self.load:.1f} on {self.cores} cores)" if self.load > self.cores / 2 else ""
+
 
 class Adopted(Stamped):
     """For this run the answer of another code counts than today's: the user adopted it, or one that it starts from.

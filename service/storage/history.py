@@ -61,7 +61,7 @@ class History:
     `adopted`: the code whose answer counts, by a run's key and the code of today that it counts instead of.
     `invalidations` goes up when trials that were settled may no longer be: whoever keeps results of them drops these.
     `parents`: how many were planned, with those that no run needs today. `first_seeds`: how many were asked for first.
-    `costs`: what arms cost, measured at a load of the machine (`cost_load`) with so many cores (`cost_cores`).
+    `costed`: what arms cost, as it was measured last.
     `begun`: when the first run began; `claims_since`: by the digest of claims, when they were first asked.
     Units: seconds since 1970.
 
@@ -80,8 +80,7 @@ class History:
         self.rivals_exhausted: int | None = None
         self.tuning = ArmTunings(edition)
         self.adopted: dict[tuple[str, str], str] = {}
-        self.costs: dict[str, ArmCost] = {}
-        self.cost_load, self.cost_cores = 0.0, 0
+        self.costed: Costed | None = None
         self._labels: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
@@ -96,6 +95,11 @@ class History:
         self._counted: tuple[int, int] | None = None
         for fact in facts:
             self.add(fact)
+
+    @property
+    def costs(self) -> dict[str, ArmCost]:
+        """What arms cost, by name; nothing before it was measured."""
+        return self.costed.arms if self.costed else {}
 
     @classmethod
     def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None, *, adopt: bool = False) -> History:
@@ -151,8 +155,8 @@ class History:
                 self.exhausted = trials
             case Tuned(arm=arm, number=number):
                 self.tuning.chosen[arm] = number
-            case Costed(arms=arms, load=load, cores=count):
-                self.costs, self.cost_load, self.cost_cores = arms, load, count
+            case Costed():
+                self.costed = fact
             case Adopted():
                 self._adopt(fact)
             case _:

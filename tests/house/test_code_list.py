@@ -142,8 +142,9 @@ SHARED_SPECS |= {"data/folder_contents.py", "data/folder_files.py"}
 
 NOT_OF_A_RUN = {
     "backbones/timm_names.py", "data/array_copies.py", "data/class_names_torch.py", "training/attach.py",
-    "training/attached.py", "training/model_file.py", "training/optional/checkpointing.py", "training/optional/compiled.py",
-    "training/optional/fused.py", "training/optional/out_of_memory.py", "training/pictures.py", "training/trained.py",
+    "training/attached.py", "training/model_file.py", "training/optional/checkpointing.py",
+    "training/optional/compiled.py", "training/optional/fused.py", "training/optional/out_of_memory.py",
+    "training/pictures.py", "training/trained.py",
 }  # fmt: skip
 """They compute no number of a run: they name a model, use it after its run, or change how it is trained."""
 

@@ -80,4 +80,4 @@ def test_the_page_says_what_the_best_arm_costs_and_how_busy_the_machine_was(tmp_
         "It costs 4.65 ms an image in training (“table” 3.10), 3.10 ms an image in prediction (“table” 3.10, not "
         "distinguishable) and "
     )
-    assert cost.endswith(", measured at a load of 3.0 on 2 cores.")
+    assert cost.endswith(" (a load of 3.0 on 2 cores).")
