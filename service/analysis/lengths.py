@@ -59,8 +59,8 @@ class Lengths:
     def sentences(self) -> list[str]:
         """Who is ahead at which length, where that changes, and what a doubling brings."""
         runs = [(name, [*own]) for name, own in groupby(self.ahead, self.ahead.__getitem__)]
-        led = listed([f"{quoted(name)} at {listed([*map(str, own)])} epochs" for name, own in runs])
-        order = [f"By validation {led} is ahead."] if len(runs) > 1 else []
+        led = "; ".join(f"{quoted(name)} at {listed([*map(str, own)])} epochs" for name, own in runs)
+        order = [f"Ahead by validation: {led}."] if len(runs) > 1 else []
         ends = self.gain.interval()
         sure = f" (95 % interval {fixed(ends[0])} to {fixed(ends[1])})" if ends else ""
         return [*order, f"At the longest training a doubling of its length brings {fixed(self.gain.mean)}{sure}."]

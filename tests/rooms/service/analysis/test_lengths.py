@@ -61,7 +61,7 @@ def test_the_first_sentence_says_for_which_length_it_holds(tmp_path) -> None:
     )
     assert len(sentence.split()) <= 25
     said = details(result)
-    assert "By validation “sines” at 2 epochs and “waves” at 4 and 6 epochs is ahead." in said
+    assert "Ahead by validation: “sines” at 2 epochs; “waves” at 4 and 6 epochs." in said
     [gain] = [line for line in said if "doubling" in line]
     assert gain.startswith(
         "At the longest training a doubling of its length brings 0.09"
@@ -81,7 +81,7 @@ def test_scores_are_taken_where_a_cooldown_ends_and_a_diverged_seed_is_at_chance
 def test_what_no_longer_rises_and_one_leader_are_not_said(tmp_path) -> None:
     flat = studied(tmp_path, {"table": (0.6, 0.7, 0.7), "waves": (0.8, 0.9, 0.9), "sines": (0.7, 0.8, 0.8)})
     assert headline(flat).startswith("Trained 6 epochs, take “waves”")
-    assert not any("is ahead" in line for line in details(flat))
+    assert not any("Ahead" in line for line in details(flat))
 
 
 def test_arms_are_compared_at_the_lengths_over_the_seeds_that_all_have(tmp_path) -> None:
