@@ -17,6 +17,7 @@ from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe
 from search_spaces.fit import IMAGE_KINDS, has_patch, kept_size, replaced
 from search_spaces.fit import Fit as Fit
 from search_spaces.leaves import is_of_data, leaves
+from search_spaces.own_arms import Arm, beside, own_arms
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import check_own_paths, require_different
 from search_spaces.plans.search import Halving as Halving
@@ -201,13 +202,13 @@ class Study(Spec):
         name: str = "",
         trials: int | None = None,
         seeds: int | None = None,
-        arms: Iterable[str] = (),
+        arms: Iterable[Arm] = (),
         label: str = "",
     ) -> Edition:
         """Returns the study at a budget, with the user's own values and counts; `name` marks the edition.
 
-        `arms`: those of an ablation that run, beside its baseline; all where none is named. `label`: stands in the mark
-        of an edition without a name.
+        `arms`: those of an ablation that run, beside its baseline; all where none is named. Encodings of a person's own
+        may be among them. `label`: stands in the mark of an edition without a name.
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides, an
         unknown arm, a search over epochs with early stopping.
         """
@@ -221,7 +222,9 @@ class Study(Spec):
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
         size = self.budgets.get(chosen, Budget())
         edition = self._edition(chosen, size, {}, seeds, trials)
-        mark, own, some = name, leaves(set or {}), self.only([*arms])
+        names, added = own_arms(arms)
+        more = Study(**{**dict(self), "plan": beside(self.name, self.plan, added)}) if added else self
+        mark, own, some = name, leaves(set or {}), more.only(names)
         changed = some._edition(chosen, size, own, seeds, trials) if own or some is not self else edition
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Union
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from trainables.sentence import did_you_mean
 from trainables.source import LOCUS, load, require_installed, sha256_of, text_of
 from trainables.spec import OWN, Spec, SpecError, require_plain
 from trainables.trusted import trust
@@ -48,10 +49,11 @@ class OwnSpec(Spec):
         Raises: SpecError if it is none, or not one for this node, or if its file uses code that does not travel.
         """
         file, _, name = kind.partition(":")
-        own, base = getattr(load(file, source), name, None), cls.BASE.__name__
+        there, base = vars(load(file, source)), cls.BASE.__name__
+        own = there.get(name)
         if not (isinstance(own, type) and issubclass(own, cls.BASE)):
-            article = "an" if base[0] in "AEIOU" else "a"
-            raise SpecError(f"{cls.NODE}.kind must name {article} {base} in {file}, got {name!r}")
+            article, near = "an" if base[0] in "AEIOU" else "a", did_you_mean(name, there)
+            raise SpecError(f"{cls.NODE}.kind must name {article} {base} in {file}, got {name!r}{near}")
         if own.model_fields["kind"].default != kind:
             raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {own.model_fields['kind'].default!r}")
         if "source" in own.model_fields:

@@ -36,6 +36,7 @@ from service.storage.states import (
     RunState,
     TrialAnswer,
     add_fact,
+    arms_ahead,
     first_left_out,
     misfit,
     shows_verdict,
@@ -86,6 +87,7 @@ class History:
         self._answers: dict[str, TrialAnswer] = {}
         self.invalidations = 0
         self._facts, self._look_starts, self._least_looks = 0, list[int](), 0
+        self._look_by, self._look_ahead = -1, False
         self.begun: float | None = None
         self.claims_since: dict[str, float] = {}
         self._counted: tuple[int, int] | None = None
@@ -126,6 +128,7 @@ class History:
         self.last = fact.time
         match fact:
             case Planned():
+                self._look_at_added_arm(fact)
                 self.parents += fact.role == "parent"
                 if trial := self._planned(fact):
                     self.trials.append(trial)
@@ -133,6 +136,8 @@ class History:
                         self._waiting[trial.role].append(trial)
             case Counts(seeds=seeds, trials=trials, looks=looks):
                 self._look(seeds, trials or 0, looks, before=self._facts - 1)
+                if self._look_starts and self._look_starts[-1] == self._facts - 1:
+                    self._look_by = fact.by
                 self.seeds, self.trials_asked = seeds, trials or 0
                 self._unsettle()
                 for state in self.states.values():
@@ -174,13 +179,23 @@ class History:
                 self._look_starts.append(before)
             self._least_looks += bool(self._least_looks)
 
+    def _look_at_added_arm(self, fact: Planned) -> None:
+        """Counts a look where an arm is added after verdicts could be seen: one for all arms of a command."""
+        arm = fact.name if fact.role == "trial" else fact.tunes
+        if arm not in arms_ahead(self.edition, self.trials) or fact.by == self._look_by:
+            return
+        self._look_by, self._look_ahead = fact.by, False
+        if shows_verdict(self.edition.study, self._tested(self.seeds)):
+            self._look_starts.append(self._facts - 1)
+            self._least_looks += bool(self._least_looks)
+
     @property
     def looks(self) -> int:
         """How many times verdicts could be seen, the present time with them.
 
-        More seeds, or more points, after a verdict are another look, whatever code gave the answers.
+        More seeds, points or arms after a verdict are another look, whatever code gave the answers.
         """
-        return max(1 + len(self._look_starts), self._least_looks)
+        return max(1 + len(self._look_starts), self._least_looks) + self._look_ahead
 
     def at_earlier_look(self, home: Home) -> History | None:
         """Returns the history as it stood before its present look; None at the first one."""
@@ -248,12 +263,14 @@ class History:
         return other
 
     def raise_counts(self, edition: Edition) -> None:
-        """Raises the counts of seeds and trials to what an edition asks for. They never fall."""
+        """Raises the counts of seeds and trials to what an edition asks for. They never fall. Its arms may be more."""
         self._unsettle()
         plan, seeds, trials = edition.study.plan, max(self.seeds, edition.study.seeds), self.trials_asked
         if isinstance(plan, Search):
             trials = max(trials, plan.trials)
+        looks, seen = self.looks, shows_verdict(edition.study, self._tested(self.seeds))
         self._look(seeds, trials, before=self._facts)
+        self._look_ahead = seen and self.looks == looks and bool(self.trials and arms_ahead(edition, self.trials))
         self.seeds, self.trials_asked = seeds, trials
 
     @property
