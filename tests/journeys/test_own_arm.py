@@ -101,3 +101,13 @@ except service.LocusError as error:
     assert 'was 1, is 2. fresh=True starts notebook@base.2, edition="WORD" another edition' in " ".join(
         told.out.split()
     )
+
+
+def test_check_finds_what_no_study_should_train(mine):
+    check = ("check", "encodings", "--budget", "smoke", "--arms")
+    right = mine.type(*check, "./mine.py:Ramp")
+    assert (right.code, right.err) == (0, "")
+    idle = RAMP.replace('{"slope": ', '{"idle": Param((3,), normal(0.1)), "slope": ').replace("mine.py", "idle.py")
+    (mine.folder / "idle.py").write_text(idle)
+    wrong = mine.type(*check, "./idle.py:Ramp")
+    assert (wrong.code, wrong.out) == (1, "arm 'Ramp': encoding.Ramp.idle gets no gradient: nothing reads it\n")

@@ -9,11 +9,12 @@ import math
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError, FakeTensorMode
 
 from trainables.data.splits_torch import Reading, load
 from trainables.encodings import parts_of
-from trainables.launch.errors import sentence
+from trainables.launch.errors import place, sentence
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
@@ -89,11 +90,36 @@ def _stepped(recipe: Recipe, data: Path | None) -> list[str]:
             if name.startswith("encoding."):  # what begins at zero would hide what is wrong
                 value.add_(torch.randn(value.shape, dtype=value.dtype, generator=stream), alpha=0.1)
         read, whole = model(images), model.output(model.features(images))
+        _same(recipe, model(images), read, "the same when called twice (random numbers of a step are at.drawn)")
         _same(recipe, read, whole, "the same for the rows that are read as for all rows (in_heads, bias)")
-        _same(recipe, model(images), read, "the same when it is computed again")
         alone = torch.cat([model(images[:1]), model(images[1:])])
         _same(recipe, alone, read, "the same for an image alone as in a batch")
-    return [f"{name} gets no gradient: nothing reads it" for name in unread]
+    idle = [f"{name} gets no gradient: nothing reads it" for name in unread]
+    own = any(isinstance(part, OwnSpec) for part in parts_of(recipe.encoding))
+    return [*idle, *(_left_behind(model, images) if own else ())]
+
+
+def _left_behind(model: nn.Module, images: Tensor) -> list[str]:
+    """Returns what a GPU would refuse: a tensor that is made on the CPU.
+
+    Outputs are computed with tensors that say that they are on a GPU, and hold no values. So no GPU is needed, and
+    nothing is known of what comes after a step that needs values.
+    """
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+
+        def moved(value: Tensor) -> Tensor:
+            return mode.from_tensor(value.detach()).to("cuda")
+
+        there = {name: moved(value) for name, value in model.named_buffers()}
+        there |= {name: nn.Parameter(moved(value), requires_grad=False) for name, value in model.named_parameters()}
+        try:
+            torch.func.functional_call(model, there, (moved(images),))
+        except FakeTensorDeviceMismatchError as error:
+            must = "a tensor must be made where the others are (device=at.xy.device)"
+            return [f"{must}, got one on the CPU, which a GPU refuses{place(error)}"]
+        except Exception:
+            return []
+    return []
 
 
 def _targets(recipe: Recipe) -> Tensor:
