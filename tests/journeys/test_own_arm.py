@@ -111,3 +111,7 @@ def test_check_finds_what_no_study_should_train(mine):
     (mine.folder / "idle.py").write_text(idle)
     wrong = mine.type(*check, "./idle.py:Ramp")
     assert (wrong.code, wrong.out) == (1, "arm 'Ramp': encoding.Ramp.idle gets no gradient: nothing reads it\n")
+    (mine.folder / "idle.py").write_text(idle.replace("return at.prefixed", "at.prefixed"))
+    nothing = mine.type(*check, "./idle.py:Ramp")
+    assert nothing.code == 2
+    assert "got NoneType; did code() return?" in " ".join(nothing.err.split())

@@ -15,7 +15,6 @@ from trainables.encodings.encoding_torch import Code, CodeND, Heads, PositionEnc
 from trainables.encodings.injection import CodeSpec
 from trainables.encodings.resample_torch import resampled_side, resampled_table
 from trainables.rng_torch import torch_stream
-from trainables.sentence import did_you_mean
 from trainables.spec import LocusError, SpecError
 
 CoordinatesP2 = Float[Tensor, "P 2"]
@@ -113,14 +112,11 @@ class Positions:
 class Parameters:
     """The declared parameters by name: `p("table")`."""
 
-    def __init__(self, module: Declared, dtype: torch.dtype) -> None:
+    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         self._module, self._dtype = module, dtype
 
     def __call__(self, name: str) -> Tensor:
-        """Returns a parameter, in float32 or float64. Raises: AttributeError for a name that is not declared."""
-        if name not in self._module.params:
-            known = ", ".join(self._module.params) or "none"
-            raise AttributeError(f"p({name!r}) must name one of {known}{did_you_mean(name, self._module.params)}")
+        """Returns a parameter, in float32 or float64."""
         return self._module.get_parameter(name).to(self._dtype)
 
     def linear(self, name: str, x: Tensor) -> Tensor:
@@ -235,20 +231,16 @@ class DeclaredCode(Declared, Code):
     def code(self) -> CodeND:
         return self.fixed()[0] if self.is_fixed else self._checked(self.spec.code(*self.tensors()))
 
-    def _checked(self, code: Any) -> CodeND:
+    def _checked(self, code: CodeND) -> CodeND:
         """Returns the code, unchanged.
 
         Raises: SpecError for another shape, which torch might broadcast without an error.
         """
         needed, shape = (self.grid.tokens, self.widths.dim), tuple(getattr(code, "shape", ()))
         if shape != needed:
-            lacks = shape == (self.grid.patches, self.widths.dim)
-            hint = "; at.prefixed(code) adds the rows of prefix tokens" if lacks else ""
-            hint = "; did code() return?" if code is None else hint
             kind, got = self.spec.kind, f"shape {shape}" if shape else f"{type(code).__name__}"
-            raise SpecError(f"the code of {kind} must have the shape {needed}: tokens, channels; got {got}{hint}")
-        checked: CodeND = code
-        return checked
+            raise SpecError(f"the code of {kind} must have the shape {needed}: tokens, channels; got {got}")
+        return code
 
 
 class DeclaredHeads(Declared):

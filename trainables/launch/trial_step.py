@@ -6,6 +6,7 @@ An encoding of a user's own is held to the promises that a wrong answer would br
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import torch
@@ -13,12 +14,13 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError, FakeTensorMode
 
 from trainables.data.splits_torch import Reading, load
-from trainables.encodings import parts_of
+from trainables.encodings import CodeSpec, Grid, HeadsSpec, OwnEncoding
 from trainables.launch.errors import place, sentence
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.rng_torch import torch_stream
+from trainables.sentence import did_you_mean
 from trainables.source import load as run_text
 from trainables.source import noted_reads
 from trainables.spec import LocusError
@@ -49,12 +51,28 @@ def try_step(recipe: Recipe, data: Path | None = None) -> list[str]:
     except TrialStepError:
         raise
     except Exception as error:
-        raise TrialStepError(sentence(error)) from error
+        raise TrialStepError(_hinted(recipe, sentence(error))) from error
+
+
+def _hinted(recipe: Recipe, said: str) -> str:
+    """Returns an error with what may be meant: another parameter, the rows of prefix tokens, a `return`."""
+    shape, grid = recipe.shapes[0], Grid.of(recipe.shapes[0])
+    if wrong := re.search(r"AttributeError: Declared\w+ has no attribute `(\w+)`", said):
+        names: list[str] = []
+        for spec in [part.spec for part in recipe.own_modules if isinstance(part, OwnEncoding)]:
+            if isinstance(spec, CodeSpec):
+                names += spec.params(shape.widths.dim, grid)
+            elif isinstance(spec, HeadsSpec):
+                names += spec.params(shape.widths, grid, shape.depth)
+        near = f"{', '.join(names) or 'none'}{did_you_mean(wrong[1], names)}"
+        return said.replace(wrong[0], f"p({wrong[1]!r}) must name one of {near}")
+    if f"; got shape ({grid.patches}, " in said and grid.prefix:
+        return f"{said}; at.prefixed(code) adds the rows of prefix tokens"
+    return f"{said}; did code() return?" if said.endswith("got NoneType") else said
 
 
 def _try_step(recipe: Recipe, data: Path | None) -> list[str]:
-    parts = [part for part in (recipe.data, *parts_of(recipe.encoding)) if isinstance(part, OwnSpec)]
-    own = {part.kind.partition(":")[0]: part.source for part in parts}
+    own = {part.kind.partition(":")[0]: part.source for part in recipe.own_parts}
     if isinstance(recipe.data, OwnSpec) and recipe.data.fingerprint:  # it says what counts of the files that are read
         del own[recipe.data.kind.partition(":")[0]]
     with noted_reads(own) as read:
@@ -95,8 +113,7 @@ def _stepped(recipe: Recipe, data: Path | None) -> list[str]:
         alone = torch.cat([model(images[:1]), model(images[1:])])
         _same(recipe, alone, read, "the same for an image alone as in a batch")
     idle = [f"{name} gets no gradient: nothing reads it" for name in unread]
-    own = any(isinstance(part, OwnSpec) for part in parts_of(recipe.encoding))
-    return [*idle, *(_left_behind(model, images) if own else ())]
+    return [*idle, *(_left_behind(model, images) if recipe.own_modules else ())]
 
 
 def _left_behind(model: nn.Module, images: Tensor) -> list[str]:
