@@ -115,6 +115,7 @@ def _of_json(path: Path) -> Study:
 
 def _of_file(name: str, variable: str) -> Study:
     from search_spaces.study import Study
+    from trainables.encodings import EncodingSpec
     from trainables.source import load, text_of
 
     path = Path(name if name.endswith(".py") else f"{name}.py")
@@ -126,5 +127,9 @@ def _of_file(name: str, variable: str) -> Study:
     if not isinstance(study, Study):
         others = ", ".join(f"{path}:{name}" for name, value in known.items() if isinstance(value, Study))
         beside = f"; it has {others}" if others else ""
+        classes = {name: value for name, value in known.items() if isinstance(value, type) and not others}
+        for name in [name for name, value in classes.items() if value.__module__ == module.__name__]:
+            if issubclass(classes[name], EncodingSpec):
+                beside = f"; {name} is an encoding: locus run (or check) encodings --arms {path}:{name}"
         raise SpecError(f"{path} must define {variable} = Study(...), got {study!r}{beside}")
     return study

@@ -17,6 +17,7 @@ from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe
 from search_spaces.fit import IMAGE_KINDS, has_patch, kept_size, replaced
 from search_spaces.fit import Fit as Fit
 from search_spaces.leaves import is_of_data, leaves
+from search_spaces.own_arms import Arm, beside, own_arms
 from search_spaces.plans.ablation import Ablation as Ablation
 from search_spaces.plans.ablation import check_own_paths, require_different
 from search_spaces.plans.search import Halving as Halving
@@ -204,14 +205,14 @@ class Study(Spec):
         name: str = "",
         trials: int | None = None,
         seeds: int | None = None,
-        arms: Iterable[str] = (),
+        arms: Iterable[Arm] = (),
         label: str = "",
     ) -> Edition:
         """Returns the study at a budget, with the user's own values and counts; `name` marks the edition.
 
         `arms`: those of an ablation that run, beside its baseline; where none is named, the usual ones of the study,
-        and all for `all`. `label`: stands in the mark
-        of an edition without a name.
+        and all for `all`. Encodings of a person's own may be among them. `label`: stands in the mark of an edition
+        without a name.
         Raises: SpecError for an unknown budget, a value that no recipe takes, a value that every arm overrides, an
         unknown arm, a search over epochs with early stopping.
         """
@@ -226,7 +227,9 @@ class Study(Spec):
         size = self.budgets.get(chosen, Budget())
         usual = self._asked([])
         edition = usual._edition(chosen, size, {}, seeds, trials)
-        mark, own, some = name, leaves(set or {}), self._asked([*arms]) if arms else usual
+        names, added = own_arms(arms)
+        more = Study(**{**dict(self), "plan": beside(self.name, self.plan, added)}) if added else self
+        mark, own, some = name, leaves(set or {}), more._asked(names) if names else usual
         changed = some._edition(chosen, size, own, seeds, trials) if own or some is not usual else edition
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.fit import data_label
 from search_spaces.library import find, in_file
+from search_spaces.own_arms import Arm
 from search_spaces.presets import explained, put_first
 from search_spaces.study import Edition, Study
 from search_spaces.words import plural
@@ -50,7 +51,7 @@ def run(
     preset: str | None = None,
     edition: str = "",
     data: Images = "",
-    arms: Sequence[str] = (),
+    arms: Sequence[Arm] = (),
     fresh: bool = False,
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
@@ -77,9 +78,11 @@ def run(
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
     `data`: a folder of images, an `.npz` file with arrays `images` and `labels`, the name of a known set, a pair of
-    arrays (images, labels), or a Dataset of torch. `arms`: those that run, beside the baseline. `set`: values put on
-    the base recipe, and `preset`: those of `search_spaces.presets`, before them; both make another edition, which
-    `edition` may name. `fresh`: starts the next edition. `progress`: what shows it, a `service.terminal.live.Progress`.
+    arrays (images, labels), or a Dataset of torch. `arms`: those that run, beside the baseline; encodings of your own
+    may be among them (`"./mine.py:Ramp"`, `Ramp(std=0.5)`), and one more goes on with the edition of before. `set`:
+    values put on the base recipe, and `preset`: those of `search_spaces.presets`, before them; both make another
+    edition, which `edition` may name. `fresh`: starts the next edition. `progress`: what shows it, a
+    `service.terminal.live.Progress`.
     `callbacks`: functions, called with a `service.EpochEnd` and a `service.TrialEnd` where an epoch and a trial end.
     `address`: of a Ray cluster that runs it. All from `home` on: as `service.planning.run_options` has them.
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
@@ -108,7 +111,7 @@ def resolve(
     trials: int | None = None,
     edition: str = "",
     data: Images = "",
-    arms: Sequence[str] = (),
+    arms: Sequence[Arm] = (),
     storage: str | None = None,
 ) -> Edition:
     """Returns a study at a budget, with the user's own values and counts; or an edition of the home, with other counts.
@@ -144,7 +147,8 @@ def resolve(
     values = put_first(preset, named | dict(set or {}))
     with explained(preset, set or {}):
         label = data_label(named.get("data.path", named["data.kind"])) if named else ""
-        return definition.at(budget, set=values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
+        found = definition.at(budget, set=values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
+    return editions.with_fewer_arms(found, Home.find(home)) if found.some_arms and not edition else found
 
 
 def here(
@@ -234,7 +238,7 @@ def submit(
     preset: str | None = None,
     edition: str = "",
     data: str | Path = "",
-    arms: Sequence[str] = (),
+    arms: Sequence[Arm] = (),
     fresh: bool = False,
     home: str | None = None,
     tracking: str | None = None,

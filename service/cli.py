@@ -24,6 +24,8 @@ VERBS = (status_verbs, running, results_verbs, cluster)
 
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """Why a file or a folder of somebody else cannot be read or written."""
+FLAGS = {"fresh=True": "--fresh", 'edition="WORD"': "--as WORD"}
+"""What errors call an argument of Python, and what the command calls it."""
 
 
 def main() -> None:
@@ -53,6 +55,8 @@ def main() -> None:
 
 
 def _mistake(sentence: str, code: int = MISTAKE) -> int:
+    for argument, flag in FLAGS.items():
+        sentence = sentence.replace(argument, flag)
     if sentence:
         output.sentence(output.console(stderr=True), f"locus: {sentence}")
     return code

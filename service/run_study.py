@@ -39,10 +39,8 @@ from service.storage.outcomes import Outcomes, commit
 from service.storage.remote import Copies, StorageSync
 from service.terminal.live import Progress
 from service.tracking import set_up_client
-from trainables.encodings import parts_of
 from trainables.kept import keep, kept, seen
 from trainables.launch.job import Job
-from trainables.own import OwnSpec
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_placement
@@ -115,7 +113,7 @@ def _recipes(edition: Edition) -> Iterator[tuple[str, Recipe]]:
 
 
 def _has_own_code(recipe: Recipe) -> bool:
-    return any(isinstance(part, OwnSpec) for part in (recipe.data, *parts_of(recipe.encoding)))
+    return bool(recipe.own_parts)
 
 
 ENDS = {"FINISHED": "finished", "KILLED": "stopped", "FAILED": "failed"}

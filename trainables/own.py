@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Union
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from trainables.sentence import did_you_mean
 from trainables.source import LOCUS, load, require_installed, sha256_of, text_of
 from trainables.spec import OWN, Spec, SpecError, require_plain
 from trainables.trusted import trust
@@ -48,10 +49,11 @@ class OwnSpec(Spec):
         Raises: SpecError if it is none, or not one for this node, or if its file uses code that does not travel.
         """
         file, _, name = kind.partition(":")
-        own, base = getattr(load(file, source), name, None), cls.BASE.__name__
+        there, base = vars(load(file, source)), cls.BASE.__name__
+        own = there.get(name)
         if not (isinstance(own, type) and issubclass(own, cls.BASE)):
-            article = "an" if base[0] in "AEIOU" else "a"
-            raise SpecError(f"{cls.NODE}.kind must name {article} {base} in {file}, got {name!r}")
+            article, near = "an" if base[0] in "AEIOU" else "a", did_you_mean(name, there)
+            raise SpecError(f"{cls.NODE}.kind must name {article} {base} in {file}, got {name!r}{near}")
         if own.model_fields["kind"].default != kind:
             raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {own.model_fields['kind'].default!r}")
         if "source" in own.model_fields:
@@ -106,11 +108,11 @@ def source_of(kind: str, path: str) -> str:
     """
     file = kind.partition(":")[0]
     modules = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
-    loaded = [names for names in modules if "__source__" in names and names["__file__"] == file]
+    loaded = [names for names in modules if "__source__" in names and names["__file__"] == Path(file).name]
     loading = [names for names in loaded if "__loading__" in names]
     if not loading and Path(file).is_file():
         source = text_of(Path(file))
-        trust(sha256_of(file, source))
+        trust(sha256_of(Path(file).name, source))
         return source
     if not loaded:
         raise SpecError(f"{path} must name a file of the working folder, got {kind!r}")
@@ -130,8 +132,9 @@ def carry(values: Any) -> Any:
         if isinstance(value, Spec) and _needs_source(value):
             carried[path]["source"] = _source_beside(value, f"{path}.kind")
         beside = path.removesuffix("kind") + "source"
-        if path.endswith("kind") and is_own(value) and beside not in values:
-            carried[beside] = source_of(value, path)
+        if path.endswith("kind") and is_own(value):
+            carried[path] = value.rpartition("/")[2]
+            carried.setdefault(beside, values.get(beside) or source_of(value, path))
     return carried
 
 
@@ -143,7 +146,7 @@ def _with_sources(value: Any, path: str) -> Any:
         return value
     node = {name: _with_sources(item, f"{path}.{name}") for name, item in value.items()}
     if is_own(node.get("kind")) and "source" not in node:
-        node["source"] = source_of(node["kind"], f"{path}.kind")
+        node |= {"source": source_of(node["kind"], f"{path}.kind"), "kind": node["kind"].rpartition("/")[2]}
     return node
 
 

@@ -152,7 +152,7 @@ class Ablation(Spec):
 
         Raises: SpecError for a name that is none of them.
         """
-        named = self.axes[self.baseline_axis] if self.axes else self.arms
+        named = self.named
         for name in names:
             if name not in named:
                 raise SpecError(f"arms must be some of {', '.join(named)}, got {name!r}{did_you_mean(name, [*named])}")
@@ -162,6 +162,31 @@ class Ablation(Spec):
         axis = self.baseline_axis
         without = tuple(entry for entry in self.without if entry.get(axis, self.baseline) in kept)
         return Ablation(**{**dict(self), "axes": {**self.axes, axis: kept}, "arms": {}, "without": without})
+
+    @property
+    def named(self) -> dict[str, Values]:
+        """What is compared with the baseline, and itself, by name: the arms; with axes, the values of its axis."""
+        return self.axes[self.baseline_axis] if self.axes else self.arms
+
+    def joined(self, added: Mapping[str, Values], without: tuple[Combination, ...] = ()) -> Ablation:
+        """Returns these arms and others behind them. `added`: as `named` has it; `without`: what it leaves out."""
+        named = {**self.named, **added}
+        if not self.axes:
+            return Ablation(**{**dict(self), "arms": named})
+        axes = {**self.axes, self.baseline_axis: named}
+        return Ablation(**{**dict(self), "axes": axes, "arms": {}, "without": (*self.without, *without)})
+
+    def following(self, before: Ablation, *, keep: bool) -> Ablation:
+        """Returns these arms in the order of those of before, with new ones behind them.
+
+        `keep`: those of before that these lack stay, too.
+        """
+        plan = self
+        if keep and (self.baseline_axis, [*self.axes]) == (before.baseline_axis, [*before.axes]):
+            kept = {name: own for name, own in before.named.items() if name not in self.named}
+            plan = self.joined(kept, tuple(entry for entry in before.without if entry not in self.without))
+        order = dict.fromkeys([*(name for name in before.arms if name in plan.arms), *plan.arms])
+        return Ablation(**{**dict(plan), "arms": {name: plan.arms[name] for name in order}})
 
     @property
     def baseline_axis(self) -> str:

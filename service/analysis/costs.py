@@ -29,7 +29,7 @@ def ratio(own: Sequence[float], other: Sequence[float]) -> tuple[float, float] |
 
 def cost_words(history: History, name: str, partner: str | None) -> list[str]:
     """Returns what an arm takes in training and in prediction, beside another one; none if it was not measured."""
-    own, other = history.costs.get(name), history.costs.get(partner or "")
+    own, other = history.costs.arms.get(name), history.costs.arms.get(partner or "")
     if own is None:
         return []
     words = []

@@ -306,8 +306,7 @@ def _cost(history: History, best: TrialResult, partner: TrialResult | None) -> s
     own_count = estimate_cost(best.recipe).parameters
     more = own_count - estimate_cost(partner.recipe).parameters if partner else 0
     beside = f" ({abs(more):,} {'more' if more > 0 else 'fewer'})" if more else ""
-    busy = history.costed.busy if history.costed else ""
-    return f"It costs {listed([*parts, f'{own_count:,} parameters{beside}'])}{busy}."
+    return f"It costs {listed([*parts, f'{own_count:,} parameters{beside}'])}{history.costs.busy}."
 
 
 def _sizes(best: TrialResult, partner: TrialResult | None) -> Iterator[str]:

@@ -231,7 +231,12 @@ Data = Annotated[
 ]
 Arms = Annotated[
     str,
-    option("NAMES", "the arms that run, beside the baseline: NAME,NAME; default: all", WHAT, autocompletion=arms),
+    option(
+        "NAMES",
+        "the arms that run, beside the baseline: NAME,NAME (./mine.py:Ramp is an encoding of yours); default: all",
+        WHAT,
+        autocompletion=arms,
+    ),
 ]
 Preset = Annotated[
     str | None,

@@ -82,6 +82,8 @@ def check(
     lines = [*try_recipes(edition, Home.find(home).data)]
     for line in lines:
         remark(line)
+    if lines:
+        raise typer.Exit(1)
     remark(f"{edition.id}: every recipe is built, learns a step, and gives the same in all ways of computing it")
     images = edition.study.base.data
     if isinstance(images, Folder):

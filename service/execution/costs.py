@@ -28,7 +28,7 @@ def measure_costs(history: History, placement: Placement, data: Path) -> Costed 
     """
     plan = history.edition.study.plan
     arms = {arm.name: arm.recipe for arm in history.edition.arms()} if isinstance(plan, Ablation) and plan.race else {}
-    if arms.keys() <= history.costs.keys() or placement.workers:
+    if arms.keys() <= history.costs.arms.keys() or placement.workers:
         return None
     recipes = {name: recipe.plain() for name, recipe in arms.items()}
     asked = {"recipes": recipes, "data": str(data), "turns": TURNS}

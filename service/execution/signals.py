@@ -22,6 +22,7 @@ from search_spaces.roles import MOST_SEEDS, MOST_TRIALS
 from search_spaces.study import Edition, Search
 from search_spaces.words import listed, plural
 from service.planning.run_options import RunOptions
+from service.storage.editions import arms_of, stored
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from trainables.polling import poll
@@ -357,6 +358,11 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
         return BeingRunError(
             f"{edition.id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
             f"(locus stop {edition.id}{home.option})"
+        )
+    if added := [arm for arm in arms_of(edition) if arm not in arms_of(stored(home, edition.id))]:
+        return BeingRunError(
+            f"{edition.id} is being run by another driver without {listed(added)}; type this again once it has ended, "
+            f"or stop it first (locus stop {edition.id})"
         )
     asked = more(edition, home, options)
     kept = [f"--{name.replace('_', '-')}" for name, value in options if value != OPTIONS[name] and name not in REQUESTS]

@@ -377,7 +377,7 @@ class Forecast:
         left = [(run.recipe, *self._left(run, start, wait)) for run in todo]
         left += [(recipe, recipe.optimizer.trained_epochs, start + wait) for recipe in ahead]
         seconds = [epochs * time + more for recipe, epochs, more in left if (time := times(recipe)) is not None]
-        known_times = not left or len(spans) > 1 or history.costs or self._earlier
+        known_times = not left or len(spans) > 1 or history.costs.arms or self._earlier
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
             total=len(self._runs) + len(runs) + len(ahead),
@@ -386,8 +386,8 @@ class Forecast:
 
     def _costs(self) -> Iterator[RunTime]:
         """Yields the times of the arms whose cost was measured before any of their runs."""
-        for arm in self.history.edition.arms() if self.history.costs else []:
-            if cost := self.history.costs.get(arm.name):
+        for arm in self.history.edition.arms() if self.history.costs.arms else []:
+            if cost := self.history.costs.arms.get(arm.name):
                 counts, count = arm.recipe.data.image_counts, arm.recipe.optimizer.trained_epochs
                 tests = counts.test * sum((side / arm.recipe.data.size[1]) ** 2 for side in arm.recipe.test_sizes)
                 predicted = counts.validation + (counts.test + tests) / count

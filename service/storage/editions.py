@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,8 @@ def of_id(home: Home, id: str) -> Edition:
 def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
     """Returns the edition to run: the newest start of its id, or the next one where `fresh`.
 
-    A class of the user's own reads its files again, as an object in memory may be older than they are.
+    Arms may be added to it. A class of the user's own reads its files again, as an object in memory may be older than
+    they are.
     Raises: EditionError if the id has another definition, with the difference.
     """
     edition = Edition.read(edition.plain()) if has_own(edition) else edition
@@ -179,24 +181,59 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
         before = stored(home, edition.id)
     except DamagedError:  # answers are known by their content, so those of another definition do not count
         return edition
-    changes = list(_differences(before.definition, edition.definition))
+    edition = _with_arms_of(edition, before)
+    now = edition.definition
+    for name in arms_of(edition):
+        if name not in arms_of(before):
+            now["plan"]["arms"].pop(name)
+    changes = list(_differences(before.definition, now))
     if changes:
         more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
         raise EditionError(
             f"{edition.id} has another definition here: {'; '.join(changes[:SHOWN])}{more}. "
-            f"--fresh starts {edition.fresh(starts[-1] + 1).id}, --as WORD another edition (in Python: fresh=True, "
-            "edition='WORD')"
+            f'fresh=True starts {edition.fresh(starts[-1] + 1).id}, edition="WORD" another edition'
         )
-    return _in_order(edition, before)
+    return edition
 
 
-def _in_order(edition: Edition, before: Edition) -> Edition:
-    """Returns an edition with its arms in the order of before, by which its journal numbers them."""
-    plan, known = edition.study.plan, before.study.plan
+def arms_of(edition: Edition) -> list[str]:
+    """Returns the names of an ablation's arms; none for a search."""
+    return [*edition.study.plan.arms] if isinstance(edition.study.plan, Ablation) else []
+
+
+def with_fewer_arms(edition: Edition, home: Home) -> Edition:
+    """Returns an edition under the id of the latest one here that lacks nothing but some of its arms.
+
+    So the same command with one more arm goes on with the edition of before. Itself where there is none.
+    """
+    asked, arms = edition.definition, {*arms_of(edition)}
+    for id in [] if newest(home, edition.id) else reversed(home.ids()):
+        if id.startswith(f"{edition.study.name}@{edition.budget}~"):
+            with suppress(LocusError):
+                before = stored(home, id)
+                known = {name: asked["plan"]["arms"][name] for name in arms_of(before) if name in arms}
+                if before.definition == {**asked, "plan": {**asked["plan"], "arms": known}}:
+                    return edition.model_copy(update={"mark": before.mark})
+    return edition
+
+
+def _with_arms_of(edition: Edition, before: Edition) -> Edition:
+    """Returns an edition with its arms in the order of before, by which its journal numbers them; new ones come last.
+
+    Where a person named the arms that run, those of before stay, with what the study says of them: as seeds, arms may
+    become more, and never fewer.
+    """
+    study, plan, known = edition.study, edition.study.plan, before.study.plan
     if not isinstance(plan, Ablation) or not isinstance(known, Ablation) or [*plan.arms] == [*known.arms]:
         return edition
-    ordered = Ablation(**{**dict(plan), "arms": {name: plan.arms[name] for name in known.arms}})
-    return edition.model_copy(update={"study": edition.study.model_copy(update={"plan": ordered})})
+    keep = edition.some_arms or before.some_arms
+    changes: dict[str, Any] = {"plan": plan.following(known, keep=keep)}
+    if keep:
+        left = {*before.study.names(), *before.study.methods()} - {*study.names(), *study.methods()}
+        said = [claim for claim in before.study.claims if left & {*claim.names}]
+        published = [entry for entry in before.study.published if entry.who in left]
+        changes |= {"claims": (*study.claims, *said), "published": (*study.published, *published)}
+    return edition.model_copy(update={"study": study.model_copy(update=changes), "some_arms": keep})
 
 
 def save_edition(edition: Edition, home: Home) -> None:

@@ -196,6 +196,14 @@ def tuning_of(edition: Edition) -> Tuning | None:
     return plan.tune if isinstance(plan, Ablation) else None
 
 
+def arms_ahead(edition: Edition, trials: list[Trial]) -> set[str]:
+    """Returns the arms of which no trial is planned."""
+    plan = edition.study.plan
+    if not isinstance(plan, Ablation):
+        return set()
+    return {*plan.arms} - {trial.tunes[0] if trial.tunes else trial.name for trial in trials}
+
+
 def shows_verdict(study: Study, tested: list[Trial]) -> bool:
     """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, of two arms, or of an arm
     and its published number.

@@ -6,16 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 import trainables
+from tests.rooms.trainables.backbones.test_own import NET
 from tests.rooms.trainables.data.own_data import SHAPES
 from tests.rooms.trainables.data.pictures import image_folder
-from trainables.backbones import Model, TimmViT
+from trainables.backbones import MODELS
 from trainables.encodings import KINDS
 from trainables.recipe import FromFile, Recipe
 from trainables.recipe.code_digest import FOLDER, CodeDigests, computes
@@ -57,7 +57,7 @@ OPTIONS = (
     {"optimizer.kind": "lamb", "optimizer.epochs": 1},
 )  # fmt: skip
 """Options of a training that have files of their own."""
-BACKBONES = [cls.model_fields["kind"].default for cls in get_args(get_args(Model)[0]) if cls is not TimmViT]
+BACKBONES = [kind for kind in MODELS if kind != "timm"]
 ALONE = sorted(set(KINDS) - {"none", "composed"})
 
 
@@ -100,6 +100,7 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     small = {path: value for path, value in SMALL.items() if not path.startswith("model.")}
     recipes += [Recipe().put(small | {"model.kind": kind}) for kind in BACKBONES if kind != "vit"]
     recipes += [Recipe().put(SMALL | values) for values in OPTIONS]
+    recipes += [Recipe().put(small | {"model.kind": "net.py:MyViT", "model.source": NET})]
     return recipes, trained(recipes)
 
 
@@ -141,10 +142,8 @@ SHARED_SPECS |= {"data/folder_contents.py", "data/folder_files.py"}
 
 
 NOT_OF_A_RUN = {
-    "backbones/timm_names.py", "data/array_copies.py", "data/class_names_torch.py", "training/attach.py",
-    "training/attached.py", "training/model_file.py", "training/optional/checkpointing.py",
+    "backbones/timm_names.py", "data/array_copies.py", "data/class_names_torch.py", "training/model_file.py",
     "training/optional/compiled.py", "training/optional/fused.py", "training/optional/out_of_memory.py",
-    "training/pictures.py", "training/trained.py",
 }  # fmt: skip
 """They compute no number of a run: they name a model, use it after its run, or change how it is trained."""
 

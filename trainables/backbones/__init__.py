@@ -6,14 +6,13 @@ a place for an encoding, made as `Class(spec, size, outputs, encoding)`.
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from trainables.backbones.backbone import ModelSpec as ModelSpec
 from trainables.backbones.backbone import Size as Size
 from trainables.backbones.cait import CaiT as CaiT
 from trainables.backbones.convit import ConViT as ConViT
+from trainables.backbones.own import OwnModel as OwnModel
 from trainables.backbones.pvt_v2 import PVTv2 as PVTv2
 from trainables.backbones.swin import Swin as Swin
 from trainables.backbones.timm_names import TimmViT as TimmViT
@@ -21,9 +20,15 @@ from trainables.backbones.tnt import TNT as TNT
 from trainables.backbones.twins import Twins as Twins
 from trainables.backbones.vit import ViT as ViT
 from trainables.backbones.volo import VOLO as VOLO
+from trainables.own import one_of
 
-Model = Annotated[ViT | CaiT | ConViT | VOLO | TNT | PVTv2 | Swin | Twins | TimmViT, Field(discriminator="kind")]
-"""Any backbone, told apart by its kind. A recipe holds a `TimmViT` as the `ViT` that it names."""
+LISTED: tuple[type[ModelSpec], ...] = (ViT, CaiT, ConViT, VOLO, TNT, PVTv2, Swin, Twins, TimmViT)
+"""Every backbone, in the order of messages. A recipe holds a `TimmViT` as the `ViT` that it names."""
 
-MODELS = {spec.model_fields["kind"].default: spec for spec in get_args(get_args(Model)[0])}
+MODELS = {spec.model_fields["kind"].default: spec for spec in LISTED}
 """The backbones by their kind."""
+
+if TYPE_CHECKING:
+    Model = ModelSpec
+else:
+    Model = one_of(LISTED, OwnModel)

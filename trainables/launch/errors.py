@@ -65,12 +65,16 @@ def sentence(error: Exception) -> str:
     """
     if isinstance(error, LocusError):
         return str(error)
-    words = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+    return f"{traceback.format_exception_only(error)[-1].strip().splitlines()[0]}{place(error)}"
+
+
+def place(error: Exception) -> str:
+    """Returns where an error is, as `sentence` has it: ` (mine.py, line 15)`; empty outside of both."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if not any(library in frame.filename for library in LIBRARIES)]
     own = [frame for frame in ours if not Path(frame.filename).is_absolute()]  # `source.load` gives it its bare name
-    place = next(reversed(own or ours), None)
-    return f"{words} ({Path(place.filename).name}, line {place.lineno})" if place else words
+    last = next(reversed(own or ours), None)
+    return f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
 
 
 def death(text: str) -> str | None:

@@ -6,18 +6,21 @@ An encoding of a user's own is held to the promises that a wrong answer would br
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError, FakeTensorMode
 
 from trainables.data.splits_torch import Reading, load
-from trainables.encodings import parts_of
-from trainables.launch.errors import sentence
+from trainables.encodings import CodeSpec, Grid, HeadsSpec, OwnEncoding
+from trainables.launch.errors import place, sentence
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe, Run
 from trainables.recipe.model_torch import build_model
 from trainables.rng_torch import torch_stream
+from trainables.sentence import did_you_mean
 from trainables.source import load as run_text
 from trainables.source import noted_reads
 from trainables.spec import LocusError
@@ -48,12 +51,28 @@ def try_step(recipe: Recipe, data: Path | None = None) -> list[str]:
     except TrialStepError:
         raise
     except Exception as error:
-        raise TrialStepError(sentence(error)) from error
+        raise TrialStepError(_hinted(recipe, sentence(error))) from error
+
+
+def _hinted(recipe: Recipe, said: str) -> str:
+    """Returns an error with what may be meant: another parameter, the rows of prefix tokens, a `return`."""
+    shape, grid = recipe.shapes[0], Grid.of(recipe.shapes[0])
+    if wrong := re.search(r"AttributeError: Declared\w+ has no attribute `(\w+)`", said):
+        names: list[str] = []
+        for spec in [part.spec for part in recipe.own_modules if isinstance(part, OwnEncoding)]:
+            if isinstance(spec, CodeSpec):
+                names += spec.params(shape.widths.dim, grid)
+            elif isinstance(spec, HeadsSpec):
+                names += spec.params(shape.widths, grid, shape.depth)
+        near = f"{', '.join(names) or 'none'}{did_you_mean(wrong[1], names)}"
+        return said.replace(wrong[0], f"p({wrong[1]!r}) must name one of {near}")
+    if f"; got shape ({grid.patches}, " in said and grid.prefix:
+        return f"{said}; at.prefixed(code) adds the rows of prefix tokens"
+    return f"{said}; did code() return?" if said.endswith("got NoneType") else said
 
 
 def _try_step(recipe: Recipe, data: Path | None) -> list[str]:
-    parts = [part for part in (recipe.data, *parts_of(recipe.encoding)) if isinstance(part, OwnSpec)]
-    own = {part.kind.partition(":")[0]: part.source for part in parts}
+    own = {part.kind.partition(":")[0]: part.source for part in recipe.own_parts}
     if isinstance(recipe.data, OwnSpec) and recipe.data.fingerprint:  # it says what counts of the files that are read
         del own[recipe.data.kind.partition(":")[0]]
     with noted_reads(own) as read:
@@ -89,11 +108,35 @@ def _stepped(recipe: Recipe, data: Path | None) -> list[str]:
             if name.startswith("encoding."):  # what begins at zero would hide what is wrong
                 value.add_(torch.randn(value.shape, dtype=value.dtype, generator=stream), alpha=0.1)
         read, whole = model(images), model.output(model.features(images))
+        _same(recipe, model(images), read, "the same when called twice (random numbers of a step are at.drawn)")
         _same(recipe, read, whole, "the same for the rows that are read as for all rows (in_heads, bias)")
-        _same(recipe, model(images), read, "the same when it is computed again")
         alone = torch.cat([model(images[:1]), model(images[1:])])
         _same(recipe, alone, read, "the same for an image alone as in a batch")
-    return [f"{name} gets no gradient: nothing reads it" for name in unread]
+    idle = [f"{name} gets no gradient: nothing reads it" for name in unread]
+    return [*idle, *(_left_behind(model, images) if recipe.own_modules else ())]
+
+
+def _left_behind(model: nn.Module, images: Tensor) -> list[str]:
+    """Returns what a GPU would refuse: a tensor that is made on the CPU.
+
+    Outputs are computed with tensors that say that they are on a GPU, and hold no values. So no GPU is needed, and
+    nothing is known of what comes after a step that needs values.
+    """
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+
+        def moved(value: Tensor) -> Tensor:
+            return mode.from_tensor(value.detach()).to("cuda")
+
+        there = {name: moved(value) for name, value in model.named_buffers()}
+        there |= {name: nn.Parameter(moved(value), requires_grad=False) for name, value in model.named_parameters()}
+        try:
+            torch.func.functional_call(model, there, (moved(images),))
+        except FakeTensorDeviceMismatchError as error:
+            must = "a tensor must be made where the others are (device=at.xy.device)"
+            return [f"{must}, got one on the CPU, which a GPU refuses{place(error)}"]
+        except Exception:
+            return []
+    return []
 
 
 def _targets(recipe: Recipe) -> Tensor:

@@ -16,10 +16,9 @@ from functools import cache, cached_property, lru_cache
 from glob import glob
 from pathlib import Path
 
-from trainables.backbones import ViT
+from trainables.backbones import OwnModel, ViT
 from trainables.data.augment import NoAugment
 from trainables.encodings import OwnEncoding, parts_of
-from trainables.own import OwnSpec
 from trainables.recipe.init_from import FromFile, FromTimm
 from trainables.recipe.losses import DRLoc, NoTeacher, TaughtByFile
 from trainables.recipe.optimizer import AdamW
@@ -247,6 +246,8 @@ def _roots(recipe: Recipe) -> Iterator[str]:
     for spec in (recipe.model, recipe.data, *parts_of(recipe.encoding)):
         if not isinstance(spec, OwnEncoding):
             yield from _pair(type(spec))
+    if isinstance(recipe.model, OwnModel):
+        yield "training/own_model.py"
     if isinstance(recipe.init, FromFile | FromTimm):
         yield "weights/pretrained.py"
     if isinstance(recipe.model, ViT) and recipe.model.drop_path:
@@ -287,8 +288,7 @@ def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
 
 def _sources(recipe: Recipe) -> list[tuple[str, str]]:
     """Returns the user's own files that a recipe holds: their names and texts."""
-    own = (spec for spec in (recipe.data, *parts_of(recipe.encoding)) if isinstance(spec, OwnSpec))
-    return [(part.kind.partition(":")[0], part.source) for part in own]
+    return [(part.kind.partition(":")[0], part.source) for part in recipe.own_parts]
 
 
 def _one(digests: list[str]) -> str:

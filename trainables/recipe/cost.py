@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from trainables.backbones import ViT
 from trainables.data import ImagesSpec
-from trainables.encodings import ReservedChannels, parts_of
-from trainables.own import OwnSpec
+from trainables.encodings import ReservedChannels
 from trainables.recipe.evaluation import eval_batch, eval_bytes, number_bytes
 from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.losses import DRLoc
@@ -106,9 +105,9 @@ def most_forward_flops(recipe: Recipe, side: int | None = None) -> float:
     """Returns a bound of the floating-point operations of a forward pass of one image, by arithmetic; far above them.
 
     Each parameter multiplies once at each pixel at most, and attention multiplies pairs of tokens. Nothing is known of
-    an encoding of the user's own: without end. `side`: of another size than the recipe's own. Units: pixels.
+    an encoding or a model of the user's own: without end. `side`: of another size than the recipe's own. Units: pixels.
     """
-    if any(isinstance(part, OwnSpec) for part in parts_of(recipe.encoding)):
+    if recipe.own_modules:
         return math.inf
     size = recipe.data.size if side is None else recipe.size_at(side)
     shapes = recipe.model.shapes(size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trainables.data import ImagesSpec
 from trainables.data.augment import NoAugment
-from trainables.encodings import OwnEncoding, parts_of
 from trainables.recipe.init_from import FromTrial
 from trainables.recipe.losses import NoTeacher
 from trainables.recipe.optimizer import AdamW
@@ -33,5 +32,5 @@ def fuses(recipe: Recipe) -> bool:
         and isinstance(recipe.teacher, NoTeacher)
         and isinstance(recipe.augment, NoAugment)
         and not (isinstance(data, ImagesSpec) and data.streamed)
-        and not any(isinstance(part, OwnEncoding) for part in parts_of(recipe.encoding))
+        and not recipe.own_modules
     )

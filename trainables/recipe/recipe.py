@@ -28,7 +28,7 @@ from trainables.encodings import (
     canonical,
     parts_of,
 )
-from trainables.own import carry, is_own
+from trainables.own import OwnSpec, carry, is_own
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
 from trainables.recipe.learning import check_learning
 from trainables.recipe.looked_up import looked_up
@@ -232,6 +232,16 @@ class Recipe(Spec):
                 got = ", ".join(str(getattr(other.data, name)) for name in unlike)
                 require(not unlike, f"{use}.values", must, got)
         return self
+
+    @property
+    def own_modules(self) -> tuple[OwnSpec, ...]:
+        """The model and the encodings that are of a user's own file."""
+        return tuple(part for part in (self.model, *parts_of(self.encoding)) if isinstance(part, OwnSpec))
+
+    @property
+    def own_parts(self) -> tuple[OwnSpec, ...]:
+        """What is of a user's own file: images, a model, encodings."""
+        return (*([self.data] if isinstance(self.data, OwnSpec) else []), *self.own_modules)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

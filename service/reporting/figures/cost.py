@@ -52,7 +52,7 @@ def _axes(result: StudyResult, rows: Sequence[TrialResult]) -> list[Axis]:
     The time is that of arms measured side by side, where it is known.
     """
     unit, seconds = train_time_unit(rows)
-    costs = result.history.costs
+    costs = result.history.costs.arms
     time = Axis(f"training time of a run ({unit})", lambda row: (training_s(row) or 0.0) / seconds)
     if {row.name for row in rows} <= costs.keys():
         time = Axis("time of a training image (ms)", lambda row: 1000 * median(costs[row.name].train_s))

@@ -76,6 +76,12 @@ def test_another_study_of_a_file_is_named_behind_it(tmp_path: Path, monkeypatch)
     assert library.find("./mine.py:study") == library.find("./mine.py")
     with pytest.raises(SpecError, match=r"must define none = .*, got None; it has mine.py:study, mine.py:other"):
         library.find("./mine.py:none")
+    Path("only.py").write_text(MINE[: MINE.index("study =")].replace("mine.py", "only.py"))
+    for name in ("./only.py", "./only.py:Spiral"):
+        with pytest.raises(
+            SpecError, match=r"; Spiral is an encoding: locus run \(or check\) encodings --arms only.py:S"
+        ):
+            library.find(name)
 
 
 def test_an_edited_file_is_read_anew(tmp_path: Path, monkeypatch) -> None:

@@ -11,7 +11,7 @@ from service.analysis.power import seeds_sentence
 from service.analysis.verdicts import written_words
 from service.consistency import repair
 from service.results import Result
-from service.storage.editions import save_edition
+from service.storage.editions import resolve_edition, save_edition
 from service.storage.facts import Confirms, Counts, Ended, FailedWith, Started
 from service.storage.history import History
 from service.storage.home import Home
@@ -323,3 +323,42 @@ def test_a_page_says_whether_claims_were_written_before_the_runs(tmp_path: Path)
     save_edition(other, home)
     assert note() == "written after the last run."
     assert opened(other).startswith("written, or changed, on ")
+
+
+def grown_arms(*names: str, seeds: int = 3) -> Edition:
+    gammas = {"a": 1.0, "b": 2.0, "c": 8.0, "d": 9.0}
+    plan = Ablation({name: {"encoding.gamma": gammas[name]} for name in names}, "a")
+    return Study(name="grown", question="Which?", base=base(), plan=plan, seeds=seeds).at()
+
+
+def grown(home: Home, *names: str, seeds: int = 3) -> Edition:
+    """Runs some arms; of a study that is there, those that are added."""
+    edition = resolve_edition(grown_arms(*names, seeds=seeds), home)
+    conduct(home, edition)
+    return edition
+
+
+def test_arms_that_are_added_after_a_verdict_are_one_more_look(home: Home) -> None:
+    """And what was found before stays: the larger family of tests takes nothing back."""
+    edition = grown(home, "a", "b", seeds=2)
+    assert looks(home.root, grown(home, "a", "b", "c", seeds=2)) == 1, "two seeds show no verdict"
+    assert looks(home.root, grown(home, "a", "b", "c", seeds=3)) == 1
+    before = Result.open(home, edition.id)
+    edition = grown(home, "a", "b", "c", "d", seeds=3)
+    result = Result.open(home, edition.id)
+    assert result.history.looks == 2
+    assert [trial.name for trial in result.previous.history.trials] == ["a", "b", "c"]
+    assert before.differences["c"].significant
+    assert result.previous.differences == before.differences, "a family of tests is that of its look"
+    assert result.differences["c"].significant
+    assert result.differences["c"].p == before.differences["c"].p
+    assert result.adjusted_over == 3
+    assert looks(home.root, grown(home, "a", "b", "c", "d", seeds=3)) == 2, "the same call again"
+
+
+def test_arms_and_seeds_that_are_added_together_are_one_look(home: Home) -> None:
+    grown(home, "a", "b")
+    history = History.open(home, edition := resolve_edition(grown_arms("a", "b", "c", "d"), home))
+    history.raise_counts(edition)
+    assert history.looks == 2, "the plan says it before anything runs"
+    assert looks(home.root, grown(home, "a", "b", "c", "d", seeds=4)) == 2

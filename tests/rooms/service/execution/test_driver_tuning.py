@@ -194,7 +194,7 @@ def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(home) -
 def test_other_counts_of_trials_are_another_edition(home) -> None:
     edition = fair(2)
     conduct(home, edition, cut=5)
-    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3. --fresh starts fair@base.2"):
+    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3. fresh=True starts fair@base.2"):
         resolve_edition(fair(3), home)
     fresh = resolve_edition(fair(3), home, fresh=True)
     conduct(home, fresh)

@@ -54,7 +54,7 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
         editions.resolve_edition(edition(gamma=3.5), home)
     assert str(caught.value) == (
         "arms@base has another definition here: base.encoding.gamma was the default, is 3.5. "
-        "--fresh starts arms@base.2, --as WORD another edition (in Python: fresh=True, edition='WORD')"
+        'fresh=True starts arms@base.2, edition="WORD" another edition'
     )
     with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9, is 8"):
         editions.resolve_edition(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}}), home)
@@ -66,8 +66,23 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
         "optimizer.clip_grad": 2,
     }
     changed = edition(base=edition().study.base.put(values))
-    with pytest.raises(EditionError, match=r" and 2 more\. --fresh"):
+    with pytest.raises(EditionError, match=r" and 2 more\. fresh=True"):
         editions.resolve_edition(changed, home)
+
+
+def test_arms_may_be_added_and_not_left_out(home: Home) -> None:
+    """As in a notebook: the same call with one more arm."""
+    two, far = {"near": {}, "far": {"encoding.gamma": 9.0}}, {"encoding.gamma": 20.0}
+    editions.save_edition(edition(), home)
+    more = editions.resolve_edition(edition(arms={"farther": far, **two}), home)
+    assert (more.id, [*more.study.plan.arms]) == ("arms@base", ["near", "far", "farther"])
+    editions.save_edition(more, home)
+    with pytest.raises(
+        EditionError, match=r"plan.arms.farther was encoding.gamma=20, is the default. fresh=True starts"
+    ):
+        editions.resolve_edition(edition(), home)
+    with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9, is 8"):
+        editions.resolve_edition(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}, "farther": far}), home)
 
 
 def test_a_fresh_start_is_the_next_edition_and_the_newest_is_gone_on_with(home: Home) -> None:
@@ -77,7 +92,7 @@ def test_a_fresh_start_is_the_next_edition_and_the_newest_is_gone_on_with(home: 
     assert second.id == "arms@base.2"
     editions.save_edition(second, home)
     assert editions.resolve_edition(edition(gamma=3.5), home).id == "arms@base.2"
-    with pytest.raises(EditionError, match=r"--fresh starts arms@base\.3"):
+    with pytest.raises(EditionError, match=r"fresh=True starts arms@base\.3"):
         editions.resolve_edition(edition(), home)
 
 

@@ -96,19 +96,40 @@ def test_an_own_encoding_passes():
 
 def test_mistakes_are_found_with_their_line(subtests):
     for before, after, said in [
-        ('p("slope")', 'p("slop")', r"no attribute `slop` \(mine\.py, line 15\)"),
+        ('p("slope")', 'p("slop")', r"must name one of slope; did you mean slope\? \(mine\.py, line 18\)"),
+        (
+            "at.prefixed(at.y[:, None] * p",
+            "(at.y[:, None] * p",
+            r"got shape \(64, \d+\); at\.prefixed\(code\) adds the rows",
+        ),
+        ("at.y[:, None] *", "torch.rand(64, 64) + at.y[:, None] *", "outputs that are the same when called twice"),
         ('p("slope"))', 'p("slope") / 0.0 * 0.0)', "must give a finite loss at its initial weights, got a loss of nan"),
         ("at.prefixed(at.y[:, None] * p", "at.prefixed(at.y[:3, None] * p", "must match the size|shape|size of tensor"),
         (
             "        return at.prefixed",
             "        boom\n        return at.prefixed",
-            r"NameError: .*boom.* \(mine\.py, line 15\)",
+            r"NameError: .*boom.* \(mine\.py, line 18\)",
         ),
     ]:
         with subtests.test(f"{before}, {after}"):
             assert before in RAMP
             with pytest.raises(TrialStepError, match=said):
-                try_step(own(RAMP.replace(before, after)))
+                try_step(own(RAMP.replace("class Ramp", "import torch\n\n\nclass Ramp").replace(before, after)))
+
+
+def test_a_tensor_on_the_cpu_is_said_and_no_other():
+    """No GPU is needed. What needs values is not computed without them."""
+    alone = "torch.arange(64, device=%s)[:, None]"
+    cpu = "a tensor must be made where the others are (device=at.xy.device), got one on the CPU, which a GPU refuses"
+    for code, said in [
+        (f"at.prefixed({alone % repr('cpu')} * p('slope'))", [f"{cpu} (mine.py, line 18)"]),
+        ("torch.ones(65, 1, dtype=at.y.dtype) @ p('slope')[None]", [f"{cpu} (mine.py, line 18)"]),
+        (f"at.prefixed({alone % 'at.y.device'} * p('slope'))", []),
+        ("at.prefixed(at.y[:, None] * p('slope') * (2.0 if p('slope').sum() > 0 else 1.0))", []),
+        ("at.prefixed(at.y[:, None] * p('slope') * torch.tensor(2.0))", []),
+    ]:
+        text = RAMP.replace("class Ramp", "import torch\n\n\nclass Ramp")
+        assert try_step(own(text.replace('at.prefixed(at.y[:, None] * p("slope"))', code))) == said, code
 
 
 def test_a_parameter_that_nothing_reads_is_said():
@@ -127,7 +148,7 @@ def test_a_false_promise_about_fewer_queries_is_found():
 def test_an_encoding_that_remembers_is_found():
     wrong = RAMP.replace("        return at", "        seen.append(1)\n        return len(seen) * at")
     wrong = wrong.replace("class Ramp", "seen = []\n\n\nclass Ramp")
-    with pytest.raises(TrialStepError, match=r"outputs that are the same (when it is computed again|for )"):
+    with pytest.raises(TrialStepError, match=r"outputs that are the same (when called twice|for )"):
         try_step(own(wrong))
 
 
