@@ -44,12 +44,14 @@ def _by_processes(count: int, asked: str, threads: int) -> list[dict[str, dict[s
     command = [sys.executable, "-m", "trainables.launch.costs"]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
 
-    def measured(_: int) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, input=asked, capture_output=True, text=True, env=environment, check=False)
+    def measured(_: int) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(command, input=asked.encode(), capture_output=True, env=environment, check=False)
 
     with ThreadPoolExecutor(count) as pool:
         ended = list(pool.map(measured, range(count)))
     for process in ended:
         if process.returncode:
-            raise LocusError(f"an arm cannot be measured: {process.stderr.strip().rpartition(chr(10))[2]}")
+            raise LocusError(
+                f"an arm cannot be measured: {process.stderr.decode(errors='replace').strip().rpartition(chr(10))[2]}"
+            )
     return [json.loads(process.stdout) for process in ended]
