@@ -81,7 +81,7 @@ def sizes(study: Study) -> dict[str, str]:
 
     plan, budgets = study.plan, study.budgets or {"base": Budget()}
     tuned = isinstance(plan, Ablation)  # its budgets count the trials of a tuning
-    usual = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
+    usual = len(study.usual or plan.arms) if isinstance(plan, Ablation) else plan.trials
     trials = {name: usual if tuned else size.trials or usual for name, size in budgets.items()}
     return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in budgets.items()}
 

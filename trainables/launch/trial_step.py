@@ -57,7 +57,7 @@ def try_step(recipe: Recipe, data: Path | None = None) -> list[str]:
 def _hinted(recipe: Recipe, said: str) -> str:
     """Returns an error with what may be meant: another parameter, the rows of prefix tokens, a `return`."""
     shape, grid = recipe.shapes[0], Grid.of(recipe.shapes[0])
-    if wrong := re.search(r"AttributeError: Declared\w+ has no attribute `(\w+)`", said):
+    if wrong := re.search(r"AttributeError: 'Declared\w+' object has no attribute '(\w+)'", said):
         names: list[str] = []
         for spec in [part.spec for part in recipe.own_modules if isinstance(part, OwnEncoding)]:
             if isinstance(spec, CodeSpec):

@@ -76,7 +76,7 @@ def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> 
     }
     assert {*values} == {*fields}
     arrived: list[Any] = []
-    monkeypatch.setattr(api, "resolve", lambda study, **asked: study)
+    monkeypatch.setattr(api, "resolve", lambda study, **asked: study.at())
     monkeypatch.setattr(api, "here", lambda study, options, **more: arrived.append((study, options, more)))
     service.run(STUDY, **values)
     more = {"question": "Which rate?", "fresh": True, "callbacks": [print]}
@@ -84,8 +84,8 @@ def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> 
     service.sweep(best, {"optimizer.lr": service.Real(1e-4, 1e-2)}, **values, **more)
     service.ablate({"a": {}, "b": {"optimizer.lr": 0.1}}, baseline="a", base=best, **values, **more)
     assert [options for _, options, _ in arrived] == [RunOptions(**values)] * 3
-    for study, _, passed in arrived[1:]:
-        assert (study.question, study.base) == ("Which rate?", best)
+    for edition, _, passed in arrived[1:]:
+        assert (edition.study.question, edition.study.base) == ("Which rate?", best)
         assert (passed["fresh"], passed["callbacks"]) == (True, [print])
     with pytest.raises(SpecError, match=r"^base must be \{path: value\} or a Recipe, got 3$"):
         service.ablate({"a": {}}, baseline="a", base=3)

@@ -27,7 +27,7 @@ ASKED = [
     ((*RUN, "--budget", "=", "s"), ["smoke"]),
     ((*RUN, "--set", "encoding.ga"), ["encoding.gamma=", "encoding.gamma=2.5"]),
     ((*RUN, "--set", "encoding.kind", "=", "fo"), ["fourier"]),
-    ((*RUN, "--set", "optimizer.schedule", "="), ["one_cycle", "cosine", "constant"]),
+    ((*RUN, "--set", "optimizer.schedule", "="), ["one_cycle", "cosine", "constant", "wsd"]),
     ((*RUN, "--set", "data.aligned", "="), ["true", "false"]),
     (("locus", "plan", "cifar-baselines", "--arms", "none,"), ["none,learnable", "none,sinusoidal"]),
     (("locus", "submit", "x", "--preset", "d"), ["deit", "deit3"]),
