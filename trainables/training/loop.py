@@ -184,11 +184,12 @@ class Training:
 
     def turns(self, number: int) -> bool:
         """Returns whether a cooldown begins or has ended before an epoch that is trained."""
-        return number > 1 and self.passes[number - 1].cooling != self.passes[number - 2].cooling
+        before = self.passes[number - 2].cooling if number > 1 else None
+        return self.passes[number - 1].cooling != before
 
     def turn(self, number: int) -> None:
         """Goes back to where a cooldown began, if it has ended, and keeps the state, if one begins before others."""
-        if number > 1 and not self.turns(number):
+        if not self.turns(number):
             return
         cooling = self.passes[number - 1].cooling
         if self.trunk is not None:

@@ -105,8 +105,9 @@ def test_a_run_goes_on_from_wherever_it_was_cut(tmp_path, monkeypatch):
         assert same(read(place / WEIGHTS), read(tmp_path / "whole" / WEIGHTS))
 
 
-def test_as_one_they_learn_as_alone(tmp_path):
-    assert_as_alone([small(seed, **LENGTHS, **EXACT) for seed in range(3)], tmp_path)
+@pytest.mark.parametrize("lengths", [(2, 5), (1, 3)], ids=["", "a cooldown from the first epoch on"])
+def test_as_one_they_learn_as_alone(tmp_path, lengths):
+    assert_as_alone([small(seed, **{**LENGTHS, "optimizer__lengths": lengths}, **EXACT) for seed in range(3)], tmp_path)
 
 
 def test_each_of_several_trained_as_one_has_its_scores_at_each_length(tmp_path):
