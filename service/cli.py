@@ -12,7 +12,7 @@ import sys
 import typer
 
 from service.commands import cluster, results_verbs, running, status_verbs
-from service.commands.app import MISTAKE, PressedError, app
+from service.commands.app import MISTAKE, REMOVED, PressedError, app
 from service.terminal import output
 from service.tracking import set_up_client
 from trainables.errors import LocusError
@@ -42,7 +42,9 @@ def main() -> None:
     except PressedError:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:
-        code = _mistake(" ".join(error.format_message().replace("Value error, ", "").split()))
+        option = getattr(error, "option_name", "")
+        words = f"{option} is gone; {REMOVED[option]}" if option in REMOVED else error.format_message()
+        code = _mistake(" ".join(words.replace("Value error, ", "").split()))
     except LocusError as error:
         code = _mistake(str(error), error.exit_code)
     except OSError as error:

@@ -23,6 +23,8 @@ HABITS = {
     "dashboard": "ui", "cancel": "stop", "log": "logs", "dry-run": "plan", "csv": "export",
 }  # fmt: skip
 """What other tools call a verb, and what it is called here."""
+REMOVED = {"--code": "run the study under another name (--as) and compare the two"}
+"""Commands and options that locus had once, and what to type instead."""
 
 
 PANELS = {
@@ -73,6 +75,8 @@ class Verbs(TyperGroup):
             raise PressedError from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in REMOVED:
+            raise SpecError(f"{args[0]} is gone; {REMOVED[args[0]]}")
         if args and args[0] in HABITS and args[0] not in self.commands:
             raise SpecError(f"no command {args[0]!r}; did you mean {HABITS[args[0]]}?")
         return super().resolve_command(ctx, args)

@@ -1,9 +1,12 @@
 """What `--help` lists, in which groups and in which order."""
 
+import sys
+
+import pytest
 import typer
 
-from service.cli import app
-from service.commands.app import PANELS
+from service.cli import app, main
+from service.commands.app import PANELS, REMOVED
 from service.commands.options import OUTPUT, SPEED, WHAT, WHERE, StudyOptions
 from service.planning.run_options import RunOptions
 
@@ -29,3 +32,13 @@ def test_every_verb_has_a_group_and_help_lists_them_in_the_order_of_need():
     assert listed == [name for names in PANELS.values() for name in names]
     assert listed[:3] == ["studies", "show", "plan"]
     assert all(COMMAND.commands[name].rich_help_panel == panel for panel, names in PANELS.items() for name in names)
+
+
+@pytest.mark.parametrize("word", REMOVED)
+def test_what_was_removed_is_answered_with_what_to_type_instead(word, monkeypatch, capsys):
+    for verb in (["run"], ["report"], ["compare"]) if word.startswith("--") else ([],):
+        monkeypatch.setattr(sys, "argv", ["locus", *verb, word])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        assert " ".join(capsys.readouterr().err.split()) == f"locus: {word} is gone; {REMOVED[word]}"
