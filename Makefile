@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Dozens of processes import the same files: they are compiled once, also where the shell says that nothing is to be kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test size lint types fast gate slow studies faults browser e2e gpu benchmark nightly steady processors mutants calibration install
+.PHONY: demo test size lint types fast gate slow studies faults browser e2e gpu benchmark nightly steady processors mutants calibration golden install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
@@ -66,9 +66,15 @@ gpu: install
 benchmark: install
 	$(BIN)/python -m pytest -q -s -m benchmark
 
-# How large the rooms are, beside what they should be at most.
+# How large the rooms are, line by line of their kind, and which bars they miss.
 size: install
 	$(BIN)/python -m tests.house.size
+
+# What 22 studies decide and find at their smallest size, beside the files of tests/golden: a change of the house must
+# change nothing. GOLDEN="--record" writes the files anew, GOLDEN="--only folds,stopped" runs some of them.
+GOLDEN ?=
+golden: install
+	$(BIN)/python -m tests.golden.traces $(GOLDEN)
 
 # Everything above but benchmarks, with new random examples, some hours long. It goes on where a part fails, and prints
 # one table. NIGHTLY names some of the parts: `make nightly NIGHTLY="random slow"`.
