@@ -45,7 +45,6 @@ from service.api import report as report
 from service.api import rerun as rerun
 from service.api import result as result
 from service.api import run as run
-from service.api import simulate as simulate
 from service.api import status as status
 from service.api import submit as submit
 from service.api import verify as verify

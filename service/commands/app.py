@@ -23,7 +23,10 @@ HABITS = {
     "dashboard": "ui", "cancel": "stop", "log": "logs", "dry-run": "plan", "csv": "export",
 }  # fmt: skip
 """What other tools call a verb, and what it is called here."""
-REMOVED = {"--code": "run the study under another name (--as) and compare the two"}
+REMOVED = {
+    "--code": "run the study under another name (--as) and compare the two",
+    "simulate": "locus plan NAME tells how long a study takes",
+}
 """Commands and options that locus had once, and what to type instead."""
 
 
@@ -32,7 +35,7 @@ PANELS = {
         "studies", "show", "plan", "check", "run", "status", "report", "compare", "matrix", "export", "ui",
     ),
     "While a study runs": ("logs", "stop"),
-    "On a cluster, and on other machines": ("doctor", "submit", "simulate"),
+    "On a cluster, and on other machines": ("doctor", "submit"),
     "Care of what was found": ("verify", "rerun", "record", "trust", "forget"),
 }  # fmt: skip
 """The verbs, in groups and in the order in which one needs them: `--help` lists them so."""
