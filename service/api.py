@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from service.consistency import Rerun
     from service.planning.estimate import WorkEstimate
     from service.removal import Forgettable
-    from service.results import ComparedStudies, MatrixWithPage, Result, SubmittedStudy
+    from service.results import ComparedStudies, Result, SubmittedStudy
     from service.storage import Check
     from service.terminal.live import Detail, Progress
     from trainables.encodings import EncodingSpec
@@ -297,16 +297,6 @@ def compare(a: str, b: str, *, home: str | None = None, adopt: bool = False) -> 
 
     home_folder = Home.find(home)
     return compared(home_folder, editions.latest(home_folder, a), editions.latest(home_folder, b), adopt=adopt)
-
-
-def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bool = False) -> MatrixWithPage:
-    """Returns a table of a paper, filled with what the studies of a home found at a budget. Nothing is trained.
-
-    `adopt`: answers of older code count. Raises: LocusError for an unknown name.
-    """
-    from service.results import fill_matrix
-
-    return fill_matrix(Home.usable(home), name, budget, adopt=adopt)
 
 
 def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:

@@ -24,6 +24,7 @@ HABITS = {
 }  # fmt: skip
 """What other tools call a verb, and what it is called here."""
 REMOVED = {
+    "matrix": "locus report NAME has the verdicts of a study, each with its source",
     "--code": "run the study under another name (--as) and compare the two",
     "simulate": "locus plan NAME tells how long a study takes",
 }
@@ -32,7 +33,7 @@ REMOVED = {
 
 PANELS = {
     "From a question to an answer": (
-        "studies", "show", "plan", "check", "run", "status", "report", "compare", "matrix", "export", "ui",
+        "studies", "show", "plan", "check", "run", "status", "report", "compare", "export", "ui",
     ),
     "While a study runs": ("logs", "stop"),
     "On a cluster, and on other machines": ("doctor", "submit"),

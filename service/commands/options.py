@@ -34,11 +34,6 @@ def study_names(begun: str) -> list[str]:
     return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begun)]
 
 
-def matrix_names(begun: str) -> list[str]:
-    """Returns the named matrices whose names begin so."""
-    return [name for name in library.matrices() if name.startswith(begun)]
-
-
 def whole(option: str) -> Callable[[Any], int]:
     """Reads the whole number of an option; its default comes as a number."""
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from search_spaces import library
 from search_spaces.words import plural, quoted
 from service.analysis.comparison import Comparison, Match
 from service.analysis.format import between, fixed, metric_words, p_text, signed
 from service.analysis.headline import details, headline, next_seeds
-from service.analysis.matrix import FilledMatrix
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import look_words, seeds_sentence
 from service.analysis.statistics import FEWEST
@@ -24,8 +22,7 @@ from service.analysis.trial_result import summarize
 from service.planning.estimate import WorkEstimate
 from service.storage import Check
 from service.storage.history import History
-from service.storage.home import Home
-from service.terminal.output import address, columns, console, labelled, row, sentence, title
+from service.terminal.output import address, columns, console, labelled, row, sentence
 from service.terminal.tables import trials_table
 from trainables.spec import SpecError
 
@@ -206,35 +203,3 @@ def _table(compared: Comparison) -> Table:
 def _cells_comparing(match: Match, gap: Difference | None) -> tuple[str, ...]:
     difference = (signed(gap.mean), between(gap.interval), p_text(gap.p).removeprefix("= ")) if gap else ("", "", "")
     return (match.name, fixed(match.a.test.mean), fixed(match.b.test.mean), *difference, match.how_words)
-
-
-def matrices() -> None:
-    """Prints the named matrices, with the studies that fill them."""
-    view = columns("matrix", "question", "studies")
-    for name in library.matrices():
-        entry = library.find_matrix(name)
-        row(view, entry.name, entry.question, ", ".join(entry.studies))
-    console().print(view)
-
-
-def matrix(filled: FilledMatrix, home: Home, page: Path | None) -> None:
-    """Prints a filled matrix: a row for each cell, and what is still to be run. `page`: the same in HTML."""
-    out = console()
-    sentence(out, title(filled.id, filled.matrix.question))
-    sentence(out, Text(filled.matrix.paper, style="dim"))
-    for cells in filled.cells:
-        out.print(Text(f"\n{cells[0].row}", style="bold"))
-        view = columns("  encoding", "paper", "found")
-        for cell in cells:
-            row(view, f"  {cell.encoding}", cell.published, "\n".join(cell.found))
-        out.print(view)
-    out.print()
-    sentence(out, filled.headline)
-    for gap in filled.matrix.gaps:
-        sentence(out, Text(f"gap: {gap}", style="dim"))
-    for line in filled.lacks:
-        sentence(out, line)
-    for command in filled.commands:
-        labelled(out, "to run", f"{command}{home.option}")
-    if page is not None:
-        labelled(out, "page", str(page), link=address(page))
