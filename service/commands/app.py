@@ -1,6 +1,5 @@
 """The command without its verbs, and what several verbs do."""
 
-import os
 import shlex
 import sys
 from typing import Annotated, Any
@@ -58,13 +57,6 @@ class Verbs(TyperGroup):
                 verbs[name].rich_help_panel = panel
                 self.commands[name] = verbs.pop(name)
         self.commands |= verbs  # those that help does not list
-
-    def _main_shell_completion(self, *given: Any, **more: Any) -> None:
-        if "_LOCUS_COMPLETE" in os.environ:
-            from service.commands.options import complete_whole_words
-
-            complete_whole_words()
-        super()._main_shell_completion(*given, **more)
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         try:
