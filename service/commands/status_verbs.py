@@ -108,10 +108,10 @@ def compare(
     if as_json:
         print_json(compared.plain())
         return
+    page = None
     try:
         page = compared.report()
     except OSError as error:  # the home may be another person's
-        page = None
         typer.echo(f"the page cannot be written: {error}", err=True)
     summaries.comparison(compared, compared.headline, compared.notes, page)
     if open and page is not None:
