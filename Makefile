@@ -89,7 +89,7 @@ steady: install
 processors: install
 	for number in 1 2 3; do $(MAKE) fast WITH="--processor $$number" || exit 1; done
 
-# Are the tests able to fail? 61 mistakes, planted one at a time into copies of the source: the fast tests must see each.
+# Are the tests able to fail? 60 mistakes, planted one at a time into copies of the source: the fast tests must see each.
 # MUTANTS names some of them.
 MUTANTS ?=
 mutants: install

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Item(NamedTuple):
-    """A table or a figure: the studies or matrices that ask its question, and what of it is not asked, and why."""
+    """A table or a figure: the studies that ask its question, and what of it is not asked, and why."""
 
     studies: tuple[str, ...] = ()
     gap: str = ""
@@ -32,7 +32,7 @@ THESIS = {
     "table 2": _in("direction-probe", "distance-probe"),
     "table 3": _in("absolute"),
     "table 4": _in("color-shift"),
-    "table 5": _in("properties"),
+    "table 5": Item(gap="says yes or no to what tables 1 to 3 measure, whose studies judge it"),
     "table 6": _explains("how many images the real data sets have"),
     "table 7": _in("realistic", "drloc", "learnable-sinusoidal", "fourier-pretraining"),
     "table 8": _in("direction-probe"),

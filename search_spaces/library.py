@@ -1,4 +1,4 @@
-"""Finds a study by its name in `studies/`, or in a user's own file; and a matrix by its name in `matrices/`.
+"""Finds a study by its name in `studies/`, or in a user's own file.
 
 What a study is made of is imported when one is asked for: the names alone are known at once.
 """
@@ -16,7 +16,6 @@ from trainables.errors import SpecError
 from trainables.trusted import named
 
 if TYPE_CHECKING:
-    from search_spaces.matrix import Matrix
     from search_spaces.study import Study
 
 RECORDS = "records"
@@ -25,27 +24,8 @@ RECORDS = "records"
 
 def names() -> list[str]:
     """Returns the named studies."""
-    return _names_in("studies")
-
-
-def matrices() -> list[str]:
-    """Returns the named matrices."""
-    return _names_in("matrices")
-
-
-def _names_in(folder: str) -> list[str]:
-    files = (Path(__file__).parent / folder).glob("[a-z]*.py")
+    files = (Path(__file__).parent / "studies").glob("[a-z]*.py")
     return sorted(file.stem.replace("_", "-") for file in files)
-
-
-def find_matrix(name: str) -> Matrix:
-    """Returns the matrix of a name. Raises: SpecError for an unknown name."""
-    if name not in matrices():
-        from trainables.sentence import did_you_mean
-
-        raise SpecError(f"no matrix {name!r}{did_you_mean(name, matrices())} (locus matrix lists all)")
-    module = importlib.import_module(f"search_spaces.matrices.{name.replace('-', '_')}")
-    return module.matrix  # type: ignore[no-any-return]
 
 
 def in_file(name: str) -> bool:
@@ -78,8 +58,6 @@ def find(name: str, others: Iterable[str] = ()) -> Study:
         path, _, variable = name.partition(".py:")
         with named():
             return _of_json(Path(name)) if name.endswith(".json") else _of_file(path, variable or "study")
-    if name in matrices():
-        raise SpecError(f"{name} is no study: other studies fill it; locus matrix {name} shows it")
     if name not in names():
         from trainables.sentence import did_you_mean
 

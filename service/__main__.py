@@ -18,7 +18,7 @@ BUG = 1
 CONDUCTS = (["run"], ["job"])
 """The verbs that conduct a study. They heed SIGINT also if it is ignored, as it is in all that a script starts with
 `&`: with SIGINT Ray stops a job, also on a cluster that a script started, and Slurm's script stops its driver."""
-LOOKS = (["studies"], ["show"], ["plan"], ["status"], ["report"], ["compare"], ["matrix"], ["logs"], ["ui"], ["doctor"])
+LOOKS = (["studies"], ["show"], ["plan"], ["status"], ["report"], ["compare"], ["logs"], ["ui"], ["doctor"])
 """The verbs that have nothing more to do where nobody reads what they print."""
 PATIENCE_S = 5.0
 """A press of Ctrl-C that comes so long after the end of the command means that Python's own end hangs."""

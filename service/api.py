@@ -16,7 +16,6 @@ from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.own_images import Images, check_sendable, image_values
-from service.planning import SIMULATED
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
 
     from service.callbacks import Callback
     from service.consistency import Rerun
-    from service.execution.simulate import Simulated
     from service.planning.estimate import WorkEstimate
     from service.removal import Forgettable
-    from service.results import ComparedStudies, MatrixWithPage, Result, SubmittedStudy
+    from service.results import ComparedStudies, Result, SubmittedStudy
     from service.storage import Check
     from service.terminal.live import Detail, Progress
     from trainables.encodings import EncodingSpec
@@ -299,47 +297,6 @@ def compare(a: str, b: str, *, home: str | None = None, adopt: bool = False) -> 
 
     home_folder = Home.find(home)
     return compared(home_folder, editions.latest(home_folder, a), editions.latest(home_folder, b), adopt=adopt)
-
-
-def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bool = False) -> MatrixWithPage:
-    """Returns a table of a paper, filled with what the studies of a home found at a budget. Nothing is trained.
-
-    `adopt`: answers of older code count. Raises: LocusError for an unknown name.
-    """
-    from service.results import fill_matrix
-
-    return fill_matrix(Home.usable(home), name, budget, adopt=adopt)
-
-
-def simulate(
-    study: str | Study | Edition,
-    *,
-    budget: str | None = None,
-    set: dict[str, Any] | None = None,
-    trials: int | None = None,
-    seeds: int | None = None,
-    home: str | None = None,
-    max_concurrent: int = SIMULATED,
-    epoch_s: float | None = None,
-    look: Callable[[int, int], None] = lambda done, asked: None,
-) -> Simulated:
-    """Simulates a study with runs that train nothing: how long it takes, what stopping does, what is full first.
-
-    The driver, the sampler, the early stopping and the journal are the real ones; the curves are made up, and time is
-    simulated. `max_concurrent`: how many runs train together, such as the GPUs of a cluster; `epoch_s`: how long an
-    epoch takes, else as it was measured at the home or as the study states it; without any of them no time is said.
-    `look` is called with the trials that were begun and those that were asked for.
-    Raises: SpecError as `resolve` does, and for counts that are not positive.
-    """
-    from service.execution.simulate import EpochTime, epoch_time
-    from service.execution.simulate import simulate as simulated
-
-    for name, value in (("max-concurrent", max_concurrent), ("epoch-s", epoch_s)):
-        if value is not None and value <= 0:
-            raise SpecError(f"{name} must be a positive number, got {value}")
-    edition = resolve(study, home=home, budget=budget, set=set, trials=trials, seeds=seeds)
-    epoch = epoch_time(edition, Home.usable(home)) if epoch_s is None else EpochTime(epoch_s, "as you say")
-    return simulated(edition, max_concurrent, epoch, look)
 
 
 def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:

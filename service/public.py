@@ -37,7 +37,6 @@ from service.api import compare as compare
 from service.api import export_model as export_model
 from service.api import forget as forget
 from service.api import load_model as load_model
-from service.api import matrix as matrix
 from service.api import record as record
 from service.api import register_model as register_model
 from service.api import repair as repair
@@ -45,7 +44,6 @@ from service.api import report as report
 from service.api import rerun as rerun
 from service.api import result as result
 from service.api import run as run
-from service.api import simulate as simulate
 from service.api import status as status
 from service.api import submit as submit
 from service.api import verify as verify

@@ -17,12 +17,10 @@ from itertools import chain
 from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from search_spaces.library import find_matrix
 from search_spaces.study import Edition
 from search_spaces.words import clock, plural
 from service.analysis.comparison import Comparison, side
 from service.analysis.headline import headline
-from service.analysis.matrix import FilledMatrix, fill
 from service.analysis.probes import RunProbes
 from service.analysis.study_result import StudyResult
 from service.analysis.study_status import StudyStatus, all_status, one_status
@@ -324,47 +322,6 @@ def compare(home: Home, a: str, b: str, *, adopt: bool) -> ComparedStudies:
     codes = CodeDigests()
     one, other = (StudyResult.open(home, id, adopt=adopt, codes=codes) for id in (a, b))
     return ComparedStudies(side(one), side(other), home)
-
-
-@dataclass(frozen=True, repr=False)
-class MatrixWithPage(FilledMatrix):
-    """A filled matrix with its table and its page."""
-
-    home: Home
-
-    def table(self) -> DataFrame:
-        """Returns a row for each property, a column for each encoding: what the paper printed, and what was found."""
-        import pandas as pd
-
-        columns = {
-            encoding: [f"paper: {row[place].published}; {'; '.join(row[place].found)}" for row in self.cells]
-            for place, encoding in enumerate(self.matrix.encodings)
-        }
-        return pd.DataFrame(columns, index=[row[0].row for row in self.cells])
-
-    def report(self) -> Path:
-        """Writes the page, and returns its path."""
-        from service.reporting.pages import write_matrix
-
-        return write_matrix(self.home, self)
-
-    def __repr__(self) -> str:
-        lines = [f"{cell.row}, {cell.encoding}: paper {cell.published}; {'; '.join(cell.found)}" for row in self.cells
-                 for cell in row]  # fmt: skip
-        return "\n".join([self.id, *lines, self.headline, *self.lacks, *self.commands])
-
-    def _repr_html_(self) -> str:
-        words = html.escape(" ".join([self.headline, *(f"{line}." for line in self.lacks)]))
-        return f"<p>{words}</p>{self.table().to_html()}"
-
-
-def fill_matrix(home: Home, name: str, budget: str, *, adopt: bool) -> MatrixWithPage:
-    """Returns the matrix of a name at a budget.
-
-    Raises: SpecError for an unknown name, or a budget that a study lacks.
-    """
-    filled = fill(home, find_matrix(name), budget, adopt=adopt)
-    return MatrixWithPage(**vars(filled), home=home)
 
 
 def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:

@@ -171,17 +171,6 @@ def images_words(draws: Iterable[int], sets: Iterable[Data]) -> str:
     return f"{FOLDS} {words}" if folds else words
 
 
-def judge(
-    claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None, *, look: int = 1
-) -> list[Verdict]:
-    """Returns the verdicts on claims that are tested together, by what a study has at a look.
-
-    `departure`: why they do not apply to this edition, if they do not. `look`: how many times verdicts could be seen,
-    with this time (`History.looks`).
-    """
-    return judge_page(claims, scores_of, {}, departure, look=look)[0]
-
-
 def judge_page(
     claims: Sequence[Claim],
     scores_of: ScoresOf,
@@ -192,7 +181,9 @@ def judge_page(
 ) -> tuple[list[Verdict], dict[str, Adjusted]]:
     """Returns the verdicts on all claims of a page, and the tests of its differences, all of them tested together.
 
-    `differences`: the p of each, by name. A claim that cannot be decided yet counts as a test that finds nothing.
+    `differences`: the p of each, by name. `departure`: why the claims do not apply to this edition, if they do not.
+    `look`: how many times verdicts could be seen, with this time (`History.looks`). A claim that cannot be decided yet
+    counts as a test that finds nothing.
     """
     scores = [scores_of(claim) for claim in claims]
     missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]

@@ -1,6 +1,5 @@
 """The command without its verbs, and what several verbs do."""
 
-import os
 import shlex
 import sys
 from typing import Annotated, Any
@@ -23,16 +22,20 @@ HABITS = {
     "dashboard": "ui", "cancel": "stop", "log": "logs", "dry-run": "plan", "csv": "export",
 }  # fmt: skip
 """What other tools call a verb, and what it is called here."""
-REMOVED = {"--code": "run the study under another name (--as) and compare the two"}
+REMOVED = {
+    "matrix": "locus report NAME has the verdicts of a study, each with its source",
+    "--code": "run the study under another name (--as) and compare the two",
+    "simulate": "locus plan NAME tells how long a study takes",
+}
 """Commands and options that locus had once, and what to type instead."""
 
 
 PANELS = {
     "From a question to an answer": (
-        "studies", "show", "plan", "check", "run", "status", "report", "compare", "matrix", "export", "ui",
+        "studies", "show", "plan", "check", "run", "status", "report", "compare", "export", "ui",
     ),
     "While a study runs": ("logs", "stop"),
-    "On a cluster, and on other machines": ("doctor", "submit", "simulate"),
+    "On a cluster, and on other machines": ("doctor", "submit"),
     "Care of what was found": ("verify", "rerun", "record", "trust", "forget"),
 }  # fmt: skip
 """The verbs, in groups and in the order in which one needs them: `--help` lists them so."""
@@ -54,13 +57,6 @@ class Verbs(TyperGroup):
                 verbs[name].rich_help_panel = panel
                 self.commands[name] = verbs.pop(name)
         self.commands |= verbs  # those that help does not list
-
-    def _main_shell_completion(self, *given: Any, **more: Any) -> None:
-        if "_LOCUS_COMPLETE" in os.environ:
-            from service.commands.options import complete_whole_words
-
-            complete_whole_words()
-        super()._main_shell_completion(*given, **more)
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         try:

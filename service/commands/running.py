@@ -1,4 +1,4 @@
-"""The verbs that train, or say what they would train: plan, check, run, rerun, simulate; and trust, before any."""
+"""The verbs that train, or say what they would train: plan, check, run, rerun; and trust, before any."""
 
 import shlex
 from collections.abc import Callable
@@ -9,31 +9,23 @@ from rich.text import Text
 
 from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve, resolve_chosen, say
 from service.commands.options import (
-    SPEED,
     Arms,
     Budget,
     Data,
     DryRun,
     HomeOption,
     Join,
-    Json,
     Known,
     Name,
     Preset,
     Quiet,
-    Seeds,
     Set,
     StudyOptions,
-    Trials,
     Verbose,
-    count,
     flag,
-    option,
-    own_values,
     takes_study_options,
 )
-from service.planning import SIMULATED
-from service.terminal.output import console, labelled, print_json
+from service.terminal.output import console, labelled
 from trainables.errors import SpecError
 
 if TYPE_CHECKING:
@@ -187,48 +179,6 @@ def rerun(
     remark(f"{done.key}: {done.compared} numbers compared, {len(done.differences)} differ")
     if not done.equal:
         raise typer.Exit(1)
-
-
-@app.command()
-def simulate(
-    name: Name,
-    budget: Budget = None,
-    set: Set = None,
-    seeds: Seeds = None,
-    trials: Trials = None,
-    max_concurrent: Annotated[
-        int, count("max-concurrent", "concurrent runs, such as the GPUs of a cluster")
-    ] = SIMULATED,
-    epoch_s: Annotated[
-        float | None, option("SECONDS", "seconds that an epoch takes (default: as measured here, or stated)", SPEED)
-    ] = None,
-    home: HomeOption = None,
-    as_json: Json = False,
-) -> None:
-    """Simulate a study with runs that train nothing: its time, its early stopping, and what would be full first."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from service import api
-    from service.terminal.summaries import simulation
-
-    parts = (TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*parts, console=console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("trials", total=None)
-        simulated = api.simulate(
-            name,
-            budget=budget,
-            set=own_values(set),
-            seeds=seeds,
-            trials=trials,
-            home=home,
-            max_concurrent=max_concurrent,
-            epoch_s=epoch_s,
-            look=lambda done, asked: progress.update(bar, completed=done, total=asked),
-        )
-    if as_json:
-        print_json(simulated.plain())
-    else:
-        simulation(simulated)
 
 
 @app.command()

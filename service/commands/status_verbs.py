@@ -1,7 +1,5 @@
 """The verbs that only read files. They import no torch, timm, Ray, Optuna or MLflow."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +16,6 @@ from service.commands.options import (
     Preset,
     Set,
     flag,
-    matrix_names,
     study_named,
     study_names,
 )
@@ -111,45 +108,11 @@ def compare(
     if as_json:
         print_json(compared.plain())
         return
-    page = _written(compared.report)
+    page = None
+    try:
+        page = compared.report()
+    except OSError as error:  # the home may be another person's
+        typer.echo(f"the page cannot be written: {error}", err=True)
     summaries.comparison(compared, compared.headline, compared.notes, page)
     if open and page is not None:
         typer.launch(page.as_uri())
-
-
-@app.command()
-def matrix(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="such as properties; all without one", autocompletion=matrix_names, metavar="NAME"),
-    ] = None,
-    budget: Annotated[str, typer.Option(help="the size at which its studies were run", metavar="NAME")] = "cpu",
-    open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
-    adopt: AdoptOption = False,
-    home: HomeOption = None,
-    as_json: Json = False,
-) -> None:
-    """Fill a table of a paper with what several studies found: which encoding has which property."""
-    from service import api
-    from service.terminal import summaries
-
-    if name is None:
-        summaries.matrices()
-        return
-    filled = api.matrix(name, budget=budget, home=home, adopt=adopt)
-    if as_json:
-        print_json(filled.plain())
-        return
-    page = _written(filled.report)
-    summaries.matrix(filled, filled.home, page)
-    if open and page is not None:
-        typer.launch(page.as_uri())
-
-
-def _written(report: Callable[[], Path]) -> Path | None:
-    """Returns the path of a page; None if it cannot be written, for the home may be another person's."""
-    try:
-        return report()
-    except OSError as error:
-        typer.echo(f"the page cannot be written: {error}", err=True)
-        return None

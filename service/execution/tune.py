@@ -15,12 +15,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
-from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from service.execution.driver import FINISHED, Driver, Finished
@@ -38,27 +37,6 @@ from trainables.recipe.fusing import fuse
 if TYPE_CHECKING:
     from trainables.launch.alone import Alone
     from trainables.launch.group import Group
-
-
-class Asha:
-    """Ray's scheduler with given rungs. It compares values, of which the greatest is the best.
-
-    `epochs`: of a whole run; `first`: the epoch of the first rung; `factor`: the best 1/factor continue.
-    """
-
-    def __init__(self, epochs: int, first: int, factor: int) -> None:
-        self._scheduler = AsyncHyperBandScheduler(
-            time_attr="epoch", metric="value", mode="max", max_t=epochs + 1, grace_period=first, reduction_factor=factor
-        )  # max_t: at the last epoch itself it would stop the best ones, too
-        self._trials: dict[int, SimpleNamespace] = {}
-
-    def goes_on(self, number: int, epoch: int, value: float) -> bool:
-        """Returns whether a trial continues after an epoch. Every epoch of every trial is to be told, in order."""
-        if number not in self._trials:
-            self._trials[number] = SimpleNamespace(trial_id=str(number))
-            self._scheduler.on_trial_add(None, self._trials[number])
-        result = {"epoch": epoch, "value": value}
-        return bool(self._scheduler.on_trial_result(None, self._trials[number], result) == TrialScheduler.CONTINUE)
 
 
 class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]

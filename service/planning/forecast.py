@@ -437,16 +437,6 @@ def run_peaks(history: History) -> list[float]:
     return _peaks(epoch.values for state in history.states.values() for epoch in state.curve.values())
 
 
-def usual_epoch_s(history: History, outcomes: Outcomes) -> float | None:
-    """Returns the time of an epoch of this study, or of earlier answers of the same data and model.
-
-    None if none is known.
-
-    Units: seconds.
-    """
-    return measured_times_and_peaks(history, outcomes)[0].usual
-
-
 def measured_times_and_peaks(
     history: History, outcomes: Outcomes, placement: Placement | None = None
 ) -> tuple[EpochTimes, list[float]]:

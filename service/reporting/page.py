@@ -42,7 +42,7 @@ from service.reporting.figures.probes import (
     terms_by_block,
 )
 from service.reporting.figures.rows import dots, forest
-from service.reporting.figures.search import contour, landscape, optimization_history
+from service.reporting.figures.search import landscape, optimization_history
 from service.reporting.further_tables import (
     parents,
     points,
@@ -374,7 +374,6 @@ def _render(page: Page, refresh_s: int | None) -> str:
 FIGURES = (
     length_curves,
     landscape,
-    contour,
     optimization_history,
     data_sizes,
     dots,

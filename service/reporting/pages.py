@@ -1,4 +1,4 @@
-"""What pages are made of, and the pages of a comparison and of a matrix. This file needs no matplotlib."""
+"""What pages are made of, and the page of a comparison. This file needs no matplotlib."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from markupsafe import Markup, escape
 
 from search_spaces.words import listed, plural, quoted
 from service.analysis.comparison import Comparison, Match
-from service.analysis.format import between, fixed, metric_words, p_text, signed, spread
-from service.analysis.matrix import FilledMatrix
+from service.analysis.format import between, metric_words, p_text, signed, spread
 from service.analysis.multiple_testing import Difference
 from service.analysis.scores import group_words
 from service.analysis.statistics import ALPHA, FEWEST, Scores
@@ -345,15 +344,3 @@ def only_words(comparison: Comparison) -> list[str]:
     """Returns what one side has alone, a sentence a side."""
     sides = zip(("A", "B"), comparison.only, strict=True)
     return [f"In {side} alone: {listed([*map(quoted, names)])}." for side, names in sides if names]
-
-
-def write_matrix(home: Home, filled: FilledMatrix) -> Path:
-    """Writes the page and returns its path."""
-    ids = {cell.study: cell.id for row in filled.cells for cell in row if cell.id}
-    reports = {study: home.study(id).report / "report.html" for study, id in ids.items()}
-    links = {study: page.as_uri() for study, page in reports.items() if page.exists()}
-    text = templates().get_template("matrix.html.j2").render(filled=filled, links=links, fixed=fixed)
-    path = home.matrix(filled.id)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text)
-    return path

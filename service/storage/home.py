@@ -11,7 +11,6 @@ disk, for example) is unlinked; what it leads to stays. A copy of the home has t
                     report/
 <home>/studies/<id>/work/<key>/<code>/<attempt>/  what a worker leaves of a run that is not finished
 <home>/id                                        the name that this home has on a shared MLflow, and where it lay then
-<home>/matrices/<id>.html                        pages of tables that several studies fill
 <home>/mlflow.db, artifacts/                     the default tracking store
 <home>/fetched                                   where the weights stayed, of a result that was fetched from elsewhere
 <home>/data/                                     known data sets, decoded images in decoded/, and images that Python
@@ -351,10 +350,6 @@ class Home:
     def study(self, id: str) -> StudyFolder:
         """Returns the folder of an edition's id."""
         return StudyFolder(self.root / "studies" / id)
-
-    def matrix(self, id: str) -> Path:
-        """Returns the page of a matrix, by its id."""
-        return self.root / "matrices" / f"{id}.html"
 
     def others(self, id: str) -> list[str]:
         """Returns the ids of the other editions of a study."""

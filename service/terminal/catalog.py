@@ -48,7 +48,6 @@ def studies(as_json: bool) -> None:
     sentence(
         out, "trials that tune, random points, confirmations and parents are not counted here; locus plan counts all"
     )
-    sentence(out, f"tables that several studies fill (locus matrix NAME): {', '.join(library.matrices())}")
     sentence(out, "each table and figure of the papers, with its studies: locus studies --papers")
 
 
@@ -104,7 +103,7 @@ def papers(as_json: bool) -> None:
     out = console()
     for paper, items in PAPERS.items():
         sentence(out, Text(paper, style="bold"))
-        view = columns("  table, figure", "studies or matrix", "not asked, and why")
+        view = columns("  table, figure", "studies", "not asked, and why")
         for name, item in items.items():
             row(view, f"  {name}", ", ".join(item.studies) or "-", item.gap)
         out.print(view)

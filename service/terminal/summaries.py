@@ -1,4 +1,4 @@
-"""What `plan`, `verify`, `compare` and `simulate` print, and what a run prints at its end."""
+"""What `plan`, `verify` and `compare` print, and what a run prints at its end."""
 
 from __future__ import annotations
 
@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from search_spaces import library
-from search_spaces.words import clock, plural, quoted
+from search_spaces.words import plural, quoted
 from service.analysis.comparison import Comparison, Match
 from service.analysis.format import between, fixed, metric_words, p_text, signed
 from service.analysis.headline import details, headline, next_seeds
-from service.analysis.matrix import FilledMatrix
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import look_words, seeds_sentence
 from service.analysis.statistics import FEWEST
 from service.analysis.trial_result import summarize
-from service.execution.simulate import Simulated, Stopping, Window
 from service.planning.estimate import WorkEstimate
 from service.storage import Check
 from service.storage.history import History
-from service.storage.home import Home
-from service.terminal.output import address, columns, console, labelled, row, sentence, title
+from service.terminal.output import address, columns, console, labelled, row, sentence
 from service.terminal.tables import trials_table
 from trainables.spec import SpecError
 
@@ -207,117 +203,3 @@ def _table(compared: Comparison) -> Table:
 def _cells_comparing(match: Match, gap: Difference | None) -> tuple[str, ...]:
     difference = (signed(gap.mean), between(gap.interval), p_text(gap.p).removeprefix("= ")) if gap else ("", "", "")
     return (match.name, fixed(match.a.test.mean), fixed(match.b.test.mean), *difference, match.how_words)
-
-
-def matrices() -> None:
-    """Prints the named matrices, with the studies that fill them."""
-    view = columns("matrix", "question", "studies")
-    for name in library.matrices():
-        entry = library.find_matrix(name)
-        row(view, entry.name, entry.question, ", ".join(entry.studies))
-    console().print(view)
-
-
-def matrix(filled: FilledMatrix, home: Home, page: Path | None) -> None:
-    """Prints a filled matrix: a row for each cell, and what is still to be run. `page`: the same in HTML."""
-    out = console()
-    sentence(out, title(filled.id, filled.matrix.question))
-    sentence(out, Text(filled.matrix.paper, style="dim"))
-    for cells in filled.cells:
-        out.print(Text(f"\n{cells[0].row}", style="bold"))
-        view = columns("  encoding", "paper", "found")
-        for cell in cells:
-            row(view, f"  {cell.encoding}", cell.published, "\n".join(cell.found))
-        out.print(view)
-    out.print()
-    sentence(out, filled.headline)
-    for gap in filled.matrix.gaps:
-        sentence(out, Text(f"gap: {gap}", style="dim"))
-    for line in filled.lacks:
-        sentence(out, line)
-    for command in filled.commands:
-        labelled(out, "to run", f"{command}{home.option}")
-    if page is not None:
-        labelled(out, "page", str(page), link=address(page))
-
-
-MADE_UP = (
-    "Scores and learning curves are made up. Driver, sampler, early stopping and journal are the real ones, timed on "
-    "this machine; Ray Tune and MLflow take what was measured before (deploy/sizing.md)."
-)
-
-
-FULL = 0.95
-"""The share of its time from which a part counts as full."""
-
-
-def simulation(simulated: Simulated) -> None:
-    """Prints how long a study would take, where its time goes, and how its early stopping did."""
-    out = console()
-    counts = f"{simulated.trials:,} trials, {simulated.runs:,} runs, {simulated.epochs:,} epochs"
-    counts += f", {simulated.slots:,} runs together"
-    labelled(out, "simulated", f"{simulated.id}: {counts}", style="bold")
-    labelled(out, "an epoch", _epoch(simulated))
-    if simulated.epoch_from:
-        labelled(out, "time", f"{clock(simulated.seconds)}; runs train in {simulated.used:.0%} of the slots' time")
-    else:
-        labelled(out, "time", f"{simulated.epochs:,} epochs x ? s; {simulated.slots:,} of them at a time")
-    labelled(out, "first full", _bottleneck(simulated))
-    written = (
-        f"the journal has {_size(simulated.journal_bytes)}, the driver needs about {_size(simulated.memory_bytes)}"
-    )
-    labelled(out, "size", f"{written}, checkpoints take up to {_size(simulated.checkpoint_bytes_s)} a second")
-    out.print(Text("\nhow busy each part is, by trials begun", style="bold"))
-    view = columns("  trials", "driver", "proposals", "decisions", "Ray Tune", "MLflow", "slots", "a proposal takes")
-    for part in simulated.windows:
-        row(view, *_cells_simulation(part))
-    out.print(view)
-    if simulated.stopping:
-        out.print(Text("\nearly stopping of the first seeds, on the same points", style="bold"))
-        view = columns("  way", "epochs", "whole runs", "what it would choose")
-        for way in simulated.stopping:
-            row(view, f"  {way.way}", f"{way.epochs:,}", f"{way.completed:,}", _place(way, simulated.trials))
-        out.print(view)
-    out.print()
-    sentence(out, Text(f"{MADE_UP} It took {clock(simulated.took)}.", style="dim"))
-
-
-def _epoch(simulated: Simulated) -> str:
-    if simulated.epoch_from:
-        return f"{simulated.epoch_s:.3g} s, {simulated.epoch_from}"
-    return f"unknown: none was measured here; {simulated.epoch_s:g} s for what follows (--epoch-s SECONDS)"
-
-
-def _bottleneck(simulated: Simulated) -> str:
-    part, share = simulated.bottleneck
-    busiest = simulated.busiest
-    mine = {"proposals": busiest.proposals, "decisions": busiest.decisions, "Ray Tune": busiest.tune}
-    most = f", most of it with {max(mine, key=lambda name: mine[name])}" if part == "the driver" else ""
-    full = f"it would be full with about {simulated.slots / share:,.0f} runs together"
-    if share > FULL:
-        full = "it is full, and " + ("gets the rest later" if part == "MLflow" else "runs wait for it")
-    return f"{part}: busy for {share:.1%} of its time around trial {busiest.trials:,}{most}; {full}"
-
-
-def _cells_simulation(part: Window) -> list[str]:
-    shares = [part.driver, part.proposals, part.decisions, part.tune, part.mlflow]
-    used = min(part.used, 1)  # an epoch counts where it ends, so a part may have more than its own
-    return [
-        f"  {part.trials:,}",
-        *(f"{share:.1%}" for share in shares),
-        f"{used:.0%}",
-        f"{1000 * part.proposal_s:.0f} ms",
-    ]
-
-
-def _place(way: Stopping, trials: int) -> str:
-    return "the best trial" if way.rank == 1 else f"number {way.rank:,} of {trials:,} by true scores"
-
-
-def _size(count: float) -> str:
-    """Returns bytes in words: 58 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"

@@ -84,7 +84,7 @@ def efficient(root) -> str:
 
 
 def over_two_paths(root) -> str:
-    """A search with contours, beside random points, three points confirmed."""
+    """A search over two paths, beside random points, three points confirmed."""
     return over_two(root, rivals=6, confirm=(2, 4, 7)).edition.id
 
 

@@ -11,9 +11,9 @@ from scipy.stats import t as student
 from search_spaces.claim import AtLeast, Better, Equivalent
 from service.analysis.scales import Scale
 from service.analysis.statistics import ALPHA
-from service.analysis.verdicts import judge
 from tests.calibration.rows import Row
 from tests.calibration.seeds import Found, covers, decided, normal, repeated, scored, supported, told_apart
+from tests.rooms.by_hand import judge
 
 REPETITIONS = 2000
 FEW_IMAGES = Scale(0.5, 0.0, 1.0, 1 / 100)

@@ -12,8 +12,8 @@ from search_spaces.claim import Claim
 from service.analysis.multiple_testing import subtracted, together
 from service.analysis.scales import Scale
 from service.analysis.statistics import ALPHA, CONFIDENCE, Scores
-from service.analysis.verdicts import judge
 from tests.calibration.rows import Row, fact, share
+from tests.rooms.by_hand import judge
 
 Array = np.ndarray
 Draw = Callable[[np.random.Generator, int], Array]

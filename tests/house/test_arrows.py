@@ -79,8 +79,8 @@ LIGHT_SERVICE = (
 """What of service/ imports none of LIGHT when it is imported; inside a function it may."""
 
 LISTS = {"trainables/encodings", "trainables/backbones", "trainables/data"}
-LISTS |= {"search_spaces/studies", "search_spaces/matrices"}
-"""Folders that list kinds, studies or matrices, a file or a pair each."""
+LISTS |= {"search_spaces/studies"}
+"""Folders that list kinds or studies, a file or a pair each."""
 FILES_A_FOLDER, LINES_A_FILE = 25, 500
 VAGUE = {"utils", "util", "common", "helpers", "helper", "base", "manager", "wrapper", "misc"}
 DESCRIBES = ("Composed.model_rebuild", "main")

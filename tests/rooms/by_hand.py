@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from search_spaces.claim import AtChance, AtLeast, Better, Equivalent
+from search_spaces.claim import AtChance, AtLeast, Better, Claim, Equivalent
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Published, Search, Study, Trial
+from service.analysis.verdicts import Departure, ScoresOf, Verdict, judge_page
 from service.storage.editions import save_edition
 from service.storage.facts import Confirms, Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt, line_of
 from service.storage.home import Home
@@ -291,3 +292,10 @@ def at_sides(root: Path) -> str:
             else:
                 hand.complete(trial, seed, own, own, tests=sides)
     return edition.id
+
+
+def judge(
+    claims: Sequence[Claim], scores_of: ScoresOf, departure: Departure | None = None, *, look: int = 1
+) -> list[Verdict]:
+    """The verdicts on claims of a page that tests no differences beside them."""
+    return judge_page(claims, scores_of, {}, departure, look=look)[0]

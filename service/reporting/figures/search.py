@@ -6,40 +6,28 @@ no score that could be compared. Confirmations, which have other seeds, are not 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
-from matplotlib.tri import LinearTriInterpolator, Triangulation, UniformTriRefiner
 
 from search_spaces.roles import Role
-from search_spaces.space import Above, Integer, Real
 from search_spaces.study import Search
-from search_spaces.words import listed, plural
-from service.analysis.format import metric_words, number
+from search_spaces.words import plural
+from service.analysis.format import metric_words
 from service.reporting.figures import plot
 from service.reporting.figures.searched import (
     Panel,
     best_sentence,
     draw_points,
-    ends,
-    is_log,
     key,
     lay_axis,
     name_point,
     panels,
-    point_style,
     ring_style,
     scored,
-    shares,
     status_handles,
     status_sentences,
 )
@@ -77,7 +65,7 @@ def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
             ax.set_ylabel(metric_words(result.edition.study.score.metric))
     axes[0].margins(y=0.12)
     _name_best(axes, searched, result)
-    key(fig, [*status_handles(scored(result)), *_rings(result)], 5)
+    key(fig, [*status_handles(scored(result)), *_rings(result)])
     return fig
 
 
@@ -130,211 +118,6 @@ def _caption_landscape(result: StudyResult, searched: list[Panel]) -> str:
         best_sentence(result, result.confirmed),
         "A panel shows the points for which its path was open." if some else "",
     ))  # fmt: skip
-
-
-FEWEST = 4
-"""How many points the figure needs."""
-FEWEST_BETWEEN = 10
-"""How many points contours need."""
-LEVELS = 5
-FAINTEST, STRONGEST = 0.06, 0.62
-"""About how many steps the shades have, and how opaque the ends are."""
-SUBDIVISIONS = 3
-"""Each triangle is divided so often before it is drawn, so that contours are right on logarithmic axes."""
-
-Pair = tuple[Panel, Panel]
-
-
-@dataclass(frozen=True)
-class Surface:
-    """The linear interpolation between points: corners and triangles, in shares of the axes from 0 to 1."""
-
-    triangles: Triangulation
-    scores: Any
-
-    def at(self, x: Any, y: Any) -> Any:
-        """Returns the score at shares of the axes; masked outside of the points."""
-        return LinearTriInterpolator(self.triangles, self.scores)(x, y)
-
-
-def contour(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure of a search over two paths of numbers or more; None if there are fewer, or few points."""
-    pair = chosen_pair(result)
-    if pair is None or len(_rows(result, pair)) < FEWEST or not _whole(_rows(result, pair)):
-        return None
-    return plot.Plot("contour", _caption_contour(result, pair), lambda: _draw_contour(result, pair))
-
-
-def chosen_pair(result: StudyResult) -> Pair | None:
-    """Returns the two paths of numbers, or the two of several that matter most; None if it is not known which do."""
-    numeric = _numeric(result)
-    if len(numeric) > 2:
-        known = shares(result)
-        numeric = sorted((panel for panel in numeric if panel in known), key=lambda panel: -known[panel])[:2]
-    return (numeric[0], numeric[1]) if len(numeric) == 2 else None
-
-
-def _numeric(result: StudyResult) -> list[Panel]:
-    """Returns the paths of numbers that every point has."""
-    plan = result.edition.study.plan
-    searched = panels(plan.space) if isinstance(plan, Search) else []
-    return [panel for panel in searched if panel.given is None and isinstance(panel.domain, Real | Integer | Above)]
-
-
-def _rows(result: StudyResult, pair: Pair) -> list[TrialResult]:
-    return [row for row in scored(result) if all(panel.value(row) is not None for panel in pair)]
-
-
-def _whole(rows: Sequence[TrialResult]) -> list[TrialResult]:
-    """Returns the points whose scores can be compared: those that have all seeds, and diverged ones, at chance."""
-    return [row for row in rows if row.answer.status in ("completed", "diverged")]
-
-
-def shares_of_axis(values: Sequence[float], panel: Panel, result: StudyResult) -> Any:
-    """Returns where values lie between the ends of a domain, from 0 to 1, on its own scale."""
-    low, high, log = _axis(panel, result)
-    change = math.log if log else float
-    return np.array([(change(value) - change(low)) / (change(high) - change(low)) for value in values])
-
-
-def _values_of_axis(places: Any, panel: Panel, result: StudyResult) -> Any:
-    """Returns the inverse of `shares_of_axis`."""
-    low, high, log = _axis(panel, result)
-    return low * (high / low) ** places if log else low + (high - low) * places
-
-
-def _axis(panel: Panel, result: StudyResult) -> tuple[float, float, bool]:
-    plan = result.edition.study.plan
-    assert isinstance(plan, Search)
-    low, high = ends(panel.domain, panel, plan.space, result.edition.study.base)
-    return float(low), float(high), is_log(panel.domain)
-
-
-def surface(result: StudyResult, pair: Pair) -> Surface | None:
-    """Returns the scores between the points; None if other paths are searched, too, or the points span no surface."""
-    plan, rows = result.edition.study.plan, _whole(_rows(result, pair))
-    if not isinstance(plan, Search) or len(panels(plan.space)) > 2 or len(rows) < FEWEST_BETWEEN:
-        return None
-    places = [shares_of_axis([panel.value(row) or 0.0 for row in rows], panel, result) for panel in pair]
-    if np.linalg.matrix_rank(np.stack(places) - np.mean(places, axis=1, keepdims=True), tol=1e-6) < 2:
-        return None
-    return Surface(Triangulation(*places), np.array([row.validation.mean for row in rows]))
-
-
-def levels(result: StudyResult, pair: Pair) -> list[float]:
-    """Returns round scores between which the shades change; the first is below all points, the last above them."""
-    means = [row.validation.mean or 0.0 for row in _whole(_rows(result, pair))]
-    low, high = min(means), max(means)
-    return [float(tick) for tick in MaxNLocator(nbins=LEVELS).tick_values(low, high if high > low else low + 1e-3)]
-
-
-def _shades(count: int) -> list[tuple[float, float, float, float]]:
-    return [to_rgba(plot.INK, float(alpha)) for alpha in np.linspace(FAINTEST, STRONGEST, count)]
-
-
-def _draw_contour(result: StudyResult, pair: Pair) -> Figure:
-    plan, base = result.edition.study.plan, result.edition.study.base
-    assert isinstance(plan, Search)
-    fig, axes = plot.one_panel(4.2)
-    x, y = pair
-    lay_axis(axes, x, plan.space, base, 10)
-    lay_axis(axes, y, plan.space, base, 8, upright=True)
-    axes.set(xlabel=x.label(result.rows), ylabel=y.label(result.rows))
-    steps = levels(result, pair)
-    shades = _shades(len(steps) - 1)
-    field = surface(result, pair)
-    if field is None:
-        axes.grid(axis="both", color=plot.FAINT, linewidth=0.6)
-    else:
-        axes.grid(visible=False)
-        _draw_surface(axes, field, result, pair, steps)
-    _draw_points(axes, result, pair, steps)
-    keys = [Patch(facecolor=shade, label=f"{number(low)} to {number(high)}")
-            for shade, low, high in zip(shades, steps, steps[1:], strict=False)]  # fmt: skip
-    odd = [row for row in _rows(result, pair) if row.answer.status != "completed"]
-    key(fig, [*keys, *status_handles(odd)], 6)
-    return fig
-
-
-def _draw_surface(axes: Axes, field: Surface, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
-    """Draws shades and contour lines, from triangles that are small enough to be straight on any scale."""
-    fine, scores = UniformTriRefiner(field.triangles).refine_field(
-        field.scores, LinearTriInterpolator(field.triangles, field.scores), SUBDIVISIONS
-    )
-    x, y = (_values_of_axis(at, panel, result) for at, panel in zip((fine.x, fine.y), pair, strict=True))
-    drawn = Triangulation(x, y, fine.triangles)
-    axes.tricontourf(drawn, scores, levels=steps, colors=_shades(len(steps) - 1), zorder=0.5)
-    axes.tricontour(drawn, scores, levels=steps[1:-1], colors=plot.PAPER, linewidths=0.8, zorder=0.6)
-
-
-def _draw_points(axes: Axes, result: StudyResult, pair: Pair, steps: Sequence[float]) -> None:
-    """Draws the points in their trials' colors, filled with the shade of their scores where these can be compared.
-
-    Like points are drawn together, which is faster than one by one; those with colors of their own lie above the gray.
-    """
-    palette = plot.Palette.of(result)
-    alike: dict[tuple[str, str, Any], list[tuple[float, float]]] = {}
-    for row in sorted(_rows(result, pair), key=palette.named):
-        fill = shade(row.validation.mean or 0.0, steps) if row.answer.status == "completed" else None
-        alike.setdefault((row.answer.status, palette[row].color, fill), []).append(_place(row, pair))
-    for layer, ((status, color, fill), places) in enumerate(alike.items()):
-        x, y = zip(*places, strict=True)
-        above = 3 + layer / len(alike)
-        style = {**point_style(status, color), "markersize": 7.5, "zorder": above}
-        axes.plot(
-            x, y, marker="o", markersize=10, color=plot.PAPER, linestyle="", markeredgewidth=0, zorder=above - 0.1
-        )
-        axes.plot(x, y, **(style | {"markerfacecolor": plot.PAPER}))
-        if fill is not None:
-            axes.plot(x, y, **(style | {"markerfacecolor": fill}))
-    winners = {row.trial.number for row in result.winners}
-    for row in (row for row in _rows(result, pair) if row.trial.number in winners):
-        axes.plot(*_place(row, pair), **(ring_style(palette[row].color, strong=True) | {"markersize": 13}))
-        name_point(axes, row, _place(row, pair))
-
-
-def _place(row: TrialResult, pair: Pair) -> tuple[float, float]:
-    return pair[0].value(row) or 0.0, pair[1].value(row) or 0.0
-
-
-def shade(score: float, steps: Sequence[float]) -> tuple[float, float, float, float]:
-    """Returns the shade of a score: that of the step in which it lies."""
-    return _shades(len(steps) - 1)[min(max(int(np.searchsorted(steps, score, side="right")) - 1, 0), len(steps) - 2)]
-
-
-def _caption_contour(result: StudyResult, pair: Pair) -> str:
-    rows = _rows(result, pair)
-    first, second = pair
-    winners = [row for row in rows if row.trial.number in {winner.trial.number for winner in result.winners}]
-    return plot.sentences((
-        f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} over {first.path} and "
-        f"{second.path}: the stronger the shade, the higher the mean over seeds.",
-        _others(result, pair),
-        _between(result, pair),
-        *status_sentences(rows),
-        best_sentence(result, result.winners if winners else []),
-    ))  # fmt: skip
-
-
-def _between(result: StudyResult, pair: Pair) -> str:
-    """Returns what is drawn between the points."""
-    if surface(result, pair) is None:
-        return ""
-    diverged = any(row.answer.status == "diverged" for row in _rows(result, pair))
-    return f"Between the points that have all seeds{' or diverged' if diverged else ''}, it is interpolated linearly."
-
-
-def _others(result: StudyResult, pair: Pair) -> str:
-    """Returns why these two paths, and what their plane leaves out."""
-    plan, known = result.edition.study.plan, shares(result)
-    assert isinstance(plan, Search)
-    others = list(dict.fromkeys(panel.path for panel in panels(plan.space) if panel not in pair))
-    if not others:
-        return ""
-    most = ""
-    if len(_numeric(result)) > 2:
-        most = f"These two numbers matter most (importance {listed([f'{known[panel]:.2f}' for panel in pair])}). "
-    return f"{most}Points differ in {listed(others)}, too, so nothing is drawn between them."
 
 
 FEWEST_TRIED = 2
@@ -393,7 +176,7 @@ def _draw(result: StudyResult) -> Figure:
     plot.label_ends(axes, [*(labels if best_so_far(result, "rival") else []), plot.chance_label(chance)], height - 0.7)
     handles = [Line2D([], [], **FAILED, label="failed")] if without_score(result) else []
     handles += [Line2D([], [], color=plot.INK, linewidth=1.4, label="best so far")] if best_so_far(result) else []
-    key(fig, [*status_handles(scored(result)), *handles], 5)
+    key(fig, [*status_handles(scored(result)), *handles])
     return fig
 
 
@@ -426,13 +209,5 @@ def _caption(result: StudyResult) -> str:
         "The line is the highest mean so far of points with all their seeds." if best_so_far(result) else "",
         f"The dashed line is that of the {len(result.of('rival'))} random points, which have seeds of their own."
         if rivals else "",
-        _named_sentence(result),
+        best_sentence(result, []),
     ))  # fmt: skip
-
-
-def _named_sentence(result: StudyResult) -> str:
-    """Returns which numbers are written, and why."""
-    names = [f"#{row.trial.number}" for row in result.winners]
-    if not names:
-        return ""
-    return f"{names[0]} is the best." if len(names) == 1 else f"{listed(names)} tie as best."

@@ -101,11 +101,8 @@ def panels(space: Space) -> list[Panel]:
     return [Panel(*opened) for opened in space.opened()]
 
 
-def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int, *, upright: bool = False) -> None:
-    """Gives the x axis its scale, the whole domain, and as many round numbers as there is room for.
-
-    `upright`: the y axis instead, for a path of numbers.
-    """
+def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int) -> None:
+    """Gives the x axis its scale, the whole domain, and as many round numbers as there is room for."""
     match panel.domain:
         case Choice(options=options):
             _words(axes, [str(option) for option in options])
@@ -114,19 +111,16 @@ def lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, ticks: int, *
             low, high, log, whole = 0.0, float(len(of)), False, True
         case domain:
             low, high = ends(domain, panel, space, base)
-            log, whole = is_log(domain), isinstance(domain, Integer)
+            log = isinstance(domain, Above) or (isinstance(domain, Real) and domain.log)  # a factor is on a log scale
+            whole = isinstance(domain, Integer)
     room = (high / low) ** MARGIN if log else (high - low) * MARGIN
     limits = (low / room, high * room) if log else (low - room, high + room)
-    axis = axes.yaxis if upright else axes.xaxis
-    if upright:
-        axes.set(yscale="log" if log else "linear", ylim=limits)
-    else:
-        axes.set(xscale="log" if log else "linear", xlim=limits)
+    axes.set(xscale="log" if log else "linear", xlim=limits)
     if log:
-        letters = 0 if upright else max(len(value_words(float(end))) for end in (low, high))
-        _log_ticks(axis, low, high, max(2, round(ticks * min(1, LETTERS / max(letters, 1)))))
+        letters = max(len(value_words(float(end))) for end in (low, high))
+        _log_ticks(axes.xaxis, low, high, max(2, round(ticks * min(1, LETTERS / letters))))
     else:
-        axis.set_major_locator(MaxNLocator(nbins=max(2, min(ticks - 1, 6)), integer=whole))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=max(2, min(ticks - 1, 6)), integer=whole))
 
 
 def ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[float, float]:
@@ -138,11 +132,6 @@ def ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[floa
     other = known.get(domain.other)
     low, high = ends(other.domain, other, space, base) if other else (base.get(domain.other),) * 2
     return low * domain.factor.low, high * domain.factor.high
-
-
-def is_log(domain: Domain) -> bool:
-    """Returns whether a path is searched on a log scale; what is a factor over another path is."""
-    return isinstance(domain, Above) or (isinstance(domain, Real) and domain.log)
 
 
 def _words(axes: Axes, options: list[str]) -> None:
@@ -247,9 +236,9 @@ def status_handles(rows: Iterable[TrialResult]) -> list[Line2D]:
     return [Line2D([], [], **point_style(status, POINT), label=WORDS.get(status, status)) for status in seen]
 
 
-def key(fig: Figure, handles: Sequence[Any], columns: int) -> None:
+def key(fig: Figure, handles: Sequence[Any]) -> None:
     """Draws a legend over the panels."""
-    fig.legend(handles=handles, loc="outside upper left", ncol=min(columns, len(handles)), frameon=False,
+    fig.legend(handles=handles, loc="outside upper left", ncol=min(5, len(handles)), frameon=False,
                labelcolor=MUTED, fontsize=7.5, handlelength=1.4, handletextpad=0.45, columnspacing=1.2,
                borderaxespad=0)  # fmt: skip
 

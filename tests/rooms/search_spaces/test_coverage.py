@@ -36,13 +36,10 @@ def test_each_is_asked_by_a_study_that_names_it_or_is_declared() -> None:
     silent = [(paper, item) for paper, item, entry in ITEMS if not (entry.studies or entry.gap)]
     for paper, item, entry in ITEMS:
         for name in entry.studies:
-            if name in library.matrices():
-                texts = [library.find_matrix(name).paper]
-            else:
-                study = library.find(name)
-                texts = [study.paper, study.expected, *(one.source for one in (*study.published, *study.claims))]
-                texts += study.gaps if entry.gap else ()
-                texts += [budget.gap for budget in study.budgets.values()]
+            study = library.find(name)
+            texts = [study.paper, study.expected, *(one.source for one in (*study.published, *study.claims))]
+            texts += study.gaps if entry.gap else ()
+            texts += [budget.gap for budget in study.budgets.values()]
             if item not in mentions(" ; ".join(texts)):
                 silent.append((paper, item, f"{name} does not say that it asks it"))
     assert silent == []

@@ -13,12 +13,11 @@ from search_spaces.study import Ablation, Study
 from service.analysis.headline import details
 from service.analysis.study_status import all_status
 from service.analysis.tables import brief_table
-from service.analysis.verdicts import judge
 from service.results import Result
 from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes, averaged
-from tests.rooms.by_hand import ARMS, ByHand, ablated, ablation, at_sides, base, keep_weights, searched
+from tests.rooms.by_hand import ARMS, ByHand, ablated, ablation, at_sides, base, judge, keep_weights, searched
 from trainables.spec import LocusError
 
 

@@ -11,8 +11,8 @@ from service.analysis.multiple_testing import holm, staying, subtracted, togethe
 from service.analysis.scales import Scale
 from service.analysis.scores import group_words, unseen_words
 from service.analysis.statistics import ALPHA, Scores, share_of
-from service.analysis.verdicts import judge
 from service.planning.stopping import behind
+from tests.rooms.by_hand import judge
 
 POLICY = " ".join((Path(__file__).parents[4] / "service/README.md").read_text().split())
 SCALE = Scale(0.5, 0.0, 1.0, 1 / 1000)

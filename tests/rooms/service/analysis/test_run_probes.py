@@ -18,11 +18,11 @@ from search_spaces.study import Study
 from service import api
 from service.analysis.probes import SCALES, alike, correlation
 from service.analysis.statistics import Scores
-from service.analysis.verdicts import judge
 from service.results import Result, compute_probes
 from service.storage import outcomes
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
+from tests.rooms.by_hand import judge
 from tests.rooms.probed import ARMS, probed, study
 from trainables import probes
 from trainables.data.red_green_torch import further_test

@@ -17,7 +17,7 @@ from search_spaces.claim import (
     ProbeRising,
     Rising,
 )
-from service.analysis.verdicts import judge
+from tests.rooms.by_hand import judge
 from tests.rooms.service.analysis.test_statistics import scores
 
 pytestmark = pytest.mark.slow

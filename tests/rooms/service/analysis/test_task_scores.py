@@ -8,7 +8,7 @@ from search_spaces.claim import BetterOverTasks
 from service.analysis.scales import Scale
 from service.analysis.scores import failures, over_tasks
 from service.analysis.statistics import Scores, difference
-from service.analysis.verdicts import judge
+from tests.rooms.by_hand import judge
 from tests.rooms.service.analysis.logits import paired_p
 from tests.rooms.service.analysis.test_statistics import scores
 

@@ -22,7 +22,8 @@ from search_spaces.claim import (
 from service.analysis.scales import Scale
 from service.analysis.scores import kept
 from service.analysis.statistics import Scores, share_of
-from service.analysis.verdicts import DECIDED, Departure, Verdict, judge, judge_page, staying
+from service.analysis.verdicts import DECIDED, Departure, Verdict, judge_page, staying
+from tests.rooms.by_hand import judge
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p
 from tests.rooms.service.analysis.test_statistics import ACCURACY, COUNTS, R2, scores
 

@@ -16,7 +16,7 @@ ITS_OWN = {"submit": {"address", "home"}}
 
 
 def test_every_shared_option_has_a_group():
-    for verb in ("plan", "check", "run", "submit", "simulate"):
+    for verb in ("plan", "check", "run", "submit"):
         options = {one.name: one.rich_help_panel for one in COMMAND.commands[verb].params if one.name != "name"}
         own = ITS_OWN.get(verb, set())
         assert {name for name, panel in options.items() if panel is None} == own, verb

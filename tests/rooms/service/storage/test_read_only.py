@@ -28,7 +28,6 @@ for line in sys.stdin:
 '
 """
 READS = ("status", "status reach", "export reach --csv", "logs reach", "verify reach", "plan reach@base")
-READS += ("matrix properties",)
 WRITES = ("report reach", "verify reach --repair", "forget reach@base --yes", "run reach@base")
 
 

@@ -1,4 +1,4 @@
-"""Searches over two and three numbers with a history written by hand, for the figures of a search."""
+"""Searches over two numbers with a history written by hand, for the figures of a search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import random
 from pathlib import Path
 
-from search_spaces.space import Above, Choice, Domain, Real, Space
+from search_spaces.space import Domain, Real, Space
 from search_spaces.study import Search, Study
 from service.results import Result
 from service.storage.facts import Confirms, Counts
@@ -15,24 +15,19 @@ from tests.rooms.by_hand import ByHand, base
 
 GAMMA, RATE = "encoding.gamma", "optimizer.lr"
 TWO: dict[str, Domain] = {GAMMA: Real(low=0.1, high=40.0, log=True), RATE: Real(low=1e-4, high=0.1, log=True)}
-THREE: dict[str, Domain] = {"optimizer.weight_decay": Real(low=0.0, high=0.5), **TWO}
-ABOVE: dict[str, Domain] = {RATE: TWO[RATE], "optimizer.weight_decay": Above(RATE, Real(low=2.0, high=8.0))}
-CHOICE: dict[str, Domain] = {**TWO, "model.pool": Choice(("token", "avg"))}
 ODD = {3: "stopped", 5: "diverged", 6: "failed", 8: "part"}
 """How some points end; all others are trained on all seeds."""
 
 
 def hill(values: dict) -> float:
     """An invented answer: a hill over gamma and a lower one over the learning rate; nothing else matters."""
-    far = math.log(values.get(GAMMA, 3) / 3) ** 2 / 4 + math.log(values[RATE] / 0.003) ** 2 / 16
+    far = math.log(values[GAMMA] / 3) ** 2 / 4 + math.log(values[RATE] / 0.003) ** 2 / 16
     return 0.5 + 0.48 * math.exp(-far)
 
 
-def search(
-    root: Path, domains: dict | None = None, count: int = 14, *, rivals: int = 0, odd: dict | None = None, confirm=()
-) -> Result:
+def search(root: Path, count: int = 14, *, rivals: int = 0, odd: dict | None = None, confirm=()) -> Result:
     """A search of random points with three seeds each, and as many random rivals as asked for."""
-    plan = Search(space=Space(TWO if domains is None else domains), trials=count, rival=rivals > 0)
+    plan = Search(space=Space(TWO), trials=count, rival=rivals > 0)
     edition = Study(name="hills", question="Where is the top?", base=base(), plan=plan, seeds=3).at()
     hand, chance = ByHand(root, edition), random.Random(4)
 

@@ -78,7 +78,7 @@ def test_each_is_an_svg_and_a_pdf(reported_search, reported_ablation, reported_s
             assert float(re.search(r'width="([\d.]+)pt"', found.svg)[1]) == pytest.approx(72 * WIDTH_IN)
             assert "\n" not in found.caption
             assert found.caption.endswith(".")
-    rare = {"by_class", "length_curves", "contour", "data_sizes", "cost"}
+    rare = {"by_class", "length_curves", "data_sizes", "cost"}
     assert {kind.__name__ for kind in {*FIGURES} - seen} == rare
 
 

@@ -1,1 +1,0 @@
-"""One file a table of a paper that several studies fill."""
