@@ -17,7 +17,7 @@ from service.storage.home import Home, check_removable, remove_member
 from service.storage.journal import read
 from service.tracking.store import Store, look_up
 from service.tracking.sync import check
-from service.tracking.views import forget_in_experiment
+from service.tracking.views import leave
 from trainables.spec import LocusError
 
 
@@ -61,7 +61,7 @@ class Forgettable:
             _check_removable(self.home, self.id, self.answers)
             if self.store:
                 self.store.delete(None if self.home.leads_out(self.home.artifacts) else self.home.artifacts)
-                forget_in_experiment(self.store)
+                leave(self.store)
             with _free(self.home, self.answers) as free:  # last: MLflow may take long, and others may begin meanwhile
                 going = free - _used(self.home, self.id)
                 for key in going:
