@@ -464,12 +464,12 @@ def rerun(key: str, *, home: str | None = None) -> Rerun:
     return train_again(Home.find(home), key)
 
 
-def verify(name: str, *, home: str | None = None, tracking: str | None = None) -> list[Check]:
-    """Checks whether journal, outcomes, MLflow and files of a study agree."""
+def verify(name: str, *, home: str | None = None) -> list[Check]:
+    """Checks whether journal, outcomes and files of a study agree."""
     from service.consistency import verify as checks
 
     home_folder = Home.find(home)
-    return checks(home_folder, editions.stored(home_folder, editions.latest(home_folder, name)), tracking_uri(tracking))
+    return checks(home_folder, editions.stored(home_folder, editions.latest(home_folder, name)))
 
 
 def repair(name: str, *, home: str | None = None) -> list[str]:

@@ -1,15 +1,14 @@
 """Reads and writes MLflow's database where it is a file: many runs in one transaction.
 
-MLflow's own functions need eight transactions to write a run, and one to read a curve. A database is examined before
-it is used, and the examination changes nothing in it.
+MLflow's own functions need eight transactions to write a run. A database is examined before it is used, and the
+examination changes nothing in it.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -26,7 +25,7 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_USER
 from mlflow.utils.uri import append_to_uri_path
 from mlflow.utils.validation import _validate_batch_log_data
-from sqlalchemy import insert, select
+from sqlalchemy import insert
 from sqlalchemy.engine import make_url
 
 from service.storage.home import without_secrets
@@ -125,10 +124,6 @@ def _of_other_version(uri: str, schema: str, needed: str) -> MlflowError:
     )
 
 
-RUNS = 1000
-"""How many runs one query names. Databases limit the values in a query; SQL Server allows 2,100."""
-
-
 def drafted(row: Row, tags: dict[str, str], place: Experiment) -> TrackedRun:
     """Returns what MLflow will have of a row once it is inserted.
 
@@ -155,19 +150,6 @@ def insert_runs(store: SqlAlchemyStore, place: str, new: Iterable[tuple[Row, Tra
         for table, some in lines.items():
             if some:
                 session.execute(insert(table), some)
-
-
-def read_points(store: SqlAlchemyStore, runs: Sequence[str]) -> Iterator[tuple[str, str, int, float]]:
-    """Yields every point of some runs, by step: the run, the metric, the step and the value.
-
-    Raises: MlflowException if the database cannot be read.
-    """
-    columns = select(SqlMetric.run_uuid, SqlMetric.key, SqlMetric.step, SqlMetric.value, SqlMetric.is_nan)
-    with store.ManagedSessionMaker() as session:
-        for first in range(0, len(runs), RUNS):
-            some = columns.where(SqlMetric.run_uuid.in_(runs[first : first + RUNS]))
-            for run, key, step, value, is_nan in session.execute(some.order_by(SqlMetric.step, SqlMetric.value)):
-                yield run, key, step, math.nan if is_nan else value
 
 
 def _lines(store: SqlAlchemyStore, row: Row, run: TrackedRun) -> dict[type, list[dict[str, Any]]]:

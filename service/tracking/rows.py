@@ -45,8 +45,7 @@ RunId = tuple[str, str, int | None]
 STUDY: RunId = ("study", "", None)
 LEVELS = ("study", "trial", "run")
 KEY, CODE, CURVE = "locus.key", "locus.code", "locus.curve"
-"""The tags of a run's key, of the code that gave a row's numbers (of a study: the codes of all its runs), and of a
-mean curve."""
+"""The tags of a run's key, of the code that gave a row's numbers, and of a mean curve."""
 METRICS = ("val/", "test/", "train/", "best/", "progress/")
 """How metrics begin that are the journal's alone."""
 
@@ -94,7 +93,6 @@ def study_row(
         "locus.seeds": str(history.seeds),
         "locus.trials": str(history.trial_count or len(history.of("trial"))),
         "locus.family": edition.study.family,
-        CODE: ",".join(sorted({history.today(run) for run in runs})) or "none",
         "mlflow.note.content": study_note(history, best, conclusion),
     }
     tags |= {"locus.headline": conclusion.headline} if conclusion.headline else {}
@@ -247,8 +245,6 @@ def _tags(history: History, level: str, words: TrialWords | None = None) -> dict
 
 LARGEST = 1.7976931348623157e308
 """What MLflow keeps of an infinite number."""
-Curve = list[tuple[int, float]]
-"""The steps and values of a metric."""
 
 
 @dataclass
@@ -287,44 +283,13 @@ class TrackedRun:
         greatest step for the last one.
         """
         step, news = self.step, list[Point]()
+        ours = {name for name, value in self.latest.items() if name.startswith(METRICS) and not equal(value, math.nan)}
         for point in row.points:
-            wanted = dict.fromkeys(self.surplus(point.values), math.nan) | point.values
+            wanted = dict.fromkeys(ours.difference(point.values), math.nan) | point.values
             values = {k: v for k, v in wanted.items() if k not in self.latest or not equal(self.latest[k], v)}
             step = max(point.step, step + 1)
             news.append(Point(step, point.time, values))
         return [point for point in news if point.values]
-
-    def surplus(self, wanted: Collection[str]) -> set[str]:
-        """Returns the metrics of ours that MLflow has a number of, and that are not wanted."""
-        there = {name for name, value in self.latest.items() if name.startswith(METRICS) and not equal(value, math.nan)}
-        return there.difference(wanted)
-
-    def differs(self, row: Row, curves: Mapping[str, Curve]) -> tuple[set[str], set[str]]:
-        """Returns the metrics that differ from a row: those with a wrong point, and those that lack the last points.
-
-        One that the row has not is wrong, but for the curve of fewer seeds where a trial has none yet.
-
-        `curves`: all points that MLflow has, by metric.
-        """
-        wanted: dict[str, Curve] = {}
-        for point in row.points:
-            for name, value in point.values.items():
-                wanted.setdefault(name, []).append((point.step, value))
-        older = row.only_changes or (not row.points and CURVE in self.tags)
-        wrong, lacks = set[str]() if older else self.surplus(wanted), set[str]()
-        for name, curve in wanted.items():
-            there, last = curves.get(name, []), self.latest.get(name)
-            points = zip(there, curve, strict=False)
-            begins = len(there) <= len(curve) and all(a[0] == b[0] and equal(a[1], b[1]) for a, b in points)
-            if not begins or (there and last is not None and not equal(last, there[-1][1])):
-                wrong.add(name)
-            elif len(there) < len(curve):
-                lacks.add(name)
-        return wrong, lacks
-
-    def other_params(self, row: Row) -> set[str]:
-        """Returns the params that have another value than a row's."""
-        return {name for name, value in self.params.items() if row.params.get(name, value) != value}
 
 
 def strange(history: History, placed: Collection[RunId], shown: Mapping[RunId, TrackedRun]) -> set[RunId]:

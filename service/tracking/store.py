@@ -2,8 +2,8 @@
 
 Runs are found by the tags `locus.home`, `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call
 finds the same ones, and never those of another home on a shared server. MLflow only appends: params cannot change and
-points cannot be deleted, so a run whose points are no longer right, or that a person deleted, is replaced, and its
-children get the new parent.
+points cannot be deleted, so a run whose params or points are those of another training, or that a person deleted, is
+replaced, and its children get the new parent.
 
 An experiment that locus made has the tag `locus.note`. Of another one, only what locus itself added is ever changed.
 """
@@ -16,9 +16,7 @@ import re
 import tempfile
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from getpass import getuser
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,6 @@ from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric,
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repo import ArtifactRepository
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
@@ -42,10 +39,9 @@ from service.tracking.databases import (
     in_a_sentence,
     insert_runs,
     is_there,
-    read_points,
 )
 from service.tracking.row_contents import Point
-from service.tracking.rows import STUDY, Curve, Row, RunId, TrackedRun
+from service.tracking.rows import STUDY, Row, RunId, TrackedRun
 from trainables.recipe import Recipe
 from trainables.spec import digest
 from trainables.whole_files import rename_durably
@@ -68,8 +64,6 @@ PASSING = {
     "locus.reason", "locus.reused", "locus.best", "locus.headline", "locus.claims", "locus.score", "locus.test",
 }  # fmt: skip
 """Tags that a row may lose again."""
-THREADS = 8
-"""How many curves a server is asked for at the same time."""
 MOST_METRICS = 900
 """Metrics in a call; MLflow accepts 1,000 entities."""
 
@@ -91,7 +85,6 @@ class Store:
         self.shown: dict[RunId, TrackedRun] = {}
         self.doubles: list[TrackedRun] = []
         self.left: set[str] = set()
-        self._there: dict[str, dict[str, Curve]] = {}
         self._chosen = chosen
         self._name = chosen or default
 
@@ -146,8 +139,6 @@ class Store:
         self.describe({self._mark: self.study})
         while self.doubles:
             self.client.delete_run(self.doubles.pop().id)
-        if isinstance(self.client._tracking_client.store, SqlAlchemyStore):
-            self._there = self.curves(self.shown.values())
 
     def _restore(self) -> None:
         """Takes the experiment out of MLflow's trash, where a person put it. Else another driver was quicker.
@@ -188,25 +179,6 @@ class Store:
             names.setdefault(level, set()).update(shown.latest)
         return names
 
-    def curves(self, runs: Iterable[TrackedRun]) -> dict[str, dict[str, Curve]]:
-        """Returns every point that MLflow has of some runs, by run and metric.
-
-        Cost: 5 us a point from a database; a server, which has no call for several curves, is asked for each (2-10 ms).
-        """
-        curves: dict[str, dict[str, Curve]] = {run.id: {name: [] for name in run.latest} for run in runs}
-        store = self.client._tracking_client.store
-        if isinstance(store, SqlAlchemyStore):
-            for run, name, step, value in read_points(store, [*curves]):
-                if name in curves[run]:
-                    curves[run][name].append((step, value))
-        else:
-            asked = [(run, name) for run, curves in curves.items() for name in curves]
-            with ThreadPoolExecutor(THREADS) as pool:
-                answers = pool.map(lambda pair: self.client.get_metric_history(*pair), asked)
-                for (run, name), points in zip(asked, answers, strict=True):
-                    curves[run][name] = sorted((point.step, point.value) for point in points)
-        return curves
-
     def experiment_tags(self, place: str | None = None) -> dict[str, str]:
         """Returns the tags of the experiment, or of another one."""
         return dict(self.client.get_experiment(place or self.experiment).tags)
@@ -239,21 +211,9 @@ class Store:
             self.create([row])
         shown = self.shown[row.id]
         others = shown.latest and any(shown.tags.get(name) != row.tags[name] for name in row.fixed)
-        if others or self._is_changed(row, shown):
+        if others or any(row.params.get(name, value) != value for name, value in shown.params.items()):
             shown = self._replace(row, shown)
         self._complete(row, shown)
-
-    def _is_changed(self, row: Row, shown: TrackedRun) -> bool:
-        """Returns whether a run in a database has other numbers or params than those that were sent.
-
-        The second time that a run is asked about, the answer is no: its numbers were compared the first time.
-        """
-        there = self._there.pop(shown.id, None)
-        if there is None:
-            return False
-        sent = [] if row.only_changes else [point for point in row.points if point.step <= shown.step]
-        wrong, lacks = shown.differs(replace(row, points=sent), there)
-        return bool(wrong or lacks or shown.other_params(row))
 
     def log_folder(self, place: RunId, folder: Path, name: str) -> None:
         """Copies a folder to the artifacts of a row, under a name."""
@@ -270,26 +230,12 @@ class Store:
         """
         return get_artifact_repository(self.shown[place].files, tracking_uri=self.uri)
 
-    def local(self, place: RunId) -> Path | None:
-        """Returns the folder with the files of a row; None if a server keeps them."""
-        files = self._files(place)
-        return Path(files.artifact_dir) if isinstance(files, LocalArtifactRepository) else None
-
-    def has_recipes(self) -> bool:
-        """Returns whether the study's file of recipes has the digest of its tag. Of a server the tag alone counts."""
-        folder = self.local(STUDY)
-        try:
-            known = self.shown[STUDY].tags[RECIPES]
-            return folder is None or digest((folder / "recipes.json").read_bytes().decode()) == known
-        except (OSError, ValueError):
-            return False
-
     def tell_recipes(self, trials: list[Trial]) -> None:
         """Stores what the study's trials are, as files of its own run: their recipes by label, and their data sets."""
         recipes = {trial.label: trial.recipe for trial in trials}
         text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
         shown, mark = self.shown[STUDY], digest(text)
-        if shown.tags.get(RECIPES) == mark and self.has_recipes():
+        if shown.tags.get(RECIPES) == mark:
             return
         with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
             file = Path(folder) / "recipes.json"

@@ -305,7 +305,7 @@ class MlflowSync:
         if close:
             try:
                 self._send_files(store, state, close)
-            finally:  # last, for until then what lacks is behind
+            finally:  # last, so that a study that ended has its files
                 state.show_end(store, ended, close.conclusion)
 
     def _send_files(self, store: Store, state: SyncState, close: _Close) -> None:

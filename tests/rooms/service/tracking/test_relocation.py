@@ -7,9 +7,7 @@ from pathlib import Path
 
 from mlflow.tracking import MlflowClient
 
-from service.storage.history import History
 from service.storage.home import Home
-from service.tracking.agreement import compare_with_mlflow
 from service.tracking.store import NOTE, look_up
 from service.tracking.views import PREFIX, settle, unpacked
 from tests.rooms.service.tracking.facts import Facts, runs, show
@@ -24,13 +22,6 @@ def report(folder: Path, text: str) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "report.html").write_text(text)
     return folder
-
-
-def ok(home: Home, facts: Facts) -> dict[str, str]:
-    """What is wrong, or behind, of MLflow."""
-    history = History(facts.edition, lambda recipe: facts.code, facts.facts)
-    found = compare_with_mlflow(look_up(home, facts.edition), [history], home, alive=False)
-    return {one.name: one.detail for one in found if not one.ok or "behind" in one.detail}
 
 
 def grown(facts: Facts) -> Facts:
@@ -48,16 +39,13 @@ def test_a_copy_goes_on_alone(home: Home, small: Facts, tmp_path_factory) -> Non
     before = files(home.root)
     assert copy.original == home.root
     assert copy.id is None, "on a shared server nothing is the copy's"
-    assert "next run" in ok(copy, small)["MLflow files"]
     assert files(copy.root) == before, "who looks changes nothing"
     assert settle(copy).startswith(f"this home is a copy of {home.root}: it has an id of its own now")
     assert settle(copy) == ""
     assert copy.id not in (None, home.id)
-    assert ok(copy, small) == {}
     more = grown(small)
     show(copy, more, report=report(place / "r", "the copy's"))
     assert files(home.root) == before
-    assert ok(copy, more) == ok(home, small) == {}
     study = runs(copy)["reach@base"].info.run_id
     assert (copy.artifacts / study / "artifacts" / "report" / "report.html").read_text() == "the copy's"
     tags = MlflowClient(copy.tracking).get_experiment_by_name("locus/reach").tags
@@ -109,13 +97,11 @@ def test_a_moved_home_takes_its_files_along(home: Home, small: Facts, tmp_path_f
     old.root.rename(moved.root)
     id = moved.id
     assert (moved.original, moved.moved_from) == (None, old.root)
-    assert "next run" in ok(moved, small)["MLflow files"]
     assert settle(moved) == f"this home was moved here from {old.root}: MLflow's files are those that lie here now"
     assert (settle(moved), moved.id) == ("", id)
     more = grown(small)
     show(moved, more, report=report(place / "r", "two"))
     assert not old.root.exists()
-    assert ok(moved, more) == {}
     study = runs(moved)["reach@base"].info.run_id
     assert (moved.artifacts / study / "artifacts" / "report" / "report.html").read_text() == "two"
 
@@ -127,4 +113,3 @@ def test_the_database_lies_in_a_home_with_any_letters_in_its_path(tmp_path: Path
     assert len(runs(home)) == 9
     assert {path.name for path in home.root.iterdir()} == {"mlflow.db", "mlflow.lock", "artifacts", "id"}
     assert [path.name for path in home.root.parent.iterdir()] == [home.root.name], "nothing is made beside it"
-    assert ok(home, small) == {}
