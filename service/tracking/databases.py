@@ -29,7 +29,7 @@ from sqlalchemy import insert
 from sqlalchemy.engine import make_url
 
 from service.storage.home import without_secrets
-from service.tracking.rows import Row, TrackedRun
+from service.tracking.rows import WRITTEN, Row, TrackedRun
 from trainables.spec import LocusError
 
 DAMAGE = re.compile(
@@ -37,6 +37,8 @@ DAMAGE = re.compile(
     r"|'utf-8' codec can't decode|Could not decode to UTF-8|no such (?:table|column): [\w.]+"
 )
 """What a database says that no further try can mend."""
+PLACES = "SELECT artifact_location FROM experiments JOIN experiment_tags USING (experiment_id) WHERE key = ?"
+"""Asks where the files lie of the experiments that have a tag."""
 VERSIONS = re.compile(r"found version (\S+), but expected (\w+)")
 """What MLflow says of a database that another version of it wrote."""
 AGAIN = "move it away, and run each of its studies again, which sends it anew"
@@ -79,11 +81,14 @@ def is_there(uri: str) -> bool:
     return path is None or (path.is_file() and path.stat().st_size > 0)
 
 
-def check_file(uri: str) -> None:
+def check_file(uri: str, artifacts: Path | None = None) -> None:
     """Looks at the file of an SQLite store, if it is one that is there. Nothing is written.
 
+    `artifacts`: where all files of a home's own store lie. In a home that was moved or copied the paths of a store lead
+    to the home that it came from.
     Cost: reads all of it, 0.1 s for 900 runs.
-    Raises: MlflowError if it is damaged, lacks a table, or was written by another version of MLflow.
+    Raises: MlflowError if it is damaged, lacks a table, was written by another version of MLflow, or keeps files
+    elsewhere.
     """
     path = file_of(uri)
     if path is None or not is_there(uri):
@@ -94,6 +99,7 @@ def check_file(uri: str) -> None:
             tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             rows = base.execute("SELECT version_num FROM alembic_version").fetchall() if tables else [(needed,)]
             damage = base.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            places = base.execute(PLACES, (WRITTEN,)).fetchall() if "experiment_tags" in tables else []
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         if broken := lasting(error, uri):
             raise broken from None
@@ -105,6 +111,11 @@ def check_file(uri: str) -> None:
         raise _damaged(uri, f"it lacks the table {missing[0]}")
     if damage != "ok":
         raise _damaged(uri, damage.splitlines()[-1])
+    inside = f"{artifacts.absolute().as_uri()}/" if artifacts else ""
+    for (place,) in places:
+        if not f"{place}/".startswith(inside):
+            what = f"must keep its files in {artifacts}, got {place}, for the home was moved or copied"
+            raise MlflowError(f"MLflow's database {without_secrets(uri)} {what}: {AGAIN}")
 
 
 @cache

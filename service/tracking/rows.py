@@ -46,6 +46,9 @@ STUDY: RunId = ("study", "", None)
 LEVELS = ("study", "trial", "run")
 KEY, CODE, CURVE = "locus.key", "locus.code", "locus.curve"
 """The tags of a run's key, of the code that gave a row's numbers, and of a mean curve."""
+WRITTEN = "locus.note"
+"""The tag of an experiment that locus made: the fingerprint of the description that locus wrote, or of two while it
+changes."""
 METRICS = ("val/", "test/", "train/", "best/", "progress/")
 """How metrics begin that are the journal's alone."""
 

@@ -41,7 +41,7 @@ from service.tracking.databases import (
     is_there,
 )
 from service.tracking.row_contents import Point
-from service.tracking.rows import STUDY, Row, RunId, TrackedRun
+from service.tracking.rows import STUDY, WRITTEN, Row, RunId, TrackedRun
 from trainables.recipe import Recipe
 from trainables.spec import digest
 from trainables.whole_files import rename_durably
@@ -49,9 +49,6 @@ from trainables.whole_files import rename_durably
 PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
 """The tag of an experiment, or of a run, that holds its description."""
-WRITTEN = "locus.note"
-"""The tag of an experiment that locus made: the fingerprint of the description that locus wrote, or of two while it
-changes."""
 MARK = "locus.shows."
 """How a tag begins by which an experiment is found that shows a study."""
 KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -224,10 +221,6 @@ class Store:
         self._files(place).log_artifact(str(file))
 
     def _files(self, place: RunId) -> ArtifactRepository:
-        """Returns where the files of a row lie.
-
-        MLflow's client keeps it by the id of the run, which a copied home has, too.
-        """
         return get_artifact_repository(self.shown[place].files, tracking_uri=self.uri)
 
     def tell_recipes(self, trials: list[Trial]) -> None:
@@ -245,14 +238,11 @@ class Store:
         self.client.set_tag(shown.id, RECIPES, mark)
         shown.tags[RECIPES] = mark
 
-    def delete(self, artifacts: Path | None) -> None:
-        """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts.
-
-        `artifacts`: None if the home has no folder of its own.
-        """
+    def delete(self, artifacts: Path) -> None:
+        """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts."""
         for shown in [*self.shown.values(), *self.doubles]:
             self.client.delete_run(shown.id)
-            if artifacts is not None and re.fullmatch("[0-9a-f]{32}", shown.id):
+            if re.fullmatch("[0-9a-f]{32}", shown.id):
                 with suppress(OSError):  # what stays is of no row any more
                     remove_member(artifacts, shown.id)
                     for folder in artifacts.glob(f"*/{shown.id}"):
@@ -378,9 +368,7 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
 
     Raises: MlflowError if the database cannot be read, or the server answers with an error.
     """
-    uri = tracking or home.tracking
-    shared = tracking or home.leads_out(home.database)  # a copy's own database alone has the rows of its original
-    name = home.id if shared else home.known_as[0]
+    uri, name = tracking or home.tracking, home.id
     if name is None or not is_there(uri):
         return None
     shown = tracking or f"sqlite:///{home.database}"

@@ -113,11 +113,11 @@ def served(tracking: str | None) -> bool:
 def check(home: Home, tracking: str | None) -> None:
     """Asks MLflow one thing, before anything is trained. Nothing is written.
 
-    Raises: MlflowError if a server does not answer as MLflow does, a database is broken, or the address names
-    nothing that MLflow can use.
+    Raises: MlflowError if a server does not answer as MLflow does, a database is broken or came from another home, or
+    the address names nothing that MLflow can use.
     """
     if tracking is None:
-        check_file(home.tracking)
+        check_file(home.tracking, home.artifacts)
         return
     if tracking.partition(":")[0].partition("+")[0] not in SCHEMES:
         known = ", ".join(f"{scheme}:" for scheme in SCHEMES)
