@@ -105,8 +105,9 @@ class Shown:
             self.latest |= point.values
 
     def shows(self, row: Row) -> bool:
-        """Returns whether its numbers are those of a row's training."""
-        return all(self.tags.get(name, "") == row.tags.get(name, "") for name in IDENTITY)
+        """Returns whether its numbers and params are those of a row's training."""
+        same = all(self.tags.get(name, "") == row.tags.get(name, "") for name in IDENTITY)
+        return same and all(row.params.get(name, value) == value for name, value in self.params.items())
 
     def news(self, row: Row) -> list[Point]:
         """Returns the points of a row that were not sent, and its last numbers where they differ."""
@@ -308,10 +309,7 @@ class Store:
             self.client.delete_run(self.shown.pop(row).id)
 
     def delete(self, artifacts: Path | None) -> None:
-        """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts.
-
-        `artifacts`: None if the home has no folder of its own.
-        """
+        """Deletes every row of the study, and the files of theirs that lie in `artifacts`, the home's own folder."""
         for shown in [*self.shown.values(), *self.others]:
             self.client.delete_run(shown.id)
             if artifacts is not None and re.fullmatch("[0-9a-f]{32}", shown.id):

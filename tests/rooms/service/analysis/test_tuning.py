@@ -26,12 +26,10 @@ from service.terminal.tables import legend
 from service.tracking import row_contents
 from service.tracking.row_contents import TrialWords, role, title
 from service.tracking.rows import rows
-from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import edit_lines
 from tests.rooms.service.execution.test_driver_tuning import ARMS, BEYOND, Edited, fair
 from tests.rooms.service.planning.test_tuning import Following, tuned
 from tests.rooms.toy import conduct
-from trainables.recipe.code_digest import CodeDigests
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
@@ -270,18 +268,8 @@ def test_a_baseline_that_is_left_out_leaves_no_difference_and_no_verdict(home):
     assert found.report().exists()
 
 
-def mirrored(home: Home, edition: Edition) -> None:
-    codes = CodeDigests()
-    sync = MlflowSync(edition, home, lambda recipe: codes(recipe).digest)
-    sync.open()
-    for fact in read(home.study(edition.id).journal)[0]:
-        sync.add(fact)
-    assert sync.close("FINISHED") is None
-
-
 def test_verify_holds_and_sees_another_choice(copied):
     home, edition = copied, fair(2)
-    mirrored(home, edition)
     checks = verify(home, edition)
     assert [check.name for check in checks if not check.ok] == []
     assert next(check for check in checks if check.name == "tuning").detail.startswith("3 arms")

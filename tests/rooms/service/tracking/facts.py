@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
@@ -102,6 +106,12 @@ def points(home: Home, run, metric: str) -> list[tuple[int, float]]:
     return [
         (point.step, point.value) for point in MlflowClient(home.tracking).get_metric_history(run.info.run_id, metric)
     ]
+
+
+def unpacked(tag: str) -> dict[str, Any]:
+    """Returns what a view's tag holds."""
+    state = json.loads(tag)["state"]
+    return json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
 
 
 def everything(home: Home) -> dict:

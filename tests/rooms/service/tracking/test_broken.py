@@ -190,7 +190,7 @@ def test_who_only_looks_makes_nothing(tmp_path: Path, small: Facts, monkeypatch)
     before, id, at = everything(tmp_path), small.edition.id, str(home.root)
     for tracking in (None, f"sqlite:///{tmp_path}/other/mlflow.db", "sqlite:///mlflow.db"):
         check(home, tracking)
-        api.verify(id, home=at, tracking=tracking)
+        api.verify(id, home=at)
         api.forgettable(id, home=at, tracking=tracking)
         api.result(id, home=at, tracking=tracking)
         with pytest.raises(LocusError, match="has no MLflow runs yet"):

@@ -9,7 +9,8 @@ from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
 from service.storage.home import Home, place_in_words
-from service.tracking.store import NOTE, WRITTEN, MlflowError, look_up
+from service.tracking.rows import WRITTEN
+from service.tracking.store import NOTE, MlflowError, look_up
 from service.tracking.sync import check
 from service.tracking.views import forget_in_experiment
 from tests.rooms.service.tracking.facts import Facts, search, show, told

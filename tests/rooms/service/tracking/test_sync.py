@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from getpass import getuser
 from itertools import count
@@ -158,6 +159,71 @@ def test_other_code_replaces_what_it_trains_again(home, small):
     assert after["#00 seed 0"].info.run_id != before["#00 seed 0"].info.run_id
     assert points(home, after["#00 seed 0"], "val/accuracy")[-1] == (3, 0.625)
     assert after["#00 seed 1"].info.run_id == before["#00 seed 1"].info.run_id
+
+
+def again(facts: Facts, code: str, final: float) -> None:
+    """The code is edited, and all trials are trained again."""
+    facts.code = code
+    for number, gamma in enumerate((2.5, 31.0, 1.5)):
+        for seed in range(2):
+            facts.complete(facts.edition.trial(number, {"encoding.gamma": gamma}), seed, final)
+
+
+def test_a_best_that_is_no_more_leaves_no_numbers(home, small):
+    show(home, small)
+    again(small, "aaaaaaaaaaaa", 0.5)
+    show(home, small)
+    study = runs(home)["reach@base"]
+    assert "locus.best" not in study.data.tags, "no trial is above chance"
+    best = {name: value for name, value in study.data.metrics.items() if name.startswith("best/")}
+    assert best
+    assert all(map(math.isnan, best.values())), "MLflow deletes no metric"
+    told_once = points(home, study, "best/val/accuracy_mean")
+    show(home, small)
+    assert len(points(home, study, "best/val/accuracy_mean")) == len(told_once) == 2
+    again(small, "bbbbbbbbbbbb", 1.0)
+    show(home, small)
+    assert runs(home)["reach@base"].data.metrics["best/val/accuracy_mean"] == 1.0
+
+
+def test_a_mean_of_other_code_leaves_with_it(home, small):
+    show(home, small)
+    small.code = "aaaaaaaaaaaa"
+    trial = small.edition.trial(0, {"encoding.gamma": 2.5})
+    small.add(FailedWith(**small.start(trial, 0), reason="no memory"))
+    show(home, small, "KILLED")
+    assert "val/accuracy_mean" not in runs(home)["#00 gamma=2.5"].data.metrics
+
+
+def test_a_journal_that_was_cut_and_went_on_otherwise_is_shown_as_it_is(home, small):
+    """Where a search goes on with another point, no row keeps the values of the first one, and none is left over."""
+    other = Facts(small.edition, [*small.facts], small.clock)
+    for number, gamma in ((3, 9.0), (4, 12.0)):
+        small.start(small.plan(number, encoding__gamma=gamma), 0)
+    show(home, small, "KILLED")
+    assert runs(home)["#03 gamma=9"].data.params["encoding.gamma"] == "9"
+    other.start(other.plan(3, encoding__gamma=4.0), 0)
+    show(home, other, "KILLED")
+    shown = runs(home)
+    assert len(shown) == 11
+    for name in ("#03 gamma=4", "#03 seed 0"):
+        assert shown[name].data.params["encoding.gamma"] == "4"
+
+
+def test_what_a_person_adds_stays(home, small):
+    show(home, small)
+    client, shown = MlflowClient(home.tracking), runs(home)
+    for run in shown.values():
+        client.log_metric(run.info.run_id, "mine/score", 0.5, step=1)
+        client.log_param(run.info.run_id, "mine", "7")
+        client.set_tag(run.info.run_id, "mine", "looked at")
+        client.log_text(run.info.run_id, "a text", "mine.txt")
+    show(home, small)
+    for name, run in runs(home).items():
+        assert run.info.run_id == shown[name].info.run_id
+        mine = run.data.metrics["mine/score"], run.data.params["mine"], run.data.tags["mine"]
+        assert mine == (0.5, "7", "looked at")
+        assert [file.path for file in client.list_artifacts(run.info.run_id)].count("mine.txt") == 1
 
 
 def test_two_studies_at_once_share_a_store(home):
