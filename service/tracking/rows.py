@@ -7,6 +7,7 @@ trial of its runs. A trial is a search's point, an arm, a confirmation (`c7`), a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -157,6 +158,28 @@ def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus =
         tuple(seed_curve(state)),
         parent=("trial", trial.label, None),
     )
+
+
+def rows(
+    history: History,
+    ended: MlflowStatus,
+    words: dict[str, TrialWords] | None = None,
+    is_news: Callable[[Run], bool] = lambda run: True,
+    marks: Collection[str] = (),
+) -> Iterator[Row]:
+    """Yields the rows of runs with news, and their parents before them; without `is_news` every row of a study.
+
+    `words`: of trials by label, kept from call to call; `marks`: labels of trials that are news, too.
+    """
+    yield study_row(history, ended)
+    best, words = find_best(history), {} if words is None else words
+    for trial in history.trials:
+        runs = begun(history, history.runs(trial))
+        news = [run for run in runs.values() if is_news(run)]
+        if news or (runs and trial.label in marks):
+            of_trial = words.setdefault(trial.label, TrialWords(history.edition, trial))
+            yield trial_row(history, of_trial, best, ended)
+            yield from (run_row(history, of_trial, run, ended) for run in news)
 
 
 OUTCOMES: dict[MlflowStatus, str] = {

@@ -36,7 +36,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from search_spaces.study import Edition, Trial
 from search_spaces.words import without_sources
 from service.storage.home import Home, default_experiment, remove_member
-from service.tracking.databases import MlflowError, check_file, in_a_sentence, insert_runs, is_there
+from service.tracking.databases import AGAIN, MlflowError, check_file, file_of, in_a_sentence, insert_runs, is_there
 from service.tracking.row_contents import Point
 from service.tracking.rows import IDENTITY, STUDY, Row, RunId
 from trainables.spec import digest
@@ -172,11 +172,17 @@ class Store:
     def make(self, artifacts: Path | None) -> None:
         """Finds everything, and makes the experiment where there is none. `artifacts`: the home's, of its own store.
 
-        MLflow notes whole paths: where the home was moved since, all is written anew, with files that lie here now.
+        MLflow notes whole paths: where the home was moved or copied since, all is written anew, with files here.
+        Raises: MlflowError if the database is a link, which the home that this one was copied from has, too.
         """
         self.find()
-        where = artifacts.absolute().as_uri() if artifacts else None
+        where, file = artifacts.absolute().as_uri() if artifacts else None, file_of(self.uri)
         if self.place and where and WRITTEN in self.place.tags and self.place.artifact_location != where:
+            if file and file.resolve().parent != file.parent.resolve():
+                raise MlflowError(
+                    f"MLflow's database sqlite:///{file} must keep its files in {artifacts}, got "
+                    f"{self.place.artifact_location}, for the home was moved or copied: {AGAIN}"
+                )
             self.client.rename_experiment(self.experiment, f"{self.name} (moved, {self.experiment})")
             self.client.delete_experiment(self.experiment)
             self.place, self.shown = None, {}

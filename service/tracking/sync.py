@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import JSONDecodeError
 from pathlib import Path
 
@@ -33,10 +33,10 @@ from service.storage.history import History
 from service.storage.home import Home, experiment_name, without_secrets
 from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.row_contents import NO_CONCLUSION, Conclusion, TrialWords
-from service.tracking.rows import STUDY, MlflowStatus, Row, begun, run_row, study_row, trial_row
+from service.tracking.rows import STUDY, MlflowStatus, Row, rows, study_row
 from service.tracking.store import FACTS, Store, experiment_of, make_database
 from service.tracking.views import Links, describe, leave, links
-from trainables.recipe import Recipe
+from trainables.recipe import Recipe, Run
 from trainables.spec import digest
 from trainables.whole_files import write_whole
 
@@ -310,16 +310,16 @@ class MlflowSync:
 
     def _show(self, store: Store, state: SyncState, close: _Close | None) -> None:
         ended = close.ended if close else "RUNNING"
-        rows = state.rows(ended)
-        for first in range(0, len(rows), MOST_ROWS):
-            self._far = first, len(rows)
-            store.put(rows[first : first + MOST_ROWS])
+        news = state.rows(ended)
+        for first in range(0, len(news), MOST_ROWS):
+            self._far = first, len(news)
+            store.put(news[first : first + MOST_ROWS])
             self._count += store.written
             store.written = 0
         self._made.set()
         if close is None:
             return
-        store.remove_others(row.id for row in rows)
+        store.remove_others(row.id for row in news)
         describe(store, self.edition, state.began)  # once more, for now all metrics are known
         index = close.report / "files.json" if close.report else None
         made_of = digest([state.facts, index.read_text(encoding="utf-8") if index and index.exists() else ""])
@@ -391,21 +391,18 @@ class SyncState:
         due = {run for run, since in self._news.items() if self._is_due(run, now - since)}
         if not whole and not due:
             return []
-        best, rows = find_best(history), list[Row]()
-        marked = {trial.label for trial in best.trials}
-        for trial in history.trials:
-            runs = begun(history, history.runs(trial))
-            news = [run for run in runs.values() if whole or (run.key, history.code(run)) in due]
-            if news or (runs and trial.label in marked ^ self._marked):
-                words = self._words.setdefault(trial.label, TrialWords(history.edition, trial))
-                rows.append(trial_row(history, words, best, ended))
-                rows += [run_row(history, words, run, ended) for run in news]
-        if self._study_at is None or whole or now - self._study_at >= LIVE_S:
-            rows.insert(0, study_row(history, "RUNNING"))
-            self._study_at = now
+        marked = {trial.label for trial in find_best(history).trials}
+
+        def is_news(run: Run) -> bool:
+            return whole or (run.key, history.code(run)) in due
+
+        study, *others = rows(history, ended, self._words, is_news, marked ^ self._marked)
         self._marked = marked
         self._news = {} if whole else {run: since for run, since in self._news.items() if run not in due}
-        return rows
+        if not whole and now - (self._study_at or 0.0) < LIVE_S:
+            return others
+        self._study_at = now
+        return [replace(study, status="RUNNING"), *others]
 
     def _is_due(self, run: tuple[str, str], waited: float) -> bool:
         return waited >= LIVE_S or run not in self.history.states or self.history.states[run].status != "running"

@@ -164,14 +164,14 @@ def test_mlflow_tells_trials_that_tune_from_arms_and_hides_their_test_scores(res
     assert not row_contents.test_scores(history, trial).n
     assert row_contents.test_scores(history, history.of("trial")[0]).n
     study, *others = rows(history, "FINISHED")
-    assert study.points[0].values["progress/runs"] == study.points[0].values["progress/asked"] == 18
+    assert study.values.values["progress/runs"] == study.values.values["progress/asked"] == 18
     runs = {row.id: row for row in others}
     run = runs["run", "t0.0", 3000]
     assert run.parent == ("trial", "t0.0", None)
     assert run.tags["locus.role"] == "tuning"
-    points = [point.values for point in runs["trial", "t0.0", None].points]
-    assert points
-    assert not any("test/" in name for values in points for name in values)
+    means = runs["trial", "t0.0", None].values.values
+    assert means
+    assert not any("test/" in name for name in means)
 
 
 def test_a_line_says_what_was_planned_and_what_was_chosen(result):
@@ -193,8 +193,8 @@ def test_a_report_of_any_moment_is_whole(tmp_path):
         assert done.state == "unfinished"
         assert done.trials.endswith("/3")
         assert {"BROKEN"} & {verdict.word for verdict in found.claims} == set()
-        study = next(rows(found.history, "KILLED"))
-        assert study.points[0].values["progress/asked"] == 18
+        study = next(rows(found.history, "SCHEDULED"))
+        assert study.values.values["progress/asked"] == 18
         if cut == 3:
             assert tuned_table(found) is None, "all its cells would be empty"
             caption = learning_curves(found).caption

@@ -74,6 +74,7 @@ def search(seeds: int = 2, base: Recipe = BASE) -> Edition:
 
 def told(home: Home, facts: Facts, tracking: str | None = None, experiment: str | None = None) -> MlflowSync:
     """What shows a study in MLflow, once it was told all facts."""
+    home.study(facts.edition.id).root.mkdir(parents=True, exist_ok=True)
     shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, tracking, experiment)
     shown.open()
     for fact in facts.facts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pytest
 
 import service
 from service.storage.home import Home
-from service.tracking.databases import MlflowError
 from service.tracking.store import look_up
 from tests.rooms.service.execution.studies import arms
-from tests.rooms.service.tracking.facts import Facts, runs, show
+from tests.rooms.service.tracking.facts import Facts, runs, show, told
 from tests.rooms.toy import conduct
 
 
@@ -28,33 +26,35 @@ def report(folder: Path, text: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("links", [False, True])
-def test_a_database_that_was_copied_along_is_refused_and_sent_anew(
-    home: Home, database: Path, small: Facts, tmp_path_factory, links: bool
-) -> None:
-    """Its paths lead to the files of the original, also where both reach one database by a link."""
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_database_that_came_along_is_written_anew(home: Home, small: Facts, tmp_path_factory, moved: bool) -> None:
     place = tmp_path_factory.mktemp("copies")
-    show(home, small, report=report(place / "r", "the original's"))
-    if links:
-        home.database.rename(place / "mlflow.db")
-        home.database.symlink_to(place / "mlflow.db")
+    show(home, small, report=report(place / "r", "the first"))
+    copy = Home(place / "copy")
+    shutil.copytree(home.root, copy.root)
+    before = files(home.root)
+    if moved:
+        shutil.rmtree(home.root)
+    for text in ("the second", "the third"):
+        show(copy, small, report=report(place / "r", text))
+        assert len(runs(copy)) == len(look_up(copy, small.edition).shown) == 9
+        study = runs(copy)["reach@base"].info.run_id
+        assert (copy.artifacts / study / "artifacts" / "report" / "report.html").read_text() == text
+    look_up(copy, small.edition).delete(copy.artifacts)
+    assert (files(home.root) if home.root.exists() else {}) == ({} if moved else before)
+
+
+def test_a_database_that_both_reach_by_a_link_is_refused(home: Home, small: Facts, tmp_path_factory) -> None:
+    place = tmp_path_factory.mktemp("copies")
+    show(home, small)
+    home.database.rename(place / "mlflow.db")
+    home.database.symlink_to(place / "mlflow.db")
     copy = Home(place / "copy")
     shutil.copytree(home.root, copy.root, symlinks=True)
-    before = files(home.root)
-    said = (
-        f"MLflow's database sqlite:///{copy.database} must keep its files in {copy.artifacts}, got "
-        f"{home.artifacts.as_uri()}, for the home was moved or copied: move it away, and run each of its studies again"
-    )
-    with pytest.raises(MlflowError, match=re.escape(said)):
-        show(copy, small, report=report(place / "r", "the copy's"))
-    copy.database.unlink()
-    shutil.copy(database, copy.database)
-    show(copy, small, report=report(place / "r", "the copy's"))
-    study = runs(copy)["reach@base"].info.run_id
-    assert (copy.artifacts / study / "artifacts" / "report" / "report.html").read_text() == "the copy's"
-    assert len(look_up(home, small.edition).shown) == len(look_up(copy, small.edition).shown) == 9
-    look_up(copy, small.edition).delete(copy.artifacts)
-    assert files(home.root) == before
+    before = files(home.root), (place / "mlflow.db").read_bytes()
+    said = told(copy, small).close("FINISHED")
+    assert f"must keep its files in {copy.artifacts}, got {home.artifacts.as_uri()}" in said
+    assert (files(home.root), (place / "mlflow.db").read_bytes()) == before
 
 
 def test_on_a_shared_store_the_rows_of_where_it_comes_from_stay(home: Home, small: Facts, tmp_path_factory) -> None:
