@@ -51,8 +51,6 @@ KIND = {"mlflow.experimentKind": "custom_model_development"}
 """MLflow's word for an experiment that trains."""
 HOME = "locus.home"
 """The tag of the home whose study a run shows: on a shared server, others may run the same study."""
-FACTS = "locus.facts"
-"""The tag of the study's run with the version of locus and the number of the last fact of which its files were made."""
 OURS = ("locus.", "mlflow.")
 """How tags begin that no person sets."""
 MOST_METRICS = 900
@@ -169,15 +167,16 @@ class Store:
             if not token:
                 return
 
-    def make(self, artifacts: Path | None) -> None:
-        """Finds everything, and makes the experiment where there is none. `artifacts`: the home's, of its own store.
+    def make(self, artifacts: Path | None, *, is_own: bool) -> None:
+        """Finds everything, and makes the experiment where there is none. `artifacts`: the home's, of a database.
 
-        MLflow notes whole paths: where the home was moved or copied since, all is written anew, with files here.
+        `is_own`: whether the database is the home's own. MLflow notes whole paths: where the home was moved or copied
+        since, all is written anew, with files here.
         Raises: MlflowError if the database is a link, which the home that this one was copied from has, too.
         """
         self.find()
         where, file = artifacts.absolute().as_uri() if artifacts else None, file_of(self.uri)
-        if self.place and where and WRITTEN in self.place.tags and self.place.artifact_location != where:
+        if is_own and self.place and WRITTEN in self.place.tags and self.place.artifact_location != where:
             if file and file.resolve().parent != file.parent.resolve():
                 raise MlflowError(
                     f"MLflow's database sqlite:///{file} must keep its files in {artifacts}, got "
@@ -304,14 +303,9 @@ class Store:
             self.written += 1
             shown.status = row.status
 
-    def tag(self, name: str, value: str) -> None:
-        """Sets a tag of the study's own run."""
-        self.client.set_tag(self.shown[STUDY].id, name, value)
-        self.shown[STUDY].tags[name] = value
-
-    def remove_others(self, rows: Iterable[RunId]) -> None:
-        """Deletes the study's runs that are none of these rows: of no journal, or made twice."""
-        for row in self.shown.keys() - {*rows}:
+    def remove_others(self, rows: set[RunId]) -> None:
+        """Deletes the study's runs that are none of these rows: those of a journal that was cut."""
+        for row in self.shown.keys() - rows:
             self.client.delete_run(self.shown.pop(row).id)
 
     def delete(self, artifacts: Path | None) -> None:

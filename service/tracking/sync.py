@@ -34,10 +34,9 @@ from service.storage.home import Home, experiment_name, without_secrets
 from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.row_contents import NO_CONCLUSION, Conclusion, TrialWords
 from service.tracking.rows import STUDY, MlflowStatus, Row, rows, study_row
-from service.tracking.store import FACTS, Store, experiment_of, make_database
+from service.tracking.store import Store, experiment_of, make_database
 from service.tracking.views import Links, describe, leave, links
 from trainables.recipe import Recipe, Run
-from trainables.spec import digest
 from trainables.whole_files import write_whole
 
 ANSWER_S = 5
@@ -319,15 +318,13 @@ class MlflowSync:
         self._made.set()
         if close is None:
             return
-        store.remove_others(row.id for row in news)
+        trials = state.history.trials
+        runs = {("run", trial.label, seed) for trial in trials for seed in state.history.runs(trial)}
+        store.remove_others({STUDY, *(("trial", trial.label, None) for trial in trials), *runs})
         describe(store, self.edition, state.began)  # once more, for now all metrics are known
-        index = close.report / "files.json" if close.report else None
-        made_of = digest([state.facts, index.read_text(encoding="utf-8") if index and index.exists() else ""])
-        if store.shown[STUDY].tags.get(FACTS) != made_of or close.archive:
-            store.send_files(state.history.trials, close.report, close.archive)
+        store.send_files(trials, close.report, close.archive)
         # last, for until then what lacks is behind
         store.put([study_row(state.history, ended, close.conclusion)])
-        store.tag(FACTS, made_of)
 
     def _open_store(self, state: SyncState) -> Store:
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # it prints a line for each run
@@ -344,7 +341,7 @@ class MlflowSync:
             )
             check_file(uri)
             store = Store(uri, self.home.named(), id, self.experiment or before)
-            store.make(None if served(self.tracking) else self.home.artifacts)
+            store.make(None if served(self.tracking) else self.home.artifacts, is_own=self.tracking is None)
             if before != store.name and (old := Store(uri, store.home, id, before)).find():
                 old.delete(None)
                 leave(old)
@@ -357,11 +354,11 @@ class MlflowSync:
 
 
 class SyncState:
-    """What the thread has seen: its history, and which runs have news. `facts`: how many it was told."""
+    """What the thread has seen: its history, and which runs have news."""
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.began, self.facts = 0.0, 0
+        self.began = 0.0
         self._news: dict[tuple[str, str], float] = {}
         self._marked: set[str] = set()
         self._words: dict[str, TrialWords] = {}
@@ -372,7 +369,6 @@ class SyncState:
         if isinstance(fact, Opened):
             return
         self.began = self.began or fact.time
-        self.facts += 1
         self.history.add(fact)
         if isinstance(fact, Started | Measured | StoppedAt | FailedWith | Ended):
             self._news.setdefault((fact.run, fact.code), time.monotonic())

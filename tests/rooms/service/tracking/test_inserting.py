@@ -86,11 +86,11 @@ def test_what_mlflow_refuses_is_refused_and_none_of_the_transaction_is_there(hom
     bad = replace(bad, params=bad.params | {"no such\nname": "1"})
     store = client._tracking_client.store
     with pytest.raises(MlflowException, match="Invalid value"):
-        insert_runs(store, place.experiment_id, [(row, drafted(row, row.tags, place)) for row in (good, bad)])
+        insert_runs(store, place.experiment_id, [drafted(row, row.tags, place) for row in (good, bad)])
     assert not client.search_runs([place.experiment_id])
     client.delete_experiment(place.experiment_id)
     with pytest.raises(MlflowException, match="must be in the 'active' state"):
-        insert_runs(store, place.experiment_id, [(good, drafted(good, good.tags, place))])
+        insert_runs(store, place.experiment_id, [drafted(good, good.tags, place)])
 
 
 def test_a_trial_and_its_runs_are_one_transaction_and_nothing_is_sent_after_it(home: Home, monkeypatch) -> None:

@@ -88,5 +88,5 @@ def test_the_database_lies_in_a_home_with_any_letters_in_its_path(tmp_path: Path
     for _ in range(2):
         show(home, small)
         assert len(runs(home)) == 9
-    assert {path.name for path in home.root.iterdir()} == {"mlflow.db", "mlflow.lock", "artifacts", "id"}
+    assert {path.name for path in home.root.iterdir()} == {"mlflow.db", "mlflow.lock", "artifacts", "id", "studies"}
     assert [path.name for path in home.root.parent.iterdir()] == [home.root.name], "nothing is made beside it"

@@ -48,7 +48,7 @@ def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
         monkeypatch.setattr(MlflowClient, verb, lambda *args, verb=verb, **kwargs: calls.append(verb))
     monkeypatch.setattr(store, "insert_runs", lambda *args: calls.append("insert"))
     show(home, small)
-    assert calls == ["update_run", "set_terminated", "set_tag"], "the study ran again, and ended"
+    assert calls == ["update_run", "log_inputs", "set_terminated"], "the study ran again, and ended"
 
 
 def test_a_study_ends_after_its_files_were_sent_also_where_they_cannot_be(home, small, tmp_path, monkeypatch):
