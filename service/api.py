@@ -20,7 +20,6 @@ from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home, place_in_words, tracking_uri
-from service.tracking import set_up_client
 from trainables.spec import LocusError, SpecError
 
 if TYPE_CHECKING:
@@ -173,25 +172,14 @@ def here(
     fetched = _fetch(home, edition.id, options.storage) if options.storage else ""
     settled = editions.resolve_edition(edition, home, fresh=fresh)
     progress = progress or Progress(settled, detail=detail)
-    for line in (fetched, _settled(home)):
-        if line:
-            progress.note(line)
+    if fetched:
+        progress.note(fetched)
     return run_study(settled, options, progress, tell, functions)
 
 
 def shown_in(edition: Edition, options: RunOptions) -> str:
     """Returns which MLflow will show an edition, and in which experiment, in a sentence. MLflow is not asked."""
     return place_in_words(Home.find(options.home), edition.id, tracking_uri(options.tracking), options.experiment)
-
-
-def _settled(home: Home) -> str:
-    """Returns what was done if a home is a copy or was moved; else empty. Raises: LocusError if its store is broken."""
-    if not (home.original or home.moved_from):
-        return ""
-    set_up_client()
-    from service.tracking.views import settle
-
-    return settle(home)
 
 
 def _fetch(home: Home, id: str, storage: str) -> str:
@@ -421,12 +409,12 @@ def rerun(key: str, *, home: str | None = None) -> Rerun:
     return train_again(Home.find(home), key)
 
 
-def verify(name: str, *, home: str | None = None, tracking: str | None = None) -> list[Check]:
-    """Checks whether journal, outcomes, MLflow and files of a study agree."""
+def verify(name: str, *, home: str | None = None) -> list[Check]:
+    """Checks whether journal, outcomes and files of a study agree."""
     from service.consistency import verify as checks
 
     home_folder = Home.find(home)
-    return checks(home_folder, editions.stored(home_folder, editions.latest(home_folder, name)), tracking_uri(tracking))
+    return checks(home_folder, editions.stored(home_folder, editions.latest(home_folder, name)))
 
 
 def repair(name: str, *, home: str | None = None) -> list[str]:

@@ -162,38 +162,29 @@ def _counts_after(edition: Edition, facts: Iterable[Fact]) -> Counts:
     return Counts(seeds=history.seeds, trials=history.trials_asked or None, looks=history.looks)
 
 
-def verify(home: Home, edition: Edition, tracking: str | None = None) -> list[Check]:
+def verify(home: Home, edition: Edition) -> list[Check]:
     """Returns every check of a study, in order.
 
-    Cost: reads all answers and weights, and asks an MLflow server for each curve (2-10 ms).
-    Raises: LocusError if the study was never run, and where MLflow does not answer or cannot be read.
+    Cost: reads all answers and weights. Raises: LocusError if the study was never run.
     """
-    from service.tracking.agreement import compare_with_mlflow
-    from service.tracking.store import look_up
-    from service.tracking.sync import check as check_tracking
-
     folder = home.study(edition.id)
     if not folder.journal.exists():
         raise LocusError(f"{edition.id} was never run here")
-    check_tracking(home, tracking)
     try:
         facts, end = read_on(folder.journal)
         history = History.open(home, edition)
     except JournalError as error:
         return [Check("journal", False, str(error))]
-    alive = folder.driven
     left = " (a torn last line is left out)" if end.offset < folder.journal.stat().st_size else ""
     if end.left_out:
         left += f" ({plural(end.left_out, 'line')} of a driver that another one had replaced left out)"
     older = f"; {plural(history.stale, 'answer')} of other code than today's" if history.stale else ""
-    histories = [history, *([History.open(home, edition, adopt=True)] if history.stale else [])]
     return [
         Check("journal", True, f"{len(facts)} facts{left}{older}"),
         *_tuning(history),
         *_outcomes(Outcomes(home), history, answers_of(facts, history)),
         _work(folder, history),
         _report(home, edition),
-        *compare_with_mlflow(look_up(home, edition, tracking), histories, None if tracking else home, alive=alive),
     ]
 
 

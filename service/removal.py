@@ -17,7 +17,7 @@ from service.storage.home import Home, check_removable, remove_member
 from service.storage.journal import read
 from service.tracking.store import Store, look_up
 from service.tracking.sync import check
-from service.tracking.views import forget_in_experiment
+from service.tracking.views import leave
 from trainables.spec import LocusError
 
 
@@ -43,9 +43,7 @@ class Forgettable:
         if self.store:
             lines.append(f"{plural(len(self.store.shown), 'run')} in MLflow")
         links = [folder, *(self.home.outcomes / key for key in self.answers)]
-        links = [path for path in links if path.is_symlink()]
-        links += [path for path in (self.home.outcomes, self.home.artifacts) if self.home.leads_out(path)]
-        lines += [f"kept: {path.resolve()}, to which {path} is a link" for path in links]
+        lines += [f"kept: {path.resolve()}, to which {path} is a link" for path in links if path.is_symlink()]
         if uri := self.home.study(self.id).storage_uri:
             lines.append(f"kept: the copies at {uri}")
         return lines
@@ -60,8 +58,8 @@ class Forgettable:
         with _alone(self.home, self.id):
             _check_removable(self.home, self.id, self.answers)
             if self.store:
-                self.store.delete(None if self.home.leads_out(self.home.artifacts) else self.home.artifacts)
-                forget_in_experiment(self.store)
+                self.store.delete(self.home.artifacts)
+                leave(self.store)
             with _free(self.home, self.answers) as free:  # last: MLflow may take long, and others may begin meanwhile
                 going = free - _used(self.home, self.id)
                 for key in going:
@@ -73,8 +71,6 @@ class Forgettable:
 def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable:
     """Returns what forgetting a study would remove. Nothing is removed yet.
 
-    Answers stay where `outcomes` is a link that leads out of the home: the home that this one was copied from, or any
-    other with that link, counts them, too.
     Raises: LocusError for an id that is not there, a study that runs, a folder that cannot be removed, and an MLflow
     that does not answer.
     """
@@ -83,18 +79,19 @@ def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable
     check(home, tracking)
     mine, others = {fact.run for fact in read(home.study(id).journal)[0] if hasattr(fact, "run")}, _used(home, id)
     there = {key for key in mine if (home.outcomes / key).is_dir()}
-    answers = () if home.leads_out(home.outcomes) else tuple(sorted(there - others))
+    answers = tuple(sorted(there - others))
     _check_removable(home, id, answers)
     return Forgettable(home, id, answers, len(there & others), look_up(home, edition, tracking))
 
 
 def _check_removable(home: Home, id: str, answers: Sequence[str]) -> None:
     studies = home.study(id).root.parent
-    if home.leads_out(studies):
-        raise LocusError(
-            f"{studies} must lie in its home for a study to be forgotten, got a link to {studies.resolve()}, "
-            "which other homes may have, too; nothing was removed"
-        )
+    for folder in (studies, home.outcomes, home.artifacts):
+        if not folder.resolve().is_relative_to(home.root.resolve()):
+            raise LocusError(
+                f"{folder} must lie in its home for a study to be forgotten, got a link to {folder.resolve()}, "
+                "which other homes may have, too; nothing was removed"
+            )
     check_removable(studies, id)
     for key in answers:
         check_removable(home.outcomes, key)
@@ -138,19 +135,11 @@ def _used(home: Home, id: str) -> set[str]:
     """Returns what may be keys in the journals of all other studies: any line counts, one that cannot be read too.
 
     Journals that were set aside count, for their studies take these answers again; and so do those that a cloud's
-    client has put beside (`journal (1).jsonl`), and those of other homes whose `outcomes` is a link to this one's.
-    Raises: LocusError for a home or a study that cannot be looked into, such as a link to a disk that is away.
+    client has put beside (`journal (1).jsonl`).
+    Raises: LocusError for a study that cannot be looked into, such as a link to a disk that is away.
     """
     used, journal = set[bytes](), home.study(id).journal.stem
-    folders = [path for path in (home.root / "studies").iterdir() if path.name != id]
-    for other in home.others_linked:
-        if not other.is_dir():
-            raise LocusError(
-                f"{other} must be there, so that its studies keep their answers in {home.outcomes}, got no such home; "
-                f"remove its line from {home.linked} if it is not needed; nothing was removed"
-            )
-        folders += (other / "studies").glob("*")
-    for folder in sorted(folders):
+    for folder in sorted(path for path in (home.root / "studies").iterdir() if path.name != id):
         try:
             files = [file for file in folder.iterdir() if file.name.startswith(journal)]
             used.update(key for file in files for key in re.findall(KEY.encode(), file.read_bytes()))

@@ -116,7 +116,7 @@ def _has_own_code(recipe: Recipe) -> bool:
     return bool(recipe.own_parts)
 
 
-ENDS = {"FINISHED": "finished", "KILLED": "stopped", "FAILED": "failed"}
+ENDS = {"FINISHED": "finished", "SCHEDULED": "stopped", "FAILED": "failed"}
 """How MLflow calls the end of a study, and what a program that watches is told."""
 POLL_S = 0.5
 """How often a driver that waits for another one asks again."""
@@ -151,7 +151,7 @@ def run_study(
             try:
                 running.run(signals)
             except KeyboardInterrupt:
-                running.ended = "KILLED"
+                running.ended = "SCHEDULED"
             finally:
                 running.close()
             result = running.result()
@@ -263,7 +263,7 @@ class StudyRun:
             note(f"the space has no further point: the search has {driver.history.exhausted} trials")
         if why := driver.repeated.reason:
             note(f"stopped after {SAME} failures in a row: {why}; the same command tries again")
-        self.ended = "KILLED" if self.stop else "FAILED" if why else "FINISHED"
+        self.ended = "SCHEDULED" if self.stop else "FAILED" if why else "FINISHED"
         self.took = time.monotonic() - begun
         if self.ended == "FINISHED":
             shown = Result(self.home, self.edition, driver.history, driver.outcomes)

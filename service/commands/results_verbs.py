@@ -197,9 +197,8 @@ def verify(
     name: Known,
     repair: Annotated[bool, flag("set damaged files aside, for the next run to make again", None, "--repair")] = False,
     home: HomeOption = None,
-    tracking: Tracking = None,
 ) -> None:
-    """Check that journal, outcomes, MLflow and files agree; exit 1 if they do not."""
+    """Check that journal, outcomes and files agree; exit 1 if they do not."""
     from service import api
     from service.terminal import summaries
 
@@ -207,7 +206,7 @@ def verify(
         for line in api.repair(name, home=home) or ["nothing is damaged"]:
             remark(line)
         return
-    checks = api.verify(name, home=home, tracking=tracking)
+    checks = api.verify(name, home=home)
     summaries.checks(checks)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)

@@ -18,12 +18,8 @@ class Check:
     @classmethod
     def of(cls, name: str, looked: int, what: str, wrong: list[str]) -> Self:
         """Returns a check that is good if nothing is wrong; at most three wrong things are named."""
-        return cls(name, not wrong, few(wrong) if wrong else f"{looked} {what}")
-
-
-def few(things: list[str]) -> str:
-    """Returns the first three things, and how many more there are."""
-    return "; ".join(things[:3]) + (f" and {len(things) - 3} more" if len(things) > 3 else "")
+        few = "; ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+        return cls(name, not wrong, few or f"{looked} {what}")
 
 
 def plain_json(text: str | bytes) -> Any:

@@ -238,7 +238,6 @@ def _with_arms_of(edition: Edition, before: Edition) -> Edition:
 
 def save_edition(edition: Edition, home: Home) -> None:
     """Writes the resolved edition to its folder."""
-    home.say_link()
     write_whole(home.study(edition.id).study, sealed(edition.plain()))
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
@@ -251,15 +250,6 @@ class History:
             for run, some in zip(runs, codes, strict=True):
                 if some:
                     yield Adopted(run=run.key, code=max(some, key=counts.__getitem__), instead_of=self.today(run))
-
-    def as_of(self, codes: Collection[str]) -> History:
-        """Returns the same history by the codes of another day: the digests for all runs that were planned then."""
-        other = copy(self)
-        of_that_day = (*self.adopted, *self.states)  # an adoption has the code of its day
-        other._codes = {key: code for key, code in of_that_day if code in codes}
-        other._code_of = lambda recipe: ""  # what has no fact by that day's code has no answer then
-        other._answers, other._waiting = {}, None
-        return other
 
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to what an edition asks for. They never fall. Its arms may be more."""

@@ -1,16 +1,15 @@
 """Where everything lies: one folder that the driver keeps, the name of every file in it, and where MLflow shows it.
 
 The names come from journals, which may be a stranger's: a name that leads anywhere else is refused. A link (to a larger
-disk, for example) is unlinked; what it leads to stays. A copy of the home has the same links, so if `outcomes`,
-`studies` or `artifacts` is one, what lies there may be another home's, and is never removed.
+disk, for example) is unlinked; what it leads to stays. If `outcomes`, `studies` or `artifacts` is a link that leads out
+of the home, what lies there may be another home's, and nothing is removed.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
-<home>/outcomes/.homes                          other homes whose `outcomes` is a link to this one, if there are any
 <home>/outcomes/.claims/<key>.<code>            a run that some driver trains now: a file that is locked
 <home>/studies/<id>/study.json journal.jsonl control.json presence.json driver.log storage experiment lock drivers/
                     report/
 <home>/studies/<id>/work/<key>/<code>/<attempt>/  what a worker leaves of a run that is not finished
-<home>/id                                        the name that this home has on a shared MLflow, and where it lay then
+<home>/id                                        the name that this home got for a shared MLflow, and where it lay then
 <home>/mlflow.db, artifacts/                     the default tracking store
 <home>/fetched                                   where the weights stayed, of a result that was fetched from elsewhere
 <home>/data/                                     known data sets, decoded images in decoded/, and images that Python
@@ -40,8 +39,8 @@ from filelock import FileLock, Timeout
 
 from service.storage import plain_json
 from service.storage.leases import DRIVERS, Holder, Host, at_work, at_work_elsewhere, newest
-from trainables.spec import LocusError, SpecError
-from trainables.whole_files import rename_durably, write_whole
+from trainables.spec import LocusError, SpecError, digest
+from trainables.whole_files import rename_durably
 
 
 def remove_member(within: Path, *names: str) -> None:
@@ -232,39 +231,19 @@ class Home:
 
     @property
     def id(self) -> str | None:
-        """The name that no other home has; None before it has one: nothing was shown in MLflow, or it is a copy."""
-        return None if self.original else self.known_as[0]
-
-    @property
-    def known_as(self) -> tuple[str | None, Path | None]:
-        """The name in the home's own records, and where it lay when it got it: a copy has those of its original."""
+        """The name that no other home has; None before it has one. A home that was moved or copied has another name."""
         try:
             name, _, place = (self.root / "id").read_text(encoding="utf-8").strip().partition("\n")
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            return None, None
-        return name, Path(place) if place else None
-
-    @property
-    def original(self) -> Path | None:
-        """The home that this one was copied from: it lies where this one's name was given, and has the same name."""
-        name, place = self.known_as
-        if name is None or place in (None, self.root) or self.fetched.exists():
             return None
-        return place if Home(place).known_as[0] == name and not os.path.samefile(place, self.root) else None
-
-    @property
-    def moved_from(self) -> Path | None:
-        """Where this home lay before it was moved; None if it was not, or where that is noted already."""
-        place = self.known_as[1]
-        return None if place in (None, self.root) or self.original or self.fetched.exists() else place
+        own = place == str(self.root) or self.fetched.exists()
+        return name if own else digest([name, str(self.root)], 12)
 
     def named(self) -> str:
         """Returns the name of this home. A home without a name gets one; two that ask together get the same."""
-        if self.original or self.moved_from:
-            self.name_anew(self.id)
         if self.id is None:
             draft = self.root / f".id.{os.getpid()}.{threading.get_ident()}"
-            draft.write_text(self._record(None), encoding="utf-8")
+            draft.write_text(f"{uuid.uuid4().hex[:12]}\n{self.root}\n", encoding="utf-8")
             try:
                 os.link(draft, self.root / "id")
             except FileExistsError:
@@ -278,35 +257,10 @@ class Home:
         assert self.id is not None
         return self.id
 
-    def name_anew(self, name: str | None) -> str:
-        """Notes that a home with this name lies here, or (without one) gives it a new name; returns the name."""
-        write_whole(self.root / "id", self._record(name))
-        assert self.id is not None
-        return self.id
-
-    def _record(self, name: str | None) -> str:
-        return f"{name or uuid.uuid4().hex[:12]}\n{self.root}\n"
-
     @property
     def outcomes(self) -> Path:
         """The folder of all answers."""
         return self.root / "outcomes"
-
-    @property
-    def linked(self) -> Path:
-        """The file in which other homes say that their `outcomes` is a link to this one: a path a line."""
-        return self.outcomes / ".homes"
-
-    @property
-    def others_linked(self) -> list[Path]:
-        """The other homes whose `outcomes` is a link to this one's."""
-        return [Path(line) for line in self.linked.read_bytes().decode().splitlines()] if self.linked.exists() else []
-
-    def say_link(self) -> None:
-        """Notes in a folder of answers that lies elsewhere that this home uses it, too, for its own home to see."""
-        if self.leads_out(self.outcomes) and self.outcomes.is_dir() and self.root not in self.others_linked:
-            with suppress(PermissionError), self.linked.open("a", encoding="utf-8") as lines:
-                lines.write(f"{self.root}\n")
 
     @property
     def fetched(self) -> Path:
@@ -315,7 +269,7 @@ class Home:
 
     @property
     def claims(self) -> Path:
-        """The folder of the files that drivers lock while they train, of all homes that keep their answers here."""
+        """The folder of the files that drivers lock while they train."""
         return self.outcomes / ".claims"
 
     def claim(self, key: str, code: str) -> Path:
@@ -342,10 +296,6 @@ class Home:
     def data(self) -> Path:
         """The folder of known data sets and of decoded images: $LOCUS_DATA, else `data` in this one."""
         return Path(os.environ.get("LOCUS_DATA") or self.root / "data").expanduser().resolve()
-
-    def leads_out(self, folder: Path) -> bool:
-        """Returns whether a folder of this home is a link that leads out of it, where other homes may count it, too."""
-        return not folder.resolve().is_relative_to(self.root.resolve())
 
     def study(self, id: str) -> StudyFolder:
         """Returns the folder of an edition's id."""

@@ -266,7 +266,6 @@ class Copies:
                 f"{self.id} has another journal at {self.uri} than in {folder.root}: each was continued without the "
                 f"other; move {folder.root} to another place to go on from the copies (answers in the home still count)"
             )
-        self.home.say_link()
         count = 0
         definition = self.study.read("study.json")
         if definition is not None and not folder.study.exists():

@@ -6,32 +6,33 @@ it is used, and the examination changes nothing in it.
 
 from __future__ import annotations
 
-import math
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import mlflow
-from mlflow.entities import Experiment, LifecycleStage, Metric, Param, RunTag, SourceType, ViewType
+from mlflow.entities import LifecycleStage, Metric, Param, RunTag, SourceType, ViewType
 from mlflow.store.db.base_sql_model import Base
 from mlflow.store.db.utils import _get_latest_schema_revision
 from mlflow.store.tracking.dbmodels.models import SqlLatestMetric, SqlMetric, SqlParam, SqlRun, SqlTag
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_USER
-from mlflow.utils.uri import append_to_uri_path
+from mlflow.utils.mlflow_tags import MLFLOW_USER
 from mlflow.utils.validation import _validate_batch_log_data
-from sqlalchemy import insert, select
+from sqlalchemy import insert
 from sqlalchemy.engine import make_url
 
 from service.storage.home import without_secrets
-from service.tracking.rows import Row, TrackedRun
+from service.tracking.row_contents import Point
+from service.tracking.rows import Row
 from trainables.spec import LocusError
+
+if TYPE_CHECKING:
+    from service.tracking.store import Shown
 
 DAMAGE = re.compile(
     r"file is not a database|unsupported file format|database disk image is malformed|malformed database schema"
@@ -125,30 +126,15 @@ def _of_other_version(uri: str, schema: str, needed: str) -> MlflowError:
     )
 
 
-RUNS = 1000
-"""How many runs one query names. Databases limit the values in a query; SQL Server allows 2,100."""
+def insert_runs(store: SqlAlchemyStore, place: str, new: Iterable[tuple[Shown, Row, Sequence[Point]]]) -> None:
+    """Writes rows that MLflow does not have as its own calls would, in one transaction.
 
-
-def drafted(row: Row, tags: dict[str, str], place: Experiment) -> TrackedRun:
-    """Returns what MLflow will have of a row once it is inserted.
-
-    `tags`: all that the run gets, those of the row included.
-    """
-    id, tags = uuid4().hex, tags | {MLFLOW_RUN_NAME: row.name}
-    files = append_to_uri_path(place.artifact_location, id, SqlAlchemyStore.ARTIFACTS_FOLDER_NAME)
-    latest = {name: value for point in row.points for name, value in point.values.items()}
-    step = max((point.step for point in row.points), default=-1)
-    return TrackedRun(id, row.status, {**row.params}, tags, latest, step, str(place.experiment_id), files)
-
-
-def insert_runs(store: SqlAlchemyStore, place: str, new: Iterable[tuple[Row, TrackedRun]]) -> None:
-    """Writes rows that MLflow does not have as its own calls would, in one transaction. `place`: the experiment's id.
-
+    `place`: the experiment's id; `new`: what MLflow will have of each row, the row, and its points.
     Raises: MlflowException if MLflow's calls would refuse one, or the database cannot be written.
     """
     lines: dict[type, list[dict[str, Any]]] = {}
-    for row, run in new:
-        for table, some in _lines(store, row, run).items():
+    for run, row, points in new:
+        for table, some in _lines(store, run, row, points).items():
             lines.setdefault(table, []).extend(some)
     with store.ManagedSessionMaker(read_only=False) as session:
         store._check_experiment_is_active(store._get_experiment(session, place, ViewType.ALL))
@@ -157,23 +143,10 @@ def insert_runs(store: SqlAlchemyStore, place: str, new: Iterable[tuple[Row, Tra
                 session.execute(insert(table), some)
 
 
-def read_points(store: SqlAlchemyStore, runs: Sequence[str]) -> Iterator[tuple[str, str, int, float]]:
-    """Yields every point of some runs, by step: the run, the metric, the step and the value.
-
-    Raises: MlflowException if the database cannot be read.
-    """
-    columns = select(SqlMetric.run_uuid, SqlMetric.key, SqlMetric.step, SqlMetric.value, SqlMetric.is_nan)
-    with store.ManagedSessionMaker() as session:
-        for first in range(0, len(runs), RUNS):
-            some = columns.where(SqlMetric.run_uuid.in_(runs[first : first + RUNS]))
-            for run, key, step, value, is_nan in session.execute(some.order_by(SqlMetric.step, SqlMetric.value)):
-                yield run, key, step, math.nan if is_nan else value
-
-
-def _lines(store: SqlAlchemyStore, row: Row, run: TrackedRun) -> dict[type, list[dict[str, Any]]]:
+def _lines(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point]) -> dict[type, list[dict[str, Any]]]:
     """Returns the lines of a run in each of MLflow's tables."""
-    points, params, tags = _validate_batch_log_data(
-        [Metric(k, v, round(p.time * 1000), p.step) for p in row.points for k, v in p.values.items()],
+    measured, params, tags = _validate_batch_log_data(
+        [Metric(k, v, round(p.time * 1000), p.step) for p in points for k, v in p.values.items()],
         [Param(name, value) for name, value in run.params.items()],
         [RunTag(name, value) for name, value in run.tags.items()],
     )
@@ -186,13 +159,13 @@ def _lines(store: SqlAlchemyStore, row: Row, run: TrackedRun) -> dict[type, list
         "user_id": run.tags.get(MLFLOW_USER, "unknown"),
         "status": row.status,
         "start_time": round(row.begun * 1000),
-        "end_time": None if row.status == "RUNNING" else round(row.last * 1000),
+        "end_time": None if row.status in ("RUNNING", "SCHEDULED") else round(row.last * 1000),
         "source_version": "",
         "lifecycle_stage": LifecycleStage.ACTIVE,
         "artifact_uri": run.files,
         "experiment_id": int(run.experiment),
     }
-    metrics = [_metric(store, run.id, point) for point in points]
+    metrics = [_metric(store, run.id, metric) for metric in measured]
     latest = {metric["key"]: metric for metric in metrics}  # the points lie in the order of their steps
     return {
         SqlRun: [itself],

@@ -25,8 +25,8 @@ from search_spaces.words import without_sources
 from service.analysis.trial_result import Training
 from service.storage.home import Home, without_secrets
 from service.tracking.databases import in_a_sentence
-from service.tracking.rows import CODE, KEY, TrackedRun
-from service.tracking.store import look_up
+from service.tracking.rows import CODE, KEY
+from service.tracking.store import Shown, look_up
 from service.tracking.sync import check
 from trainables.spec import LocusError
 
@@ -37,7 +37,7 @@ NAME = "model"
 """What MLflow calls the logged model at its run."""
 
 
-def find_run(home: Home, edition: Edition, tracking: str | None, training: Training) -> TrackedRun:
+def find_run(home: Home, edition: Edition, tracking: str | None, training: Training) -> Shown:
     """Returns the MLflow run of a training's label and seed, if it shows that training: its key and its code.
 
     It shows another one where the study was trained again and this MLflow was not told: it was away, or not asked.
@@ -57,7 +57,7 @@ def find_run(home: Home, edition: Edition, tracking: str | None, training: Train
     return shown
 
 
-def register(home: Home, tracking: str | None, run: TrackedRun, name: str, model: TrainedModel) -> str:
+def register(home: Home, tracking: str | None, run: Shown, name: str, model: TrainedModel) -> str:
     """Logs a model to a run, with signature and input example, and registers it; its URI, `models:/NAME/VERSION`.
 
     It takes float32 from 0 (black) to 1 (white), of shape (N, channels, height, width), and gives the outputs.

@@ -19,7 +19,7 @@ from service.analysis.scores import diverged_seeds, scores_of, validation_scores
 from service.analysis.statistics import Scores
 from service.storage.history import History
 from service.storage.states import RunState
-from trainables.recipe import FromTrial, Recipe, Run
+from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import TOGETHER, at_image_size, of_ema
 from trainables.spec import SpecError
@@ -41,10 +41,6 @@ class Point:
     time: float
     values: dict[str, float]
 
-    def without_tests(self) -> Point:
-        """Returns the point without the scores of the test set."""
-        return Point(self.step, self.time, {k: v for k, v in self.values.items() if not k.startswith("test/")})
-
 
 def seed_curve(state: RunState) -> list[Point]:
     """Returns a run's curve as it was measured, with the training time up to each epoch."""
@@ -55,89 +51,54 @@ def seed_curve(state: RunState) -> list[Point]:
     ]
 
 
-def train_s(state: RunState, *, whole: bool = False) -> dict[int, float]:
+def train_s(state: RunState) -> dict[int, float]:
     """Returns the training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds.
 
-    Of runs that trained as one, a run has its part of the time; `whole`: the time of all of them.
+    Of runs that trained as one, a run has its part of the time.
     """
     epochs = sorted(state.curve)
-    values = [_epoch_s(state.curve[epoch].values, whole) for epoch in epochs]
-    known = [value for value in values if value is not None]
-    return dict(zip(epochs, accumulate(known), strict=True)) if len(known) == len(epochs) else {}
+    values = [state.curve[epoch].values for epoch in epochs]
+    if not all("time/epoch_s" in of_epoch for of_epoch in values):
+        return {}
+    return dict(zip(epochs, accumulate(one["time/epoch_s"] / one.get(TOGETHER, 1.0) for one in values), strict=True))
 
 
-def _epoch_s(values: dict[str, float], whole: bool) -> float | None:
-    seconds = values.get("time/epoch_s")
-    return seconds if whole or seconds is None else seconds / values.get(TOGETHER, 1.0)
+def means(history: History, trial: Trial) -> dict[str, float]:
+    """Returns a trial's scores over the seeds that ended: `val/accuracy_mean`, `_n`, and `_std` from two seeds on.
 
-
-def mean_curve(history: History, trial: Trial) -> list[Point]:
-    """Averages each epoch's metrics over the seeds that have it: `val/accuracy_mean`, `_n`, and `_std` from two on.
-
-    A diverged seed counts as chance from its divergence on, so that the last point is the trial's answer. A point's
-    time is when the trial began plus the seeds' mean training time, for seeds begin one after another.
+    Each score is the last one of a seed; a diverged seed counts as chance. Points of a search have no test scores: the
+    test set is looked at for the answer, not for the search. `time/train_s` is the sum over the seeds.
     """
     states = [state for state in map(history.state, history.runs(trial).values()) if state.answered]
-    last = trial.recipe.optimizer.trained_epochs
-    epochs = {epoch for state in states for epoch in state.curve}
-    if any(state.status == "diverged" for state in states):
-        epochs.add(last)
-    clocks = [_elapsed(state) for state in states]
-    spent = [train_s(state) for state in states]
-    points: list[Point] = []
-    time = min((state.begun or state.last or 0.0 for state in states), default=0.0)
-    begun = time
-    for epoch in sorted(epochs):
-        seeds = [_values(state, epoch, trial) for state in states]
-        values = _folded([seed for seed in seeds if seed])
-        time = max(time, begun + fmean([_until(clock, epoch) for clock in clocks]))
-        if any(spent):
-            values[TRAIN_S] = rounded(sum(_until(seconds, epoch) for seconds in spent))
-        points.append(Point(epoch, time, values))
-    return points
+    finals = [_finals(state, trial) for state in states]
+    values: dict[str, float] = {}
+    for name in sorted({name for of_seed in finals for name in of_seed}):
+        if name.startswith("test/") and is_point(history.edition, trial):
+            continue
+        scores = [of_seed[name] for of_seed in finals if name in of_seed]
+        values |= {f"{name}_mean": rounded(fmean(scores)), f"{name}_n": len(scores)}
+        if len(scores) > 1:
+            values[f"{name}_std"] = rounded(stdev(scores))
+    seconds = [max(train_s(state).values(), default=0.0) for state in states]
+    return values | ({TRAIN_S: rounded(sum(seconds))} if any(seconds) else {})
+
+
+def _finals(state: RunState, trial: Trial) -> dict[str, float]:
+    """Returns the last value of each score of a seed."""
+    curve = [state.curve[epoch].values for epoch in sorted(state.curve)]
+    finals = {name: value for values in curve for name, value in values.items() if name.startswith(("val/", "test/"))}
+    if state.status != "diverged":
+        return finals
+    data, test = trial.recipe.data, trial.score.test
+    scores = {trial.score.metric, test, *(at_image_size(test, side) for side in trial.recipe.test_sizes)}
+    if trial.recipe.optimizer.ema_decay is not None:
+        scores |= {of_ema(f"{split}/{data.reported}") for split in ("val", "test")}
+    return {name: data.chance("val" if name.startswith("val/") else "test") for name in finals.keys() | scores}
 
 
 def rounded(value: float) -> float:
     """Returns a number in the digits that are shown."""
     return float(f"{value:.{DIGITS}g}")
-
-
-def _values(state: RunState, epoch: int, trial: Trial) -> dict[str, float]:
-    """Returns the scores of a seed at an epoch."""
-    if epoch in state.curve:
-        values = state.curve[epoch].values
-        return {name: value for name, value in values.items() if name.startswith(("val/", "test/"))}
-    if state.status != "diverged" or epoch < state.epoch:
-        return {}
-    data, last = trial.recipe.data, trial.recipe.optimizer.trained_epochs
-    test = trial.score.test
-    tests = [test, *(at_image_size(test, side) for side in trial.recipe.test_sizes)]
-    scores = [trial.score.metric, *(tests if epoch == last else ())]
-    if trial.recipe.optimizer.ema_decay is not None:
-        metric = data.reported
-        scores += [of_ema(f"val/{metric}"), *([of_ema(f"test/{metric}")] if epoch == last else ())]
-    return {name: data.chance("val" if name.startswith("val/") else "test") for name in scores}
-
-
-def _elapsed(state: RunState) -> dict[int, float]:
-    """Returns the time from a run's begin to each epoch: its training time where that is known, else by the clock."""
-    first = state.begun or min((fact.time for fact in state.curve.values()), default=0.0)
-    return train_s(state, whole=True) or {epoch: fact.time - first for epoch, fact in state.curve.items()}
-
-
-def _until(seconds: dict[int, float], epoch: int) -> float:
-    """Returns the time up to an epoch, or up to the last one before it."""
-    return max((value for at, value in seconds.items() if at <= epoch), default=0.0)
-
-
-def _folded(seeds: list[dict[str, float]]) -> dict[str, float]:
-    folded: dict[str, float] = {}
-    for name in dict.fromkeys(name for values in seeds for name in values):
-        values = [seed[name] for seed in seeds if name in seed]
-        folded |= {f"{name}_mean": rounded(fmean(values)), f"{name}_n": len(values)}
-        if len(values) > 1:
-            folded[f"{name}_std"] = rounded(stdev(values))
-    return folded
 
 
 ALWAYS = ("data.kind", "model.kind", "optimizer.lr", "optimizer.epochs", "optimizer.batch_size")
@@ -211,11 +172,6 @@ class TrialWords:
                 if path in self.trial.values:
                     varied[path] = value_words(self.trial.values[path])
         return varied
-
-    def note(self, head: str, reason: str, more: str = "") -> str:
-        """Returns a description: what a row is, the values of the trial, and why it did not end as asked."""
-        values = [f"- {path} = {_cell(value)}" for path, value in self.varied.items()]
-        return cut("\n\n".join(filter(None, (head, "\n".join(values), f"Why: {reason}" if reason else "", more))))
 
 
 def _set(recipe: Recipe) -> dict[str, str]:
@@ -316,22 +272,6 @@ def study_note(history: History, best: Best, conclusion: Conclusion) -> str:
         "The report is the artifact report/report.html." if conclusion.headline else "",
     ]
     return cut("\n\n".join(filter(None, parts)))
-
-
-def trial_note(words: TrialWords, asked: int, reason: str) -> str:
-    """Returns a trial: what it is, its values, and why it did not end as asked. `asked`: how many seeds it has."""
-    head = f"{words.role.capitalize()} **{words.title}** of {words.edition.id}"
-    return words.note(f"{head}: {plural(asked, 'seed')}.", reason)
-
-
-def run_note(history: History, words: TrialWords, run: Run, reason: str) -> str:
-    """Returns a run: its trial, values and seed, why it did not complete, and where its weights lie."""
-    head = f"**{words.title}**, seed {run.seed}, of {words.edition.id}."
-    kept = "weights" in words.edition.study.keep or words.trial.role == "parent"
-    weights = ""
-    if kept and history.state(run).status == "completed":
-        weights = f"Weights: `outcomes/{run.key}/{history.code(run)}.pt` in the home of the study."
-    return words.note(head, reason, weights)
 
 
 def experiment_note(studies: list[tuple[str, str, str]]) -> str:

@@ -1,18 +1,16 @@
-"""What MLflow should show of a study: rows at three levels, folded from its history; and what it has of a row.
+"""What MLflow should show of a study: rows at three levels, folded from its history.
 
-Pure, without MLflow: a `Row` describes one MLflow run, and `store` sends what differs from what is there. The study is
-the parent of its trials, a trial of its runs. A trial is a search's point, an arm, a confirmation (`c7`), a parent
-(`p1`), or one that tunes an arm (`t2.7`).
+Pure, without MLflow: a `Row` describes one MLflow run, and `store` writes it. The study is the parent of its trials, a
+trial of its runs. A trial is a search's point, an arm, a confirmation (`c7`), a parent (`p1`), or one that tunes an arm
+(`t2.7`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from search_spaces.study import Trial
 from search_spaces.words import listed, quoted
 from service.analysis.best import Best, find_best, one_of
 from service.analysis.format import TRIAL_COLORS, raced_words, stopped_words
@@ -25,38 +23,33 @@ from service.tracking.row_contents import (
     Conclusion,
     Point,
     TrialWords,
-    is_point,
-    mean_curve,
+    means,
     rank_tag,
-    run_note,
     score_words,
     seed_curve,
     study_note,
     test_scores,
     title,
-    trial_note,
 )
 from trainables.recipe import Run
-from trainables.spec import digest
 
-MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "KILLED"]
+MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "SCHEDULED"]
+"""MLflow's words. `SCHEDULED`: the study was stopped, and the same command goes on with it."""
 RunId = tuple[str, str, int | None]
 """How a row is known within its study: level, number label, seed."""
 STUDY: RunId = ("study", "", None)
-LEVELS = ("study", "trial", "run")
-KEY, CODE, CURVE = "locus.key", "locus.code", "locus.curve"
-"""The tags of a run's key, of the code that gave a row's numbers (of a study: the codes of all its runs), and of a
-mean curve."""
-METRICS = ("val/", "test/", "train/", "best/", "progress/")
-"""How metrics begin that are the journal's alone."""
+KEY, CODE, AGAIN = "locus.key", "locus.code", "locus.trained_again"
+"""The tags of a run's key, of the code that gave a row's numbers, and of how often an answer was lost."""
+IDENTITY = (KEY, CODE, AGAIN)
+"""MLflow deletes no point: a row that differs from MLflow's run in one of these tags is written as a new run."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one MLflow run should look like.
+    """What one MLflow run should look like. Units: times in seconds since 1970.
 
-    `fixed`: tags that identify the numbers of its points; points cannot be deleted, so where they differ the MLflow run
-    is replaced. `only_changes`: a value that equals the last one is not sent. Units: times in seconds since 1970.
+    `points` of a run are its epochs, each written once. `values`: last numbers, written again when they change, at
+    the step `at`.
     """
 
     id: RunId
@@ -64,12 +57,11 @@ class Row:
     status: MlflowStatus
     params: dict[str, str]
     tags: dict[str, str]
-    points: list[Point]
     begun: float
     last: float
+    points: tuple[Point, ...] = ()
+    values: Point | None = None
     parent: RunId | None = STUDY
-    fixed: tuple[str, ...] = ()
-    only_changes: bool = False
 
 
 def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
@@ -77,11 +69,10 @@ def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
     return {seed: run for seed, run in runs.items() if history.state(run).was_run}
 
 
-def study_row(
-    history: History, runs: Iterable[Run], ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION
-) -> Row:
-    """Returns the study's own row: how much of it is done, and the best trial's numbers, against the seconds gone."""
-    edition, last, runs = history.edition, history.last or 0.0, list(runs)
+def study_row(history: History, ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION) -> Row:
+    """Returns the study's own row: how much of it is done, and the best trial's numbers."""
+    edition, last, best = history.edition, history.last or 0.0, find_best(history)
+    runs = [run for trial in history.trials for run in history.runs(trial).values()]
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
     answered = {run.key for run in runs if history.state(run).answered and history.state(run).was_run}
     values: dict[str, float] = {
@@ -89,136 +80,112 @@ def study_row(
         "progress/asked": max(planned_runs(history), len(answered)),
         "progress/trials": sum(history.answer(trial).status != "open" for trial in history.of("trial")),
     }
-    best = find_best(history)
     tags = _tags(history, "study") | {
         "locus.seeds": str(history.seeds),
         "locus.trials": str(history.trial_count or len(history.of("trial"))),
         "locus.family": edition.study.family,
-        CODE: ",".join(sorted({history.today(run) for run in runs})) or "none",
+        "locus.outcome": OUTCOMES[ended],
+        "locus.headline": conclusion.headline,
+        "locus.claims": "; ".join(conclusion.claims),
+        "locus.best": "",
         "mlflow.note.content": study_note(history, best, conclusion),
     }
-    tags |= {"locus.headline": conclusion.headline} if conclusion.headline else {}
-    tags |= {"locus.claims": "; ".join(conclusion.claims)} if conclusion.claims else {}
     if best.trials:
         names = [title(edition, trial) for trial in best.trials]
         tags["locus.best"] = f"tie: {listed([*map(quoted, names)])}" if best.tied else names[0]
-        values |= _best_values(history, best)
+        winner = one_of(best.trials, lambda tied: test_scores(history, tied))
+        values |= {f"best/{name}": value for name, value in means(history, winner).items()} if winner else {}
+    step = round(last - began)
     return Row(
-        STUDY, edition.id, ended, {"budget": edition.budget}, tags, [Point(round(last - began), last, values)],
-        began, last, parent=None, only_changes=True,
+        STUDY, edition.id, ended, {"budget": edition.budget}, tags, began, last, values=Point(step, last, values),
+        parent=None,
     )  # fmt: skip
 
 
-def _best_values(history: History, best: Best) -> dict[str, float]:
-    """Returns the last means of the best trial, as Python names it.
-
-    Without test scores before the confirmation, for search points are not tested.
-    """
-    trial = one_of(best.trials, lambda tied: test_scores(history, tied))
-    if trial is None or not (curve := mean_curve(history, trial)):
-        return {}
-    last = curve[-1].without_tests() if is_point(history.edition, trial) else curve[-1]
-    return {f"best/{name}": value for name, value in last.values.items()}
-
-
-def trial_row(
-    history: History, words: TrialWords, runs: dict[int, Run], best: Best, ended: MlflowStatus = "RUNNING"
-) -> Row:
-    """Returns a trial with its mean curve and its scores, once its asked seeds have ended.
+def trial_row(history: History, words: TrialWords, best: Best, ended: MlflowStatus = "RUNNING") -> Row:
+    """Returns a trial with the means over its seeds, once its asked seeds have ended.
 
     `best`: the best trials of the study; `ended`: how the study ended, RUNNING before.
     """
-    trial = words.trial
-    here = begun(history, runs)
-    states = [history.state(run) for run in here.values()]
-    answer = history.answer(trial)
+    trial, answer = words.trial, history.answer(words.trial)
+    runs = begun(history, history.runs(trial))
+    states = [history.state(run) for run in runs.values()]
     whole = answer.status != "open" or ended == "FINISHED"
     reason = next(filter(None, map(_reason, states)), "")
     if answer.raced:
         reason = raced_words(len(answer.values), answer.asked, answer.cutoff or 0.0)
+    is_best = trial.label in {winner.label for winner in best.trials}
     tags = _tags(history, "trial", words) | {
-        "locus.outcome": answer.status if whole else _unfinished(ended),
+        "locus.outcome": answer.status if whole else OUTCOMES[ended],
         "locus.seeds": str(answer.asked),
-        CODE: history.code(next(iter(here.values()))),
+        CODE: history.code(next(iter(runs.values()))),
         "locus.rank": rank_tag(history, trial),
-        "mlflow.note.content": trial_note(words, answer.asked, reason),
+        "locus.reason": reason,
+        "locus.best": ("best (tie)" if best.tied else "best") if is_best else "",
+        "locus.score": score_words(validation_scores(history, trial)) if whole else "",
+        "locus.test": score_words(test_scores(history, trial)) if whole else "",
     }
-    points = mean_curve(history, trial) if whole else []
-    if is_point(history.edition, trial):  # the test set is looked at for the answer, not for the search
-        points = [point.without_tests() for point in points]
-    if points:
-        tags[CURVE] = digest([[point.step, point.time, point.values] for point in points])
-    marks = {"locus.reason": reason, "locus.best": _mark(trial, best)}
-    if whole:
-        marks["locus.score"] = score_words(validation_scores(history, trial))
-        marks["locus.test"] = score_words(test_scores(history, trial))
+    last = max(state.last or 0.0 for state in states)
     return Row(
-        ("trial", trial.label, None),
-        words.title,
-        "FINISHED" if whole else _halted(ended),
-        words.params,
-        tags | {name: words for name, words in marks.items() if words},
-        points,
-        min(state.begun or state.last or 0.0 for state in states),
-        max(state.last or 0.0 for state in states),
-        fixed=(CURVE,) if points else (CODE,),  # until it has all its seeds it keeps the curve of fewer
-    )
-
-
-def _mark(trial: Trial, best: Best) -> str:
-    if trial.label not in {winner.label for winner in best.trials}:
-        return ""
-    return "best (tie)" if best.tied else "best"
+        ("trial", trial.label, None), words.title, "FINISHED" if whole else ended, words.params, tags,
+        min(state.begun or state.last or 0.0 for state in states), last,
+        values=Point(len(answer.values), last, means(history, trial)) if whole else None,
+    )  # fmt: skip
 
 
 def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus = "RUNNING") -> Row:
     """Returns one training, with its curve as it came."""
     trial, name, state = words.trial, words.title, history.state(run)
-    flying = state.status == "running"
+    status: MlflowStatus = "FAILED" if state.status == "failed" else "FINISHED"
     tags = _tags(history, "run", words) | {
         "locus.seed": str(run.seed),
         KEY: run.key,
         CODE: history.code(run),
-        "locus.outcome": _unfinished(ended) if flying else state.status,
+        "locus.outcome": OUTCOMES[ended] if state.status == "running" else state.status,
+        "locus.reused": "true" if state.reused else "",
+        "locus.reason": _reason(state),
+        AGAIN: str(state.lost or ""),
     }
-    reason = _reason(state)
-    tags |= {"locus.reused": "true"} if state.reused else {}
-    tags |= {"locus.reason": reason} if reason else {}
-    again = {"locus.trained_again": str(state.lost)} if state.lost else {}
-    tags["mlflow.note.content"] = run_note(history, words, run, reason)
     short = name if name == trial.name else name.split(" ", 1)[0]
     return Row(
         ("run", trial.label, run.seed),
         f"{short} seed {run.seed}",
-        _halted(ended) if flying else "FAILED" if state.status == "failed" else "FINISHED",
+        ended if state.status == "running" else status,
         words.params | {"seed": str(run.seed)},
-        tags | again,
-        seed_curve(state),
+        tags,
         state.begun or min((fact.time for fact in state.curve.values()), default=state.last or 0.0),
         state.last or 0.0,
+        tuple(seed_curve(state)),
         parent=("trial", trial.label, None),
-        fixed=(KEY, CODE, *again),  # the clock's numbers of another training differ
     )
 
 
-def rows(history: History, ended: MlflowStatus) -> Iterator[Row]:
-    """Yields every row of a study, parents first."""
-    of = [(trial, history.runs(trial)) for trial in history.trials]
-    yield study_row(history, (run for _, runs in of for run in runs.values()), ended)
-    best = find_best(history)
-    for trial, runs in of:
-        if here := begun(history, runs):
-            words = TrialWords(history.edition, trial)
-            yield trial_row(history, words, runs, best, ended)
-            yield from (run_row(history, words, run, ended) for run in here.values())
+def rows(
+    history: History,
+    ended: MlflowStatus,
+    words: dict[str, TrialWords] | None = None,
+    is_news: Callable[[Run], bool] = lambda run: True,
+    marks: Collection[str] = (),
+) -> Iterator[Row]:
+    """Yields the rows of runs with news, and their parents before them; without `is_news` every row of a study.
+
+    `words`: of trials by label, kept from call to call; `marks`: labels of trials that are news, too.
+    """
+    yield study_row(history, ended)
+    best, words = find_best(history), {} if words is None else words
+    for trial in history.trials:
+        runs = begun(history, history.runs(trial))
+        news = [run for run in runs.values() if is_news(run)]
+        if news or (runs and trial.label in marks):
+            of_trial = words.setdefault(trial.label, TrialWords(history.edition, trial))
+            yield trial_row(history, of_trial, best, ended)
+            yield from (run_row(history, of_trial, run, ended) for run in news)
 
 
-def _halted(ended: MlflowStatus) -> MlflowStatus:
-    return "RUNNING" if ended == "RUNNING" else "KILLED"
-
-
-def _unfinished(ended: MlflowStatus) -> str:
-    return "running" if ended == "RUNNING" else "interrupted"
+OUTCOMES: dict[MlflowStatus, str] = {
+    "RUNNING": "running", "FINISHED": "completed", "FAILED": "failed", "SCHEDULED": "stopped, continues",
+}  # fmt: skip
+"""What is said of what did not end by itself, by how the study ended."""
 
 
 def _reason(state: RunState) -> str:
@@ -243,107 +210,3 @@ def _tags(history: History, level: str, words: TrialWords | None = None) -> dict
             "mlflow.runColor": TRIAL_COLORS[(trial.tunes[1] if trial.tunes else trial.number) % len(TRIAL_COLORS)],
         }
     return tags
-
-
-LARGEST = 1.7976931348623157e308
-"""What MLflow keeps of an infinite number."""
-Curve = list[tuple[int, float]]
-"""The steps and values of a metric."""
-
-
-@dataclass
-class TrackedRun:
-    """What MLflow has of one row. `step`: the last one with points. `latest`: every metric's last value."""
-
-    id: str
-    status: MlflowStatus
-    params: dict[str, str]
-    tags: dict[str, str]
-    latest: dict[str, float]
-    step: int
-    experiment: str = ""
-    files: str = ""
-
-    @classmethod
-    def of(cls, run: Any) -> TrackedRun:
-        """Converts MLflow's own entity."""
-        step = max((metric.step for metric in run.data._metric_objs), default=-1)
-        info, data = run.info, run.data
-        where = info.experiment_id, info.artifact_uri
-        return cls(info.run_id, info.status, data.params, data.tags, data.metrics, step, *where)
-
-    @property
-    def row_id(self) -> RunId | None:
-        """The row it shows; None if its tags are not those that locus writes."""
-        level, seed = self.tags.get("locus.level"), self.tags.get("locus.seed")
-        if level is None or not (seed is None or seed.isdecimal()):
-            return None
-        return level, self.tags.get("locus.number", ""), None if seed is None else int(seed)
-
-    def news(self, row: Row) -> list[Point]:
-        """Returns a row's points with only the values that differ from the last ones sent.
-
-        What the row has no more becomes NaN, for MLflow deletes no metric. Steps rise: MLflow takes the value of the
-        greatest step for the last one.
-        """
-        step, news = self.step, list[Point]()
-        for point in row.points:
-            wanted = dict.fromkeys(self.surplus(point.values), math.nan) | point.values
-            values = {k: v for k, v in wanted.items() if k not in self.latest or not equal(self.latest[k], v)}
-            step = max(point.step, step + 1)
-            news.append(Point(step, point.time, values))
-        return [point for point in news if point.values]
-
-    def surplus(self, wanted: Collection[str]) -> set[str]:
-        """Returns the metrics of ours that MLflow has a number of, and that are not wanted."""
-        there = {name for name, value in self.latest.items() if name.startswith(METRICS) and not equal(value, math.nan)}
-        return there.difference(wanted)
-
-    def differs(self, row: Row, curves: Mapping[str, Curve]) -> tuple[set[str], set[str]]:
-        """Returns the metrics that differ from a row: those with a wrong point, and those that lack the last points.
-
-        One that the row has not is wrong, but for the curve of fewer seeds where a trial has none yet.
-
-        `curves`: all points that MLflow has, by metric.
-        """
-        wanted: dict[str, Curve] = {}
-        for point in row.points:
-            for name, value in point.values.items():
-                wanted.setdefault(name, []).append((point.step, value))
-        older = row.only_changes or (not row.points and CURVE in self.tags)
-        wrong, lacks = set[str]() if older else self.surplus(wanted), set[str]()
-        for name, curve in wanted.items():
-            there, last = curves.get(name, []), self.latest.get(name)
-            points = zip(there, curve, strict=False)
-            begins = len(there) <= len(curve) and all(a[0] == b[0] and equal(a[1], b[1]) for a, b in points)
-            if not begins or (there and last is not None and not equal(last, there[-1][1])):
-                wrong.add(name)
-            elif len(there) < len(curve):
-                lacks.add(name)
-        return wrong, lacks
-
-    def other_params(self, row: Row) -> set[str]:
-        """Returns the params that have another value than a row's."""
-        return {name for name, value in self.params.items() if row.params.get(name, value) != value}
-
-
-def strange(history: History, placed: Collection[RunId], shown: Mapping[RunId, TrackedRun]) -> set[RunId]:
-    """Returns the levels of ours that MLflow shows, and that are no rows of a journal, nor were by other code.
-
-    `placed`: the rows by the code that counts.
-    """
-    trials = {trial.label: trial for trial in history.trials}
-
-    def was_row(label: str, seed: int | None, code: str) -> bool:
-        runs = history.runs(trials[label]) if label in trials else {}
-        some = [run for at, run in runs.items() if seed in (at, None)]
-        return any(code != history.code(run) and (run.key, code) in history.states for run in some)
-
-    others = {place: run for place, run in shown.items() if place[0] in LEVELS and place not in placed}
-    return {place for place, run in others.items() if not was_row(*place[1:], run.tags.get(CODE, ""))}
-
-
-def equal(shown: float, other: float) -> bool:
-    """Returns whether MLflow's number is the journal's. In a damaged database it may be a text."""
-    kept = math.copysign(LARGEST, other) if math.isinf(other) else other
-    return shown in (kept, other) or (isinstance(shown, float) and math.isnan(shown) and math.isnan(other))

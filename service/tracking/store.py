@@ -1,9 +1,9 @@
-"""The MLflow runs of one study: found once, then brought from what they show to what they should show.
+"""The MLflow runs of one study: found once by their tags, then written.
 
-Runs are found by the tags `locus.home`, `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call
-finds the same ones, and never those of another home on a shared server. MLflow only appends: params cannot change and
-points cannot be deleted, so a run whose points are no longer right, or that a person deleted, is replaced, and its
-children get the new parent.
+Runs have the tags `locus.home`, `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call finds
+the same ones, and never those of another home on a shared server. What MLflow lacks of a row is sent. A run that shows
+another training than its row (another key or code) is deleted, and the row is written as a new run. Tags that a person
+set stay, on the new run too.
 
 An experiment that locus made has the tag `locus.note`. Of another one, only what locus itself added is ever changed.
 """
@@ -11,42 +11,34 @@ An experiment that locus made has the tag `locus.note`. Of another one, only wha
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import tempfile
-from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repo import ArtifactRepository
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+from mlflow.utils.uri import append_to_uri_path
 from sqlalchemy.exc import SQLAlchemyError
 
 from search_spaces.study import Edition, Trial
 from search_spaces.words import without_sources
 from service.storage.home import Home, default_experiment, remove_member
-from service.tracking.databases import (
-    MlflowError,
-    check_file,
-    drafted,
-    in_a_sentence,
-    insert_runs,
-    is_there,
-    read_points,
-)
+from service.tracking.databases import AGAIN, MlflowError, check_file, file_of, in_a_sentence, insert_runs, is_there
 from service.tracking.row_contents import Point
-from service.tracking.rows import STUDY, Curve, Row, RunId, TrackedRun
-from trainables.recipe import Recipe
+from service.tracking.rows import IDENTITY, STUDY, Row, RunId
 from trainables.spec import digest
 from trainables.whole_files import rename_durably
 
@@ -54,46 +46,94 @@ PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
 """The tag of an experiment, or of a run, that holds its description."""
 WRITTEN = "locus.note"
-"""The tag of an experiment that locus made: the fingerprint of the description that locus wrote, or of two while it
-changes."""
-MARK = "locus.shows."
-"""How a tag begins by which an experiment is found that shows a study."""
+"""The tag with the fingerprint of the description that locus wrote; of an experiment, of two while it changes."""
 KIND = {"mlflow.experimentKind": "custom_model_development"}
 """MLflow's word for an experiment that trains."""
-RECIPES = "locus.recipes"
-"""The tag of the study's run with the digest of its file of recipes."""
 HOME = "locus.home"
 """The tag of the home whose study a run shows: on a shared server, others may run the same study."""
-PASSING = {
-    "locus.reason", "locus.reused", "locus.best", "locus.headline", "locus.claims", "locus.score", "locus.test",
-}  # fmt: skip
-"""Tags that a row may lose again."""
-THREADS = 8
-"""How many curves a server is asked for at the same time."""
+OURS = ("locus.", "mlflow.")
+"""How tags begin that no person sets."""
 MOST_METRICS = 900
 """Metrics in a call; MLflow accepts 1,000 entities."""
+LARGEST = 1.7976931348623157e308
+"""What MLflow keeps of an infinite number."""
+
+
+@dataclass
+class Shown:
+    """What MLflow has of a row. `step`: the last one with points. `latest`: every metric's last value."""
+
+    id: str
+    status: str
+    params: dict[str, str]
+    tags: dict[str, str]
+    latest: dict[str, float]
+    step: int
+    experiment: str
+    files: str
+
+    @classmethod
+    def of(cls, run: Any) -> Shown:
+        """Converts MLflow's own entity."""
+        info, data = run.info, run.data
+        step = max((metric.step for metric in data._metric_objs), default=-1)
+        where = info.experiment_id, info.artifact_uri
+        return cls(info.run_id, info.status, data.params, data.tags, data.metrics, step, *where)
+
+    @property
+    def row_id(self) -> RunId | None:
+        """The row it shows; None if its tags are not those that locus writes."""
+        level, seed = self.tags.get("locus.level"), self.tags.get("locus.seed")
+        if level is None or not (seed is None or seed.isdecimal()):
+            return None
+        return level, self.tags.get("locus.number", ""), None if seed is None else int(seed)
+
+    @classmethod
+    def draft(cls, row: Row, tags: dict[str, str], place: Experiment) -> Shown:
+        """Returns what MLflow will have of a row once it is inserted."""
+        id = uuid4().hex
+        files = append_to_uri_path(place.artifact_location, id, SqlAlchemyStore.ARTIFACTS_FOLDER_NAME)
+        tags = tags | {MLFLOW_RUN_NAME: row.name}
+        return cls(id, row.status, {**row.params}, tags, {}, -1, str(place.experiment_id), files)
+
+    def add(self, points: Iterable[Point]) -> None:
+        """Notes that points were sent."""
+        for point in points:
+            self.step = max(self.step, point.step)
+            self.latest |= point.values
+
+    def shows(self, row: Row) -> bool:
+        """Returns whether its numbers and params are those of a row's training."""
+        same = all(self.tags.get(name, "") == row.tags.get(name, "") for name in IDENTITY)
+        return same and all(row.params.get(name, value) == value for name, value in self.params.items())
+
+    def news(self, row: Row) -> list[Point]:
+        """Returns the points of a row that were not sent, and its last numbers where they differ."""
+        points = [point for point in row.points if point.step > self.step]
+        if row.values is not None:
+            values = {k: v for k, v in row.values.values.items() if not _equal(self.latest.get(k), v)}
+            points += [Point(max(row.values.step, self.step), row.values.time, values)] if values else []
+        return points
+
+
+def _equal(shown: float | None, value: float) -> bool:
+    kept = math.copysign(LARGEST, value) if math.isinf(value) else value
+    return shown in (kept, value) or (shown is not None and math.isnan(shown) and math.isnan(value))
 
 
 class Store:
-    """The runs of a study of one home in an MLflow store. `home`: its id. `default`, `chosen`: names of experiments.
+    """The runs of a study of one home in an experiment of an MLflow store. `home`: its id; `name`: the experiment's.
 
-    The study is shown in the experiment that was chosen; else where it is shown already; else in the default one.
-    `written` counts the calls that changed something. Cost: three calls to look; then no call where nothing differs.
+    `written` counts the calls that changed something. Cost: two calls to look; then none where nothing differs.
     """
 
-    def __init__(self, uri: str, home: str, study: str, default: str, chosen: str | None = None) -> None:
+    def __init__(self, uri: str, home: str, study: str, name: str) -> None:
         self.client = MlflowClient(tracking_uri=uri)
-        self.uri = uri
-        self.home = home
-        self.study = study
+        self.uri, self.home, self.study, self.name = uri, home, study, name
         self.written = 0
         self.place: Experiment | None = None
-        self.shown: dict[RunId, TrackedRun] = {}
-        self.doubles: list[TrackedRun] = []
-        self.left: set[str] = set()
-        self._there: dict[str, dict[str, Curve]] = {}
-        self._chosen = chosen
-        self._name = chosen or default
+        self.shown: dict[RunId, Shown] = {}
+        self.others: list[Shown] = []
 
     @property
     def experiment(self) -> str:
@@ -101,85 +141,77 @@ class Store:
         assert self.place is not None
         return str(self.place.experiment_id)
 
-    def find(self) -> bool:
-        """Looks everything up, once. False if nothing was ever shown of this study."""
-        self.shown.clear()
-        self.doubles.clear()
-        places = {place.experiment_id: place for place in self._places()}
-        runs = [*map(TrackedRun.of, self._search([*places]))] if places else []
-        at = next((run.experiment for run in runs if run.row_id == STUDY), runs[0].experiment if runs else None)
-        named = next((place for place in places.values() if place.name == self._name), None)
-        self.place = places[at] if at and not self._chosen else named
-        for shown in runs:
-            place = shown.row_id
-            here = place is not None and self.place is not None and shown.experiment == self.experiment
-            if not here or place is None or self.shown.setdefault(place, shown) is not shown:
-                self.doubles.append(shown)
-        self.left = {run.experiment for run in self.doubles} - {run.experiment for run in self.shown.values()}
-        self.left -= {self.experiment} if self.place else set()
-        return bool(runs)
-
-    def _places(self) -> Iterator[Experiment]:
-        """Yields the experiments that may show the study: those that are marked so, and the one with its name."""
-        named = self.client.get_experiment_by_name(self._name)
-        if named is not None and named.lifecycle_stage == "active":
-            yield named
-        yield from self.client.search_experiments(filter_string=f"tags.`{self._mark}` = '{self.study}'")
-
     @property
-    def _mark(self) -> str:
-        return f"{MARK}{self.home}.{letters(self.study)}"
+    def database(self) -> SqlAlchemyStore | None:
+        """MLflow's own store where it is a database and no server."""
+        store = self.client._tracking_client.store
+        return store if isinstance(store, SqlAlchemyStore) else None
 
-    def make(self, artifacts: Path | None) -> None:
-        """Finds everything, makes the experiment where there is none, and ends doubles that a crash may have left."""
+    def find(self) -> bool:
+        """Looks everything up. False if nothing is shown of this study."""
+        self.shown, self.others = {}, []
+        place = self.client.get_experiment_by_name(self.name)
+        self.place = place if place is not None and place.lifecycle_stage == "active" else None
+        for run in map(Shown.of, self._search()) if self.place else ():
+            row = run.row_id
+            if row is None or self.shown.setdefault(row, run) is not run:
+                self.others.append(run)
+        return bool(self.shown)
+
+    def _search(self) -> Iterator[Any]:
+        mine, token = f"tags.`{HOME}` = '{self.home}' AND tags.`locus.study` = '{self.study}'", None
+        while True:
+            page = self.client.search_runs([self.experiment], mine, max_results=1000, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def make(self, artifacts: Path | None, *, is_own: bool) -> None:
+        """Finds everything, and makes the experiment where there is none. `artifacts`: the home's, of a database.
+
+        `is_own`: whether the database is the home's own. MLflow notes whole paths: where the home was moved or copied
+        since, all is written anew, with files here.
+        Raises: MlflowError if the database is a link, which the home that this one was copied from has, too.
+        """
         self.find()
+        where, file = artifacts.absolute().as_uri() if artifacts else None, file_of(self.uri)
+        if is_own and self.place and WRITTEN in self.place.tags and self.place.artifact_location != where:
+            if file and file.resolve().parent != file.parent.resolve():
+                raise MlflowError(
+                    f"MLflow's database sqlite:///{file} must keep its files in {artifacts}, got "
+                    f"{self.place.artifact_location}, for the home was moved or copied: {AGAIN}"
+                )
+            self.client.rename_experiment(self.experiment, f"{self.name} (moved, {self.experiment})")
+            self.client.delete_experiment(self.experiment)
+            self.place, self.shown = None, {}
         if self.place is None:
             try:
-                where = artifacts.absolute().as_uri() if artifacts else None
-                mine = {**KIND, WRITTEN: fingerprint(""), self._mark: self.study}
-                self.client.create_experiment(self._name, artifact_location=where, tags=mine)
+                self.client.create_experiment(
+                    self.name, artifact_location=where, tags={**KIND, WRITTEN: fingerprint("")}
+                )
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
                 self._restore()
             self.find()
-        self.describe({self._mark: self.study})
-        while self.doubles:
-            self.client.delete_run(self.doubles.pop().id)
-        if isinstance(self.client._tracking_client.store, SqlAlchemyStore):
-            self._there = self.curves(self.shown.values())
+        while self.others:
+            self.client.delete_run(self.others.pop().id)
 
     def _restore(self) -> None:
         """Takes the experiment out of MLflow's trash, where a person put it. Else another driver was quicker.
 
         Raises: MlflowError if it is not one of locus.
         """
-        experiment = self.client.get_experiment_by_name(self._name)
+        experiment = self.client.get_experiment_by_name(self.name)
         if experiment is None or experiment.lifecycle_stage == "active":
             return
         if WRITTEN not in experiment.tags:
             raise MlflowError(
-                f"MLflow's experiment {self._name!r} must be one that is not in its trash, for locus did not make it; "
+                f"MLflow's experiment {self.name!r} must be one that is not in its trash, for locus did not make it; "
                 "restore it there, or give --experiment another name"
             )
         self.client.restore_experiment(experiment.experiment_id)
-
-    def remove_doubles(self) -> None:
-        """Deletes runs beside those that are known: of no journal, or made twice, for the first answer was lost."""
-        known = {shown.id for shown in self.shown.values()}
-        for run in list(self._search([self.experiment])):
-            if run.info.run_id not in known:
-                self.client.delete_run(run.info.run_id)
-
-    def _search(self, experiments: list[str]) -> Iterator[Any]:
-        token: str | None = None
-        asked = f"tags.`{HOME}` = '{self.home}' AND tags.`locus.study` = '{self.study}'"
-        while True:
-            page = self.client.search_runs(experiments, asked, max_results=1000, page_token=token)
-            yield from page
-            token = page.token
-            if not token:
-                return
 
     def metrics(self) -> dict[str, set[str]]:
         """Returns the names of the metrics that MLflow has of this study, by level."""
@@ -188,205 +220,70 @@ class Store:
             names.setdefault(level, set()).update(shown.latest)
         return names
 
-    def curves(self, runs: Iterable[TrackedRun]) -> dict[str, dict[str, Curve]]:
-        """Returns every point that MLflow has of some runs, by run and metric.
+    def experiment_tags(self) -> dict[str, str]:
+        """Returns the tags of the experiment."""
+        return dict(self.client.get_experiment(self.experiment).tags)
 
-        Cost: 5 us a point from a database; a server, which has no call for several curves, is asked for each (2-10 ms).
-        """
-        curves: dict[str, dict[str, Curve]] = {run.id: {name: [] for name in run.latest} for run in runs}
-        store = self.client._tracking_client.store
-        if isinstance(store, SqlAlchemyStore):
-            for run, name, step, value in read_points(store, [*curves]):
-                if name in curves[run]:
-                    curves[run][name].append((step, value))
-        else:
-            asked = [(run, name) for run, curves in curves.items() for name in curves]
-            with ThreadPoolExecutor(THREADS) as pool:
-                answers = pool.map(lambda pair: self.client.get_metric_history(*pair), asked)
-                for (run, name), points in zip(asked, answers, strict=True):
-                    curves[run][name] = sorted((point.step, point.value) for point in points)
-        return curves
-
-    def experiment_tags(self, place: str | None = None) -> dict[str, str]:
-        """Returns the tags of the experiment, or of another one."""
-        return dict(self.client.get_experiment(place or self.experiment).tags)
-
-    def describe(self, tags: dict[str, str | None], place: str | None = None) -> None:
-        """Sets tags of the experiment (or of another one) that differ, and deletes those that are None."""
-        there = self.experiment_tags(place)
+    def describe(self, tags: dict[str, str | None]) -> None:
+        """Sets tags of the experiment that differ, and deletes those that are None."""
+        there = self.experiment_tags()
         for name, value in tags.items():
             if value is None and name in there:
-                self.client.delete_experiment_tag(place or self.experiment, name)
+                self.client.delete_experiment_tag(self.experiment, name)
             elif value is not None and there.get(name) != value:
-                self.client.set_experiment_tag(place or self.experiment, name, value)
+                self.client.set_experiment_tag(self.experiment, name, value)
 
-    def unmark(self, place: str) -> None:
-        """Takes the sign away that an experiment shows this study."""
-        self.describe({self._mark: None}, place)
+    def put(self, rows: Sequence[Row]) -> None:
+        """Makes MLflow show rows; the parent of a row stands before it, or is shown already.
 
-    def put(self, row: Row) -> None:
-        """Makes MLflow show a row. Its parent is put before it. A run that a person deleted is made again."""
-        try:
-            self._put(row)
-        except MlflowException:
-            shown = self.shown.get(row.id)
-            if shown is None or not self._is_deleted(shown):
-                raise
-            self._complete(row, self._replace(row, shown))
-
-    def _put(self, row: Row) -> None:
-        if row.id not in self.shown:
-            self.create([row])
-        shown = self.shown[row.id]
-        others = shown.latest and any(shown.tags.get(name) != row.tags[name] for name in row.fixed)
-        if others or self._is_changed(row, shown):
-            shown = self._replace(row, shown)
-        self._complete(row, shown)
-
-    def _is_changed(self, row: Row, shown: TrackedRun) -> bool:
-        """Returns whether a run in a database has other numbers or params than those that were sent.
-
-        The second time that a run is asked about, the answer is no: its numbers were compared the first time.
+        Cost: in a database one transaction for new rows; at a server three requests a new row.
         """
-        there = self._there.pop(shown.id, None)
-        if there is None:
-            return False
-        sent = [] if row.only_changes else [point for point in row.points if point.step <= shown.step]
-        wrong, lacks = shown.differs(replace(row, points=sent), there)
-        return bool(wrong or lacks or shown.other_params(row))
-
-    def log_folder(self, place: RunId, folder: Path, name: str) -> None:
-        """Copies a folder to the artifacts of a row, under a name."""
-        self._files(place).log_artifacts(str(folder), name)
-
-    def log_file(self, place: RunId, file: Path) -> None:
-        """Copies a file to the artifacts of a row; an earlier one of its name is replaced."""
-        self._files(place).log_artifact(str(file))
-
-    def _files(self, place: RunId) -> ArtifactRepository:
-        """Returns where the files of a row lie.
-
-        MLflow's client keeps it by the id of the run, which a copied home has, too.
-        """
-        return get_artifact_repository(self.shown[place].files, tracking_uri=self.uri)
-
-    def local(self, place: RunId) -> Path | None:
-        """Returns the folder with the files of a row; None if a server keeps them."""
-        files = self._files(place)
-        return Path(files.artifact_dir) if isinstance(files, LocalArtifactRepository) else None
-
-    def has_recipes(self) -> bool:
-        """Returns whether the study's file of recipes has the digest of its tag. Of a server the tag alone counts."""
-        folder = self.local(STUDY)
-        try:
-            known = self.shown[STUDY].tags[RECIPES]
-            return folder is None or digest((folder / "recipes.json").read_bytes().decode()) == known
-        except (OSError, ValueError):
-            return False
-
-    def tell_recipes(self, trials: list[Trial]) -> None:
-        """Stores what the study's trials are, as files of its own run: their recipes by label, and their data sets."""
-        recipes = {trial.label: trial.recipe for trial in trials}
-        text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
-        shown, mark = self.shown[STUDY], digest(text)
-        if shown.tags.get(RECIPES) == mark and self.has_recipes():
-            return
-        with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
-            file = Path(folder) / "recipes.json"
-            file.write_text(text, encoding="utf-8")
-            self.log_file(STUDY, file)
-        self.client.log_inputs(shown.id, [*_data_sets(recipes.values())])
-        self.client.set_tag(shown.id, RECIPES, mark)
-        shown.tags[RECIPES] = mark
-
-    def delete(self, artifacts: Path | None) -> None:
-        """Deletes every row of the study; files of theirs go where they lie in the home's own folder of artifacts.
-
-        `artifacts`: None if the home has no folder of its own.
-        """
-        for shown in [*self.shown.values(), *self.doubles]:
-            self.client.delete_run(shown.id)
-            if artifacts is not None and re.fullmatch("[0-9a-f]{32}", shown.id):
-                with suppress(OSError):  # what stays is of no row any more
-                    remove_member(artifacts, shown.id)
-                    for folder in artifacts.glob(f"*/{shown.id}"):
-                        remove_member(artifacts, folder.parent.name, shown.id)
-        self.shown.clear()
-        self.doubles.clear()
-
-    def create(self, rows: Sequence[Row]) -> None:
-        """Makes new MLflow runs of rows, parents first: in a database whole, in one transaction.
-
-        At a server they lack what `put` sends them next: a run costs three requests, and none is for several runs.
-        """
-        store = self.client._tracking_client.store
-        if not isinstance(store, SqlAlchemyStore):
-            for row in rows:
-                self.shown[row.id] = self._request(row)
-            return
-        assert self.place is not None
-        new: dict[RunId, TrackedRun] = {}
-        known = ChainMap(new, self.shown)
+        new = [row for row in rows if row.id not in self.shown or not self.shown[row.id].shows(row)]
+        old = {row.id: self.shown.pop(row.id) for row in new if row.id in self.shown}
+        if self.database is not None:
+            self._insert(new, old)
         for row in rows:
-            new[row.id] = drafted(row, self._tags(row, known) | _origin() | {HOME: self.home}, self.place)
-        insert_runs(store, self.experiment, zip(rows, new.values(), strict=True))
-        self.written += 1
-        self.shown |= new
+            if row.id not in self.shown:
+                tags = self._new_tags(row, old.get(row.id))
+                run = self.client.create_run(self.experiment, round(row.begun * 1000), tags, row.name)
+                self.shown[row.id] = Shown.of(run)
+                self.written += 1
+            self._complete(row, self.shown[row.id])
+        for run in old.values():
+            self.client.delete_run(run.id)
 
-    def _request(self, row: Row) -> TrackedRun:
-        tags = self._tags(row, self.shown)
-        tags = {name: value for name, value in tags.items() if name not in row.fixed or not row.points}
-        tags |= _origin() | {HOME: self.home}
-        run = self.client.create_run(self.experiment, round(row.begun * 1000), tags, row.name)
-        self.written += 1
-        return TrackedRun.of(run)
+    def _insert(self, rows: Sequence[Row], old: dict[RunId, Shown]) -> None:
+        """Writes new rows whole, in one transaction: MLflow's calls take 0.1 s a run."""
+        assert self.place is not None
+        assert self.database is not None
+        drafts = []
+        for row in rows:
+            run = self.shown[row.id] = Shown.draft(row, self._new_tags(row, old.get(row.id)), self.place)
+            points = run.news(row)
+            run.add(points)
+            drafts.append((run, row, points))
+        if drafts:
+            insert_runs(self.database, self.experiment, drafts)
+            self.written += 1
 
-    def _replace(self, row: Row, old: TrackedRun) -> TrackedRun:
-        self.create([row])
-        new = self.shown[row.id]
-        for child in self.shown.values():
-            if child.tags.get(PARENT) == old.id:
-                self.client.set_tag(child.id, PARENT, new.id)
-                child.tags[PARENT] = new.id
-        if not self._is_deleted(old):
-            self.client.delete_run(old.id)
-        return new
+    def _new_tags(self, row: Row, old: Shown | None) -> dict[str, str]:
+        """Returns the tags of a new run, those that a person set on the old one included."""
+        kept = {name: value for name, value in (old.tags if old else {}).items() if not name.startswith(OURS)}
+        tags = kept | self._tags(row) | _origin() | {HOME: self.home}
+        return {name: value for name, value in tags.items() if value}
 
-    def _is_deleted(self, shown: TrackedRun) -> bool:
-        """Returns whether a run is in MLflow's trash, or gone for good."""
-        try:
-            return bool(self.client.get_run(shown.id).info.lifecycle_stage == "deleted")
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            return True
+    def _tags(self, row: Row) -> dict[str, str]:
+        tags = row.tags | ({PARENT: self.shown[row.parent].id} if row.parent else {})
+        return tags | ({WRITTEN: fingerprint(tags[NOTE])} if NOTE in tags else {})
 
-    def _tags(self, row: Row, known: Mapping[RunId, TrackedRun]) -> dict[str, str]:
-        return row.tags | ({PARENT: known[row.parent].id} if row.parent else {})
-
-    def _complete(self, row: Row, shown: TrackedRun) -> None:
-        """Sends what is missing, each thing once."""
+    def _complete(self, row: Row, shown: Shown) -> None:
+        """Sends what MLflow lacks of a row. A description that a person wrote stays."""
         params = {name: value for name, value in row.params.items() if name not in shown.params}
-        tags = {name: value for name, value in self._tags(row, self.shown).items() if shown.tags.get(name) != value}
-        points = shown.news(row) if row.only_changes else [point for point in row.points if point.step > shown.step]
-        if params or tags or points:
-            self._log(shown, points, params, tags)
-        for name in PASSING & shown.tags.keys() - row.tags.keys():
-            self._delete_tag(shown, name)
-        self._settle(row, shown)
-
-    def _delete_tag(self, shown: TrackedRun, name: str) -> None:
-        """Deletes a tag, also if an earlier call did so and its answer was lost."""
-        try:
-            self.client.delete_tag(shown.id, name)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST" or self._is_deleted(shown):
-                raise
-        del shown.tags[name]
-
-    def _log(self, shown: TrackedRun, points: list[Point], params: dict[str, str], tags: dict[str, str]) -> None:
-        """Logs params first, tags last: a tag that names the points is there only if the points are."""
-        chunks = list(_chunks(points)) or [[]]
+        tags = {name: value for name, value in self._tags(row).items() if shown.tags.get(name, "") != value}
+        if WRITTEN in shown.tags and fingerprint(shown.tags.get(NOTE, "")) != shown.tags[WRITTEN]:
+            tags = {name: value for name, value in tags.items() if name not in (NOTE, WRITTEN)}
+        points = shown.news(row)
+        chunks = list(_chunks(points)) or ([[]] if params or tags else [])
         for number, chunk in enumerate(chunks, start=1):
             self.client.log_batch(
                 shown.id,
@@ -395,21 +292,54 @@ class Store:
                 [RunTag(name, value) for name, value in tags.items()] if number == len(chunks) else [],
             )
             self.written += 1
-            for point in chunk:
-                shown.step = max(shown.step, point.step)
-                shown.latest |= point.values
+            shown.add(chunk)
         shown.params |= params
         shown.tags |= tags
+        if row.status != shown.status:
+            if row.status in ("RUNNING", "SCHEDULED"):
+                self.client.update_run(shown.id, row.status)
+            else:
+                self.client.set_terminated(shown.id, row.status, round(row.last * 1000))
+            self.written += 1
+            shown.status = row.status
 
-    def _settle(self, row: Row, shown: TrackedRun) -> None:
-        if row.status == shown.status:
-            return
-        if row.status == "RUNNING":
-            self.client.update_run(shown.id, "RUNNING")
-        else:
-            self.client.set_terminated(shown.id, row.status, round(row.last * 1000))
-        self.written += 1
-        shown.status = row.status
+    def remove_others(self, rows: set[RunId]) -> None:
+        """Deletes the study's runs that are none of these rows: those of a journal that was cut."""
+        for row in self.shown.keys() - rows:
+            self.client.delete_run(self.shown.pop(row).id)
+
+    def delete(self, artifacts: Path | None) -> None:
+        """Deletes every row of the study, and the files of theirs that lie in `artifacts`, the home's own folder."""
+        for shown in [*self.shown.values(), *self.others]:
+            self.client.delete_run(shown.id)
+            if artifacts is not None and re.fullmatch("[0-9a-f]{32}", shown.id):
+                with suppress(OSError):  # what stays is of no row any more
+                    remove_member(artifacts, shown.id)
+        self.shown, self.others = {}, []
+
+    def files(self, row: RunId = STUDY) -> ArtifactRepository:
+        """Returns where the files of a row lie."""
+        return get_artifact_repository(self.shown[row].files, tracking_uri=self.uri)
+
+    def send_files(self, trials: list[Trial], report: Path | None, archive: Path | None) -> None:
+        """Stores the files of the study: its report, its archive, its trials' recipes by label; and its data sets."""
+        recipes = {trial.label: trial.recipe for trial in trials}
+        text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
+        with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
+            file = Path(folder) / "recipes.json"
+            file.write_text(text, encoding="utf-8")
+            self.files().log_artifact(str(file))
+        if report and report.is_dir():
+            self.files().log_artifacts(str(report), "report")
+        if archive:
+            self.files().log_artifact(str(archive))
+        sets: dict[tuple[str, str], DatasetInput] = {}
+        for data in (recipe.data for recipe in recipes.values()):
+            name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
+            known = name, digest([data.identity(), data.fingerprint])
+            source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
+            sets[known] = DatasetInput(Dataset(*known, "local", source), [InputTag("mlflow.data.context", "training")])
+        self.client.log_inputs(self.shown[STUDY].id, [*sets.values()])
 
 
 def make_database(home: Home) -> None:
@@ -427,23 +357,26 @@ def make_database(home: Home) -> None:
     rename_durably(draft, path)
 
 
+def experiment_of(home: Home, edition: Edition) -> str:
+    """Returns the name of the experiment that shows a study, or will by default."""
+    file = home.study(edition.id).experiment
+    return file.read_text(encoding="utf-8") if file.exists() else default_experiment(edition.study.name)
+
+
 def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:
     """Returns a study's runs as MLflow has them; None if it was never shown. Writes nothing.
 
     Raises: MlflowError if the database cannot be read, or the server answers with an error.
     """
     uri = tracking or home.tracking
-    shared = tracking or home.leads_out(home.database)  # a copy's own database alone has the rows of its original
-    name = home.id if shared else home.known_as[0]
-    if name is None or not is_there(uri):
+    if home.id is None or not is_there(uri):
         return None
-    shown = tracking or f"sqlite:///{home.database}"
     try:
         check_file(uri)
-        store = Store(uri, name, edition.id, default_experiment(edition.study.name))
+        store = Store(uri, home.id, edition.id, experiment_of(home, edition))
         return store if store.find() else None
     except (MlflowException, SQLAlchemyError) as error:
-        raise in_a_sentence(error, shown) from None
+        raise in_a_sentence(error, tracking or f"sqlite:///{home.database}") from None
 
 
 def letters(study: str) -> str:
@@ -474,15 +407,3 @@ def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:
         chunk.append(point)
     if chunk:
         yield chunk
-
-
-def _data_sets(recipes: Iterable[Recipe]) -> Iterator[DatasetInput]:
-    """Yields each data set once, as MLflow shows it: its name, a digest, and its spec."""
-    seen: set[tuple[str, str]] = set()
-    for data in (recipe.data for recipe in recipes):
-        name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
-        known = name, digest([data.identity(), data.fingerprint])
-        if known not in seen:
-            seen.add(known)
-            source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
-            yield DatasetInput(Dataset(*known, "local", source), [InputTag("mlflow.data.context", "training")])

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import JSONDecodeError
 from pathlib import Path
 
@@ -26,16 +26,16 @@ from mlflow.tracking._tracking_service.utils import get_default_host_creds
 from mlflow.utils.rest_utils import http_request
 from requests import RequestException, Response
 
-from search_spaces.study import Edition, Trial
+from search_spaces.study import Edition
 from service.analysis.best import find_best
-from service.storage.facts import Adopted, Confirms, Costed, Counts, Exhausted, Fact, Opened, Planned, Tuned
+from service.storage.facts import Ended, Fact, FailedWith, Measured, Opened, Started, StoppedAt
 from service.storage.history import History
-from service.storage.home import Home, default_experiment, experiment_name, without_secrets
+from service.storage.home import Home, experiment_name, without_secrets
 from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.row_contents import NO_CONCLUSION, Conclusion, TrialWords
-from service.tracking.rows import STUDY, MlflowStatus, begun, run_row, strange, study_row, trial_row
-from service.tracking.store import Store, make_database
-from service.tracking.views import Links, describe, links
+from service.tracking.rows import STUDY, MlflowStatus, Row, rows, study_row
+from service.tracking.store import Store, experiment_of, make_database
+from service.tracking.views import Links, describe, leave, links
 from trainables.recipe import Recipe, Run
 from trainables.whole_files import write_whole
 
@@ -78,6 +78,10 @@ def _words(answer: Response) -> str:
 
 PAUSE_S = 0.5
 """How long facts are collected before they are sent together."""
+LIVE_S = 30.0
+"""How often news are sent of a run that goes on, and of the study."""
+MOST_ROWS = 100
+"""How many rows are sent together."""
 CLOSE_S = 60.0
 """How long the end of a study waits for MLflow to store a further row: it may be away, or locked by another driver."""
 AGAIN_S = 0.5
@@ -161,6 +165,7 @@ class MlflowSync:
         self._store: Store | None = None
         self._trouble: BaseException | None = None
         self._far = (0, 0)
+        self._count = 0
 
     def open(self) -> None:
         """Starts the thread. Add the journal so far next, then each fact as it is written."""
@@ -212,7 +217,7 @@ class MlflowSync:
 
     @property
     def _written(self) -> int:
-        return self._store.written if self._store else 0
+        return self._count + (self._store.written if self._store else 0)
 
     def _broken(self) -> MlflowError | None:
         """Returns what is broken for good, so that no further try helps."""
@@ -274,11 +279,18 @@ class MlflowSync:
                 return
 
     def _shown(self, state: SyncState, close: _Close | None) -> bool:
-        """Sends the news, and returns whether MLflow stored them; if not, they are kept, and so is the error."""
+        """Sends the news, and returns whether MLflow stored them.
+
+        If not, they are kept, and so is the error; the next try looks first what MLflow has.
+        """
         try:
-            self._show(state, close)
+            if self._trouble is not None and served(self.tracking) and (why := trouble(self.tracking or "")):
+                raise MlflowException(f"it {why}")  # else MLflow would try for minutes
+            store = self._store or self._open_store(state)
+            self._show(store, state, close)
         except Exception as error:
-            self._trouble = error
+            self._trouble, self._store = error, None
+            state.show_all()
             return False
         self._trouble = None
         return True
@@ -295,30 +307,24 @@ class MlflowSync:
                 return None
         return item
 
-    def _show(self, state: SyncState, close: _Close | None) -> None:
-        if self._trouble is not None and served(self.tracking) and (why := trouble(self.tracking or "")):
-            raise MlflowException(f"it {why}")  # else MLflow would try for minutes
-        store = self._store or self._open_store(state)
+    def _show(self, store: Store, state: SyncState, close: _Close | None) -> None:
         ended = close.ended if close else "RUNNING"
-        state.show(store, ended, self._note_far)
+        news = state.rows(ended)
+        for first in range(0, len(news), MOST_ROWS):
+            self._far = first, len(news)
+            store.put(news[first : first + MOST_ROWS])
+            self._count += store.written
+            store.written = 0
         self._made.set()
-        if close:
-            try:
-                self._send_files(store, state, close)
-            finally:  # last, for until then what lacks is behind
-                state.show_end(store, ended, close.conclusion)
-
-    def _send_files(self, store: Store, state: SyncState, close: _Close) -> None:
-        store.remove_doubles()
+        if close is None:
+            return
+        trials = state.history.trials
+        runs = {("run", trial.label, seed) for trial in trials for seed in state.history.runs(trial)}
+        store.remove_others({STUDY, *(("trial", trial.label, None) for trial in trials), *runs})
         describe(store, self.edition, state.began)  # once more, for now all metrics are known
-        store.tell_recipes(state.history.trials)
-        if close.report and close.report.is_dir():
-            store.log_folder(STUDY, close.report, "report")
-        if close.archive:
-            store.log_file(STUDY, close.archive)
-
-    def _note_far(self, done: int, total: int) -> None:
-        self._far = done, total
+        store.send_files(trials, close.report, close.archive)
+        # last, for until then what lacks is behind
+        store.put([study_row(state.history, ended, close.conclusion)])
 
     def _open_store(self, state: SyncState) -> Store:
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # it prints a line for each run
@@ -328,14 +334,21 @@ class MlflowSync:
         with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both try to create the database
             if self.tracking is None:
                 make_database(self.home)
-            uri, id, default = self.tracking or self.home.tracking, self.edition.id, self.edition.study.name
+            uri, id, before = (
+                self.tracking or self.home.tracking,
+                self.edition.id,
+                experiment_of(self.home, self.edition),
+            )
             check_file(uri)
-            store = Store(uri, self.home.named(), id, default_experiment(default), self.experiment)
-            store.make(None if served(self.tracking) else self.home.artifacts)
+            store = Store(uri, self.home.named(), id, self.experiment or before)
+            store.make(None if served(self.tracking) else self.home.artifacts, is_own=self.tracking is None)
+            if before != store.name and (old := Store(uri, store.home, id, before)).find():
+                old.delete(None)
+                leave(old)
         describe(store, self.edition, state.began)
         folder = self.home.study(id)
-        if folder.root.is_dir() and store.place is not None:
-            write_whole(folder.experiment, store.place.name)
+        if folder.root.is_dir():
+            write_whole(folder.experiment, store.name)
         self._store = store
         return store
 
@@ -346,11 +359,10 @@ class SyncState:
     def __init__(self, history: History) -> None:
         self.history = history
         self.began = 0.0
-        self._news: set[str] = set()
+        self._news: dict[tuple[str, str], float] = {}
         self._marked: set[str] = set()
-        self._grown = True
-        self._runs: list[tuple[Trial, dict[int, Run]]] = []
         self._words: dict[str, TrialWords] = {}
+        self._study_at: float | None = None
 
     def add(self, fact: Fact) -> None:
         """Adds one fact."""
@@ -358,56 +370,38 @@ class SyncState:
             return
         self.began = self.began or fact.time
         self.history.add(fact)
-        match fact:
-            case Planned() | Counts() | Confirms() | Exhausted() | Tuned() | Costed() | Adopted():
-                self._grown = True
-            case _:
-                self._news.add(fact.run)
+        if isinstance(fact, Started | Measured | StoppedAt | FailedWith | Ended):
+            self._news.setdefault((fact.run, fact.code), time.monotonic())
 
-    def show(self, store: Store, ended: MlflowStatus, look: Callable[[int, int], None]) -> None:
-        """Puts the rows with news (at the end, all), parents first.
+    def show_all(self) -> None:
+        """Asks for every row again."""
+        self._study_at = None
 
-        News are kept where this fails. At the end `store` forgets what is no row. `look` is told how many rows are
-        there, and of how many.
+    def rows(self, ended: MlflowStatus) -> list[Row]:
+        """Returns the rows with news, parents first; at the end, and at first, all.
+
+        Of a run that goes on there are news every LIVE_S: so a shorter one costs three requests.
         """
-        if self._grown:
-            self._runs = [(trial, self.history.runs(trial)) for trial in self.history.trials]
-            self._grown = False
-        every_run = [run for _, runs in self._runs for run in runs.values()]
-        store.put(study_row(self.history, every_run, "RUNNING"))
-        placed = {STUDY}
-        best = find_best(self.history)
-        marked = {trial.label for trial in best.trials}
-        some = []
-        for trial, runs in self._runs:
-            here = begun(self.history, runs)
-            news = [run for run in here.values() if ended != "RUNNING" or run.key in self._news]
-            if news or (here and trial.label in marked ^ self._marked):
-                some.append((trial, runs, news))
-        total, done = 1 + sum(1 + len(news) for _, _, news in some), 1
-        for trial, runs, news in some:
-            words = self._words.setdefault(trial.label, TrialWords(self.history.edition, trial))
-            row = trial_row(self.history, words, runs, best, ended)
-            run_rows = [run_row(self.history, words, run, ended) for run in news]
-            if new := [run for run in (row, *run_rows) if run.id not in store.shown]:
-                store.create(new)
-            for run in run_rows:
-                store.put(run)
-                done += 1
-                look(done, total)
-            store.put(row)
-            placed |= {row.id, *(run.id for run in run_rows)}
-            done += 1
-            look(done, total)
-        if ended != "RUNNING":
-            for place in strange(self.history, placed, store.shown):
-                del store.shown[place]
-        self._news, self._marked = set(), marked
+        history, now = self.history, time.monotonic()
+        whole = ended != "RUNNING" or self._study_at is None
+        due = {run for run, since in self._news.items() if self._is_due(run, now - since)}
+        if not whole and not due:
+            return []
+        marked = {trial.label for trial in find_best(history).trials}
 
-    def show_end(self, store: Store, ended: MlflowStatus, conclusion: Conclusion) -> None:
-        """Puts the study's own row as it ended."""
-        every_run = [run for _, runs in self._runs for run in runs.values()]
-        store.put(study_row(self.history, every_run, ended, conclusion))
+        def is_news(run: Run) -> bool:
+            return whole or (run.key, history.code(run)) in due
+
+        study, *others = rows(history, ended, self._words, is_news, marked ^ self._marked)
+        self._marked = marked
+        self._news = {} if whole else {run: since for run, since in self._news.items() if run not in due}
+        if not whole and now - (self._study_at or 0.0) < LIVE_S:
+            return others
+        self._study_at = now
+        return [replace(study, status="RUNNING"), *others]
+
+    def _is_due(self, run: tuple[str, str], waited: float) -> bool:
+        return waited >= LIVE_S or run not in self.history.states or self.history.states[run].status != "running"
 
 
 def _line(error: BaseException) -> str:

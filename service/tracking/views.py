@@ -1,4 +1,4 @@
-"""A study's part of its experiment: three named views with charts and addresses, its description; a home that moved.
+"""A study's part of its experiment: three named views with charts and addresses, and its description.
 
 MLflow's plain runs page shows one closed row and no numbers. A shared view is a tag of the experiment: MLflow lists it
 under "Views", and the page opens it where its address names it. It says which rows, columns, order, groups and charts.
@@ -7,35 +7,24 @@ The tag's form is internal to MLflow's pages; a browser test holds it.
 
 Editions of a study share an experiment, and so do homes on one server. Its description is made of what the tags of the
 views say of their studies. A description that locus did not write stays as it is.
-
-MLflow notes the whole path of each run's files. So after a move the paths are those of the old place, and in a copy
-those of the original. They are brought up to date in the database's own tables, for MLflow has no call for it.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
-
-from filelock import FileLock
 
 from search_spaces.space import Integer, Real
 from search_spaces.study import Ablation, Edition, Search, Study
-from service.storage.home import Home
-from service.tracking.databases import check_file, in_a_sentence, is_there
 from service.tracking.row_contents import TRAIN_S, experiment_note
 from service.tracking.rows import STUDY
-from service.tracking.store import HOME, MARK, NOTE, WRITTEN, Store, fingerprint, letters
+from service.tracking.store import HOME, NOTE, WRITTEN, Store, fingerprint, letters
 from trainables.recipe.outcome import at_image_size, of_ema
 
 SECTION = "locus"
@@ -50,12 +39,12 @@ Chart = dict[str, Any]
 
 
 def trial_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
-    """Returns mean curves, each path against the score, the paths together, and what an answer costs.
+    """Returns means, each path against the score, the paths together, and what an answer costs.
 
     `shown`: the metrics that MLflow has of trials.
     """
     score, test = f"{study.score.metric}_mean", f"{study.score.test}_mean"
-    charts = [_line(score), _bar(test)]
+    charts = [_bar(score), _bar(test)]
     if isinstance(study.plan, Search):
         paths = list(study.plan.space.domains)[:MOST_PATHS]
         charts.append({"type": "PARALLEL", "selectedParams": paths, "selectedMetrics": [score], "showAllRuns": True})
@@ -203,19 +192,6 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
     return tags
 
 
-def unpacked(tag: str) -> dict[str, Any]:
-    """Returns what a view's tag holds."""
-    state: str = json.loads(tag)["state"]
-    view: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
-    return view
-
-
-def renamed(tag: str, old: str, new: str) -> str:
-    """Returns a view's tag with another name of the home."""
-    state = json.loads(json.dumps(unpacked(tag)).replace(old, new))
-    return json.dumps(json.loads(tag) | {"home": new, "state": _packed(state)})
-
-
 def _of_home(home: str, state: dict[str, Any]) -> dict[str, Any]:
     """Returns a view without the runs of other homes."""
     return state | {"searchFilter": f"tags.`{HOME}` = '{home}' AND {state['searchFilter']}"}
@@ -296,23 +272,14 @@ def describe(store: Store, edition: Edition, began: float) -> None:
     tags = views(store.home, edition.id, edition.study, began, store.metrics())
     there = store.experiment_tags()
     store.describe({**tags, **_description(there, _note_experiment(there | tags, store.experiment))})
-    for place in store.left:
-        _leave(store, place)
-    store.left.clear()
 
 
-def forget_in_experiment(store: Store) -> None:
-    """Removes a study's views from every experiment that shows it, and its part of their descriptions."""
-    for place in (store.experiment, *store.left):
-        _leave(store, place)
-
-
-def _leave(store: Store, place: str) -> None:
+def leave(store: Store) -> None:
+    """Removes a study's views from its experiment, and its part of the description."""
     mine = {f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES}
-    there = store.experiment_tags(place)
+    there = store.experiment_tags()
     left = {tag: value for tag, value in there.items() if tag not in mine}
-    store.describe({**dict.fromkeys(mine), **_description(there, _note_experiment(left, place))}, place)
-    store.unmark(place)
+    store.describe({**dict.fromkeys(mine), **_description(there, _note_experiment(left, store.experiment))})
 
 
 def _description(there: dict[str, str], note: str | None) -> dict[str, str | None]:
@@ -346,91 +313,3 @@ def _studies(tags: dict[str, str], page: str) -> Iterator[tuple[int, str, str, s
             if {"study", "home"} <= view.keys():
                 link = f"#{page}&viewStateShareKey={tag.removeprefix(PREFIX)}"
                 yield view["createdAt"], view["home"], view["study"], view["question"], link
-
-
-PLACES = (
-    ("experiments", "artifact_location"),
-    ("runs", "artifact_uri"),
-    ("logged_models", "artifact_location"),
-    ("model_versions", "source"),
-    ("model_versions", "storage_location"),
-)
-"""Where MLflow's tables hold a path of files."""
-
-
-def settle(home: Home) -> str:
-    """Lets a copied or a moved home be one of its own, once; what was done, in a sentence. Call it before a study runs.
-
-    A copy gets a name of its own, so that on a shared MLflow the runs of its original are not taken for its own.
-    Raises: MlflowError if the home's own database cannot be read.
-    """
-    original, (name, place) = home.original, home.known_as
-    if name is None or place is None or not (original or home.moved_from):
-        return ""
-    check_file(home.tracking)
-    new = uuid4().hex[:12] if original else name
-    with FileLock(home.root / "mlflow.lock"):
-        try:
-            shared = original and home.leads_out(home.database)
-            if is_there(home.tracking) and not shared:  # the rows of a database that a link shares are the original's
-                _follow(home, place, name, new)
-            else:
-                home.name_anew(new)
-        except sqlite3.Error as error:
-            raise in_a_sentence(error, f"sqlite:///{home.database}") from None
-    if original:
-        return f"this home is a copy of {place}: it has an id of its own now, and nothing of it is written there"
-    return f"this home was moved here from {place}: MLflow's files are those that lie here now"
-
-
-def _follow(home: Home, place: Path, name: str, new: str) -> None:
-    """Changes the database and the home's name together: neither, where one of them fails."""
-    with closing(sqlite3.connect(f"file:{quote(str(home.database))}?mode=rw", uri=True)) as base, base:
-        _move_files(base, place, home.root)
-        if new != name:
-            _rename(base, name, new)
-        home.name_anew(new)
-
-
-def _move_files(base: sqlite3.Connection, old: Path, new: Path) -> None:
-    """Lets every path of files that lay in the old home be the one in the new home."""
-    before, after = old.as_uri(), new.as_uri()
-    for table, column in PLACES:
-        base.execute(
-            f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE {column} = ? OR substr({column}, 1, ?) = ?",
-            (after, len(before) + 1, before, len(before) + 1, f"{before}/"),
-        )
-
-
-def _rename(base: sqlite3.Connection, old: str, new: str) -> None:
-    """Lets the runs and the views of a copy be those of its own name."""
-    base.execute("UPDATE tags SET value = ? WHERE key = ? AND value = ?", (new, HOME, old))
-    for experiment, tags in _tags(base).items():
-        for key, value in tags.items():
-            for kind in (PREFIX, MARK):
-                if key.startswith(f"{kind}{old}."):
-                    text = renamed(value, old, new) if kind == PREFIX else value
-                    base.execute(
-                        "UPDATE experiment_tags SET key = ?, value = ? WHERE experiment_id = ? AND key = ?",
-                        (f"{kind}{new}.{key.removeprefix(f'{kind}{old}.')}", text, experiment, key),
-                    )
-        for key, value in _note_relocation(tags, old, new):
-            base.execute(
-                "UPDATE experiment_tags SET value = ? WHERE experiment_id = ? AND key = ?", (value, experiment, key)
-            )
-
-
-def _tags(base: sqlite3.Connection) -> dict[int, dict[str, str]]:
-    tags: dict[int, dict[str, str]] = {}
-    for experiment, key, value in base.execute("SELECT experiment_id, key, value FROM experiment_tags"):
-        tags.setdefault(experiment, {})[key] = value
-    return tags
-
-
-def _note_relocation(tags: dict[str, str], old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Yields the description with the new name, where locus wrote it."""
-    note = tags.get(NOTE, "")
-    if fingerprint(note) in tags.get(WRITTEN, "").split():
-        text = note.replace(old, new)
-        yield NOTE, text
-        yield WRITTEN, fingerprint(text)

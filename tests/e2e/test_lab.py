@@ -24,6 +24,7 @@ from tests.faults.killed import ended, facts
 from tests.journeys.cluster import cluster_of_two
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
+from tests.rooms.service.tracking.facts import unpacked
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 ID = "waves@long"
@@ -75,7 +76,7 @@ def _group_by_encoding(store, client) -> str:
     """The address of the runs grouped by `encoding.kind`, as a person chooses it in MLflow's menu."""
     tags = client.get_experiment(store.experiment).tags
     known = views.PREFIX + views.name(store.home, store.study, "runs")
-    state = views.unpacked(tags[known])
+    state = unpacked(tags[known])
     state["groupBy"]["groupByKeys"] = [{"mode": "param", "groupByData": "encoding.kind"}]
     told = tags[known].replace(re.search(r'"state": "([^"]+)"', tags[known]).group(1), views._packed(state))
     client.set_experiment_tag(store.experiment, f"{views.PREFIX}by-encoding", told)

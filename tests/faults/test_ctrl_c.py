@@ -79,8 +79,8 @@ def require_drained(terminal, running, done):
     in_flight = {fact.run for fact in told if fact.fact == "started"} - ended(told).keys()
     assert in_flight
     states = {place: row.status for place, row in rows(terminal, SLOW).items()}
-    assert states["study", "", None] == "KILLED"
-    assert set(states.values()) == {"KILLED"}
+    assert states["study", "", None] == "SCHEDULED"
+    assert set(states.values()) == {"SCHEDULED"}
     for run in in_flight:
         checkpoints = list(Home(terminal.home).study(SLOW).root.glob(f"work/{run}/*/1/checkpoint.pt"))
         assert len(checkpoints) == 1

@@ -29,7 +29,7 @@ def interrupted(tmp_path_factory):
         running.interrupt()
         assert running.end().code == 130
         left = tmp_path_factory.mktemp("left") / "home"
-        shutil.copytree(terminal.home, left)
+        shutil.copytree(terminal.home, left, ignore=shutil.ignore_patterns("mlflow.db*"))
         assert terminal.type(*RUN).code == 0
         return left, numbers(facts(terminal.home, ID))
     finally:
@@ -44,13 +44,12 @@ def file_of(home: Home, kind: str):
         "answer": "outcomes/*/*.json",
         "weights": "outcomes/*/*.pt",
         "checkpoint": f"studies/{ID}/work/*/*/*/checkpoint.pt",
-        "mlflow": "mlflow.db",
     }
     (found,) = home.root.glob(patterns[kind])
     return found
 
 
-@pytest.mark.parametrize("kind", ["journal", "study", "answer", "weights", "checkpoint", "mlflow"])
+@pytest.mark.parametrize("kind", ["journal", "study", "answer", "weights", "checkpoint"])
 def test_a_file_that_is_cut_costs_time_and_no_number(terminals, interrupted, tally, kind):
     left, calm = interrupted
     for share in SHARES:
@@ -66,21 +65,11 @@ def test_a_file_that_is_cut_costs_time_and_no_number(terminals, interrupted, tal
             terminal.type("verify", ID, "--repair")
         done = terminal.type(*RUN)
         assert "Traceback" not in done.out + done.err
-        if kind == "mlflow" and done.code:  # nothing is trained for a store that cannot be read
-            assert (done.code, "move it away" in done.err) == (2, True), done.out + done.err
-            file.unlink()
-            done = terminal.type(*RUN)
         assert done.code == 0, done.out + done.err
         told = facts(terminal.home, ID)
         assert len(ended(told)) == 3
         if kind != "journal":
             assert numbers(told) == calm
         verified = terminal.type("verify", ID)
-        if kind == "mlflow" and verified.code:  # what is cut need not be what a study reads before it trains
-            assert "move it away" in verified.err, verified.out + verified.err
-            assert "MLflow" in done.out + done.err, "the command that could not send its runs says so"
-            file.unlink()
-            assert terminal.type(*RUN).code == 0
-            verified = terminal.type("verify", ID)
         assert verified.code == 0, (share, verified.out + verified.err)
         tally(max(0, sum(fact.fact == "measured" for fact in told) - 120))

@@ -67,7 +67,7 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     edition = editions.stored(home, ID)
     before = shown(home, edition)
     assert "RUNNING" not in {status for _, status in before.values()}, said.out
-    assert before[STUDY][1] == "KILLED"
+    assert before[STUDY][1] == "SCHEDULED"
 
     on = laptop.type(*send)
     assert on.code == 0, on.err

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from mlflow.tracking import MlflowClient
 
 from search_spaces.study import Edition
 from service.consistency import Check, verify
@@ -17,7 +16,6 @@ from service.storage.home import Home
 from service.storage.journal import read
 from service.storage.outcomes import Answered, Outcomes
 from service.storage.report_files import WRITTEN, content_digest
-from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import keep_weights, searched
 from tests.rooms.toy import write_weights
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
@@ -27,24 +25,14 @@ from trainables.whole_files import sealed
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> tuple[Path, str]:
-    """A search's home, its answers with weights, shown in MLflow."""
+    """A search's home, its answers with weights."""
     root = tmp_path_factory.mktemp("sound")
     id = searched(root)
     home = Home(root)
     for fact in read(home.study(id).journal)[0]:
         if isinstance(fact, Ended) and fact.outcome == "completed":
             keep_weights(Outcomes(home), fact.run, fact.code, lambda path, key=fact.run: write_weights(path, key))
-    show(home, id)
     return root, id
-
-
-def show(home: Home, id: str) -> None:
-    codes = CodeDigests()
-    shown = MlflowSync(edition_of(home, id), home, lambda recipe: codes(recipe).digest)
-    shown.open()
-    for fact in read(home.study(id).journal)[0]:
-        shown.add(fact)
-    assert shown.close("FINISHED") is None
 
 
 def edition_of(home: Home, id: str) -> Edition:
@@ -71,26 +59,17 @@ def ended(copy: tuple[Home, str]) -> Ended:
     )
 
 
-def run_named(home: Home, name: str):
-    client = MlflowClient(home.tracking)
-    experiment = client.get_experiment_by_name("locus/reach").experiment_id
-    return client, client.search_runs([experiment], f"attributes.run_name = '{name}'")[0]
-
-
 def test_a_sound_study_passes_every_check(copy):
     home, id = copy
     checks = verify(home, edition_of(home, id))
     assert all(check.ok for check in checks), checks
     assert [check.name for check in checks] == [
         "journal", "outcomes", "keys", "curves", "weights", "probes", "work folders", "report",
-        "MLflow copies", "MLflow files", "MLflow runs", "MLflow states", "MLflow numbers", "MLflow params",
-        "MLflow tags",
     ]  # fmt: skip
     assert all(isinstance(check, Check) and check.detail for check in checks)
 
 
 def test_answers_of_older_code_are_named_and_agree(copy, monkeypatch):
-    """MLflow shows what counted when the study ran; an edit since then makes none of it wrong."""
     monkeypatch.setattr(CodeDigests, "__call__", lambda self, recipe: CodeDigest({"loop.py": "edited"}))
     checks = {check.name: check for check in verify(copy[0], edition_of(*copy))}
     assert all(check.ok for check in checks.values()), checks
@@ -161,37 +140,6 @@ def test_a_changed_report_is_found_but_for_one_that_is_being_written(copy):
     assert list(wrong(copy)) == ["report"]
 
 
-def test_a_lost_mlflow_run_is_found(copy):
-    client, run = run_named(copy[0], "#03 seed 1")
-    client.delete_run(run.info.run_id)
-    assert wrong(copy) == {"MLflow runs": "nothing shows run 3 seed 1"}
-
-
-def test_a_double_is_found(copy):
-    client, run = run_named(copy[0], "#03 seed 1")
-    twin = client.create_run(run.info.experiment_id, run.info.start_time, dict(run.data.tags), "#03 seed 1")
-    client.set_terminated(twin.info.run_id)
-    assert "MLflow copies" in wrong(copy)
-
-
-def test_an_mlflow_run_of_no_journal_is_found(copy):
-    client, run = run_named(copy[0], "#03 seed 1")
-    client.set_tag(run.info.run_id, "locus.seed", "17")
-    assert wrong(copy)["MLflow runs"] == "nothing shows run 3 seed 1; #03 seed 1 is in no journal"
-
-
-def test_a_run_left_running_is_found(copy):
-    client, run = run_named(copy[0], "#03 seed 1")
-    client.update_run(run.info.run_id, "RUNNING")
-    assert wrong(copy) == {"MLflow states": "#03 seed 1 is RUNNING, not FINISHED"}
-
-
-def test_other_numbers_are_found(copy):
-    client, run = run_named(copy[0], "#03 seed 1")
-    client.log_metric(run.info.run_id, "val/accuracy", 0.125, step=99)
-    assert wrong(copy) == {"MLflow numbers": "#03 seed 1: val/accuracy"}
-
-
 def test_a_broken_journal_is_found_and_a_torn_line_is_said(copy):
     home, id = copy
     journal = home.study(id).journal
@@ -203,30 +151,6 @@ def test_a_broken_journal_is_found_and_a_torn_line_is_said(copy):
     assert list(wrong(copy)) == ["journal"]
 
 
-def test_mlflow_is_not_judged_while_a_driver_is_at_work(copy):
-    from filelock import FileLock
-
-    home, id = copy
-    client, run = run_named(home, "#03 seed 1")
-    client.update_run(run.info.run_id, "RUNNING")
-    with FileLock(home.study(id).lock):
-        assert wrong(copy) == {}
-
-
-def test_a_study_never_run_or_never_shown(copy, tmp_path):
-    home, id = copy
+def test_a_study_that_was_never_run_is_refused(copy, tmp_path):
     with pytest.raises(LocusError, match="never run"):
-        verify(Home(tmp_path / "empty"), edition_of(home, id))
-    (home.root / "mlflow.db").unlink()
-    assert wrong(copy) == {"MLflow": "does not know this study; run it again to send it"}
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_a_damaged_database_is_said(copy, share):
-    home, id = copy
-    database = home.root / "mlflow.db"
-    whole = database.read_bytes()
-    database.write_bytes(b"garbage" * 1000 + whole[: int(share * len(whole))])
-    how = r"^MLflow's database sqlite:.*mlflow.db cannot be read \(file is not a database\): move it away, and run "
-    with pytest.raises(LocusError, match=how):
-        verify(home, edition_of(home, id))
+        verify(Home(tmp_path / "empty"), edition_of(*copy))

@@ -26,12 +26,10 @@ from service.terminal.tables import legend
 from service.tracking import row_contents
 from service.tracking.row_contents import TrialWords, role, title
 from service.tracking.rows import rows
-from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import edit_lines
 from tests.rooms.service.execution.test_driver_tuning import ARMS, BEYOND, Edited, fair
 from tests.rooms.service.planning.test_tuning import Following, tuned
 from tests.rooms.toy import conduct
-from trainables.recipe.code_digest import CodeDigests
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
@@ -166,14 +164,14 @@ def test_mlflow_tells_trials_that_tune_from_arms_and_hides_their_test_scores(res
     assert not row_contents.test_scores(history, trial).n
     assert row_contents.test_scores(history, history.of("trial")[0]).n
     study, *others = rows(history, "FINISHED")
-    assert study.points[0].values["progress/runs"] == study.points[0].values["progress/asked"] == 18
+    assert study.values.values["progress/runs"] == study.values.values["progress/asked"] == 18
     runs = {row.id: row for row in others}
     run = runs["run", "t0.0", 3000]
     assert run.parent == ("trial", "t0.0", None)
     assert run.tags["locus.role"] == "tuning"
-    points = [point.values for point in runs["trial", "t0.0", None].points]
-    assert points
-    assert not any("test/" in name for values in points for name in values)
+    means = runs["trial", "t0.0", None].values.values
+    assert means
+    assert not any("test/" in name for name in means)
 
 
 def test_a_line_says_what_was_planned_and_what_was_chosen(result):
@@ -195,8 +193,8 @@ def test_a_report_of_any_moment_is_whole(tmp_path):
         assert done.state == "unfinished"
         assert done.trials.endswith("/3")
         assert {"BROKEN"} & {verdict.word for verdict in found.claims} == set()
-        study = next(rows(found.history, "KILLED"))
-        assert study.points[0].values["progress/asked"] == 18
+        study = next(rows(found.history, "SCHEDULED"))
+        assert study.values.values["progress/asked"] == 18
         if cut == 3:
             assert tuned_table(found) is None, "all its cells would be empty"
             caption = learning_curves(found).caption
@@ -270,18 +268,8 @@ def test_a_baseline_that_is_left_out_leaves_no_difference_and_no_verdict(home):
     assert found.report().exists()
 
 
-def mirrored(home: Home, edition: Edition) -> None:
-    codes = CodeDigests()
-    sync = MlflowSync(edition, home, lambda recipe: codes(recipe).digest)
-    sync.open()
-    for fact in read(home.study(edition.id).journal)[0]:
-        sync.add(fact)
-    assert sync.close("FINISHED") is None
-
-
 def test_verify_holds_and_sees_another_choice(copied):
     home, edition = copied, fair(2)
-    mirrored(home, edition)
     checks = verify(home, edition)
     assert [check.name for check in checks if not check.ok] == []
     assert next(check for check in checks if check.name == "tuning").detail.startswith("3 arms")

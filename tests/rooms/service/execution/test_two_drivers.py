@@ -2,7 +2,6 @@
 
 import random
 from contextlib import ExitStack
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,21 +25,11 @@ def study(name: str, arms: list[str], seeds: int) -> Edition:
     return Study(name=name, question="?", base=BASE, plan=Ablation(arms=values, baseline=arms[0]), seeds=seeds).at()
 
 
-def homes(first: Path, others: list[Path]) -> list[Home]:
-    """A home, and others whose `outcomes` is a link to its own."""
-    (first / "outcomes").mkdir()
-    for other in others:
-        (other / "outcomes").symlink_to(first / "outcomes")
-    return [Home(path) for path in (first, *others)]
-
-
-def together(
-    homes: list[Home], editions: list[Edition], chance: random.Random, fails=lambda job, epoch: False
-) -> list[Toy]:
-    """Drives all studies to their end, each in a home, a step of one and a step of another as chance decides."""
+def together(home: Home, editions: list[Edition], chance: random.Random) -> list[Toy]:
+    """Drives all studies to their end, a step of one and a step of another as chance decides."""
     with ExitStack() as stack:
-        drivers = [stack.enter_context(driving(home, edition)) for home, edition in zip(homes, editions, strict=True)]
-        toys = [Toy(driver, chance, chance.randint(1, 3), fails) for driver in drivers]
+        drivers = [stack.enter_context(driving(home, edition)) for edition in editions]
+        toys = [Toy(driver, chance, chance.randint(1, 3)) for driver in drivers]
         ended = [False] * len(toys)
         while not all(ended):
             ended = [toy._fill() and not toy.workers for toy in toys]
@@ -58,23 +47,20 @@ def together(
 @given(
     arms=st.lists(st.lists(st.sampled_from(ARMS), min_size=2, unique=True), min_size=2, max_size=3),
     seeds=st.lists(st.integers(1, 3), min_size=3, max_size=3),
-    linked=st.booleans(),
     chance=st.randoms(use_true_random=False),
 )
-def test_each_run_is_trained_once(tmp_path_factory, arms, seeds, linked, chance) -> None:
-    """In one home, and in homes that keep their answers in one folder."""
-    first, *others = (tmp_path_factory.mktemp("home") for _ in arms)
-    places = homes(first, others) if linked else [Home(first)] * len(arms)
+def test_each_run_is_trained_once(tmp_path_factory, arms, seeds, chance) -> None:
+    home = Home(tmp_path_factory.mktemp("home"))
     editions = [study(f"s{number}", some, seeds[number]) for number, some in enumerate(arms)]
-    toys = together(places, editions, chance)
+    toys = together(home, editions, chance)
     trained = sum((toy.trained for toy in toys), start=type(toys[0].trained)())
     assert {*trained.values()} <= {1}
-    for home, edition, toy in zip(places, editions, toys, strict=True):
+    for edition, toy in zip(editions, toys, strict=True):
         for trial in toy.driver.history.trials:
             for run in toy.driver.history.runs(trial).values():
                 assert toy.driver.history.state(run).status == ("diverged" if cliff(run) else "completed")
         assert conduct(home, edition).trained == {}, "nothing is missing"
-    assert not list(places[0].claims.iterdir())
+    assert not list(home.claims.iterdir())
 
 
 def test_what_fails_elsewhere_is_trained_here(home) -> None:

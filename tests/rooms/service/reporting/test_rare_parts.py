@@ -23,7 +23,7 @@ from service.results import Result
 from service.storage.facts import Confirms, Ended, Measured, Planned, Started
 from service.storage.history import History
 from service.storage.home import Home
-from service.tracking.row_contents import NO_CONCLUSION, mean_curve, seed_curve, study_note
+from service.tracking.row_contents import NO_CONCLUSION, means, seed_curve, study_note
 from tests.rooms import by_hand
 from tests.rooms.by_hand import EPOCHS, ByHand, base, with_parent
 from trainables.recipe.outcome import Measurement
@@ -109,7 +109,7 @@ def test_mlflow_has_the_time_of_a_run_of_a_pack_that_the_report_has(tmp_path):
     history, row = result.history, result.of("trial")[0]
     state = history.state(row.runs[0].run)
     assert seed_curve(state)[-1].values["time/train_s"] == pytest.approx(row.runs[0].seconds)
-    assert mean_curve(history, row.trial)[-1].values["time/train_s"] == pytest.approx(row.seconds)
+    assert means(history, row.trial)["time/train_s"] == pytest.approx(row.seconds)
 
 
 def test_that_nothing_was_learned_is_said_only_if_no_seed_learns(tmp_path):

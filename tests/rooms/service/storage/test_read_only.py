@@ -62,9 +62,7 @@ def test_each_verb_reads_it_or_says_that_it_must_be_written(tmp_path: Path) -> N
     searched(home)
     found = typed(home, *READS, *WRITES)
     for line in READS:
-        exit_code = 1 if line.startswith("verify") else 0  # MLflow was never shown this study
-        kind = "SystemExit" if exit_code else "NoneType"
-        assert found[line][0].startswith(f"{line} {exit_code} {kind}"), found[line]
+        assert found[line][0].startswith(f"{line} 0 NoneType"), found[line]
     for line in WRITES:
         assert found[line][0].startswith(f"{line} 1 LocusError "), found[line]
         assert "must be a folder that can be written" in found[line][0]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
@@ -70,6 +74,7 @@ def search(seeds: int = 2, base: Recipe = BASE) -> Edition:
 
 def told(home: Home, facts: Facts, tracking: str | None = None, experiment: str | None = None) -> MlflowSync:
     """What shows a study in MLflow, once it was told all facts."""
+    home.study(facts.edition.id).root.mkdir(parents=True, exist_ok=True)
     shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, tracking, experiment)
     shown.open()
     for fact in facts.facts:
@@ -102,6 +107,12 @@ def points(home: Home, run, metric: str) -> list[tuple[int, float]]:
     return [
         (point.step, point.value) for point in MlflowClient(home.tracking).get_metric_history(run.info.run_id, metric)
     ]
+
+
+def unpacked(tag: str) -> dict[str, Any]:
+    """Returns what a view's tag holds."""
+    state = json.loads(tag)["state"]
+    return json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
 
 
 def everything(home: Home) -> dict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 from mlflow.tracking import MlflowClient
@@ -14,7 +13,7 @@ from service.storage.home import Home
 from service.tracking import sync
 from service.tracking.row_contents import Conclusion, rank_tag, title
 from service.tracking.sync import MlflowSync
-from tests.rooms.service.tracking.facts import Facts, points, runs, search, show, told
+from tests.rooms.service.tracking.facts import Facts, runs, search, show, told
 from tests.waiting import until
 
 
@@ -42,9 +41,7 @@ def test_confirmed_answers_are_told_from_points_and_come_first(home: Home) -> No
     )
     ranked = sorted(shown, key=lambda name: shown[name].data.tags["locus.rank"])
     assert ranked == ["c1 gamma=31", "c0 gamma=2.5", "#01 gamma=31", "#00 gamma=2.5"]
-    assert {name: run.data.tags.get("locus.best") for name, run in shown.items()} == dict.fromkeys(shown) | {
-        "c1 gamma=31": "best"
-    }
+    assert [name for name, run in shown.items() if run.data.tags.get("locus.best")] == ["c1 gamma=31"]
 
 
 def test_the_order_of_trials_is_that_of_the_analysis_also_below_zero(home: Home) -> None:
@@ -62,7 +59,7 @@ def test_the_order_of_trials_is_that_of_the_analysis_also_below_zero(home: Home)
 def marked(home: Home) -> list[str]:
     """The trials that MLflow marks as the best."""
     rows = [run for run in runs(home).values() if run.data.tags["locus.level"] == "trial"]
-    return [run.info.run_name for run in rows if "locus.best" in run.data.tags]
+    return [run.info.run_name for run in rows if run.data.tags.get("locus.best")]
 
 
 def test_the_mark_of_the_best_moves_while_the_study_runs(home: Home, monkeypatch) -> None:
@@ -80,7 +77,7 @@ def test_the_mark_of_the_best_moves_while_the_study_runs(home: Home, monkeypatch
         sent = len(facts.facts)
         wanted = [title(facts.edition, trial)]
         until(lambda wanted=wanted: marked(home) == wanted)
-    assert mlflow.close("KILLED") is None
+    assert mlflow.close("SCHEDULED") is None
 
 
 def test_test_scores_are_those_of_the_answer(home: Home) -> None:
@@ -91,24 +88,10 @@ def test_test_scores_are_those_of_the_answer(home: Home) -> None:
     assert shown["reach@base"].data.metrics["best/test/accuracy_mean"] == 0.6875
 
 
-def test_the_best_curve_counts_finished_runs_and_has_a_point_a_change(home: Home, monkeypatch) -> None:
-    monkeypatch.setattr(sync, "PAUSE_S", 0.0)
-    facts = confirmed()
-    mlflow = MlflowSync(facts.edition, home, lambda recipe: facts.code)
-    mlflow.open()
-    for fact in facts.facts:
-        mlflow.add(fact)
-        until(mlflow._queue.empty)
-    assert mlflow.close("FINISHED") is None
+def test_the_study_counts_finished_runs_and_shows_the_best(home: Home) -> None:
+    show(home, confirmed())
     study = runs(home)["reach@base"]
-    curve = points(home, study, "best/val/accuracy_mean")
-    values = [value for _, value in curve]
-    assert values[-1] == 0.8125
-    assert [a for a, b in pairwise(values) if a == b] == [], "once a change"
-    steps = [step for step, _ in curve]
-    assert steps == sorted(steps)
-    began = next(fact.time for fact in facts.facts if fact.fact == "started")
-    assert steps[-1] == round(facts.facts[-1].time - began), "seconds since the study began"
+    assert study.data.metrics["best/val/accuracy_mean"] == 0.8125
     for name, value in {"progress/runs": 8, "progress/asked": 8 + 2 * 2 + 4 * 2}.items():
         assert study.data.metrics[name] == value, (
             "as the plan: two of four points are still to come, and at most four to confirm, with two seeds each"
@@ -117,7 +100,7 @@ def test_the_best_curve_counts_finished_runs_and_has_a_point_a_change(home: Home
 
 
 def test_while_it_is_confirmed_the_best_is_a_point(home: Home) -> None:
-    show(home, confirmed(until=1), "KILLED")
+    show(home, confirmed(until=1), "SCHEDULED")
     assert runs(home)["reach@base"].data.tags["locus.best"] == "#01 gamma=31"
     assert "best/test/accuracy_mean" not in runs(home)["reach@base"].data.metrics
 

@@ -19,7 +19,7 @@ from service.tracking.databases import MlflowError
 from service.tracking.server import reachable_links, serve
 from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync, check
-from service.tracking.views import forget_in_experiment
+from service.tracking.views import leave
 from tests.rooms.service.tracking.facts import Facts, show
 from trainables.spec import LocusError
 
@@ -117,9 +117,9 @@ def test_a_run_with_tags_that_are_none_can_be_looked_at_and_forgotten(home: Home
     statement("UPDATE tags SET value = 'one' WHERE key = 'locus.seed'")(home.database)
     statement("DELETE FROM tags WHERE key = 'locus.level' AND value = 'study'")(home.database)
     found = look_up(home, small.edition)
-    assert (len(found.shown), len(found.doubles)) == (3, 6)
+    assert (len(found.shown), len(found.others)) == (3, 6)
     found.delete(home.artifacts)
-    forget_in_experiment(found)
+    leave(found)
     assert look_up(home, small.edition) is None
 
 
@@ -190,7 +190,7 @@ def test_who_only_looks_makes_nothing(tmp_path: Path, small: Facts, monkeypatch)
     before, id, at = everything(tmp_path), small.edition.id, str(home.root)
     for tracking in (None, f"sqlite:///{tmp_path}/other/mlflow.db", "sqlite:///mlflow.db"):
         check(home, tracking)
-        api.verify(id, home=at, tracking=tracking)
+        api.verify(id, home=at)
         api.forgettable(id, home=at, tracking=tracking)
         api.result(id, home=at, tracking=tracking)
         with pytest.raises(LocusError, match="has no MLflow runs yet"):

@@ -8,9 +8,9 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from service.analysis.best import find_best
-from service.storage.facts import Counts, Ended, StoppedAt
+from service.storage.facts import Counts, StoppedAt
 from service.storage.history import History
-from service.tracking.row_contents import TrialWords, mean_curve
+from service.tracking.row_contents import TrialWords
 from service.tracking.rows import run_row, trial_row
 from tests.rooms.service.tracking.facts import Facts, points, runs, search, show
 
@@ -37,41 +37,10 @@ def test_runs_and_trials_have_the_time_that_training_took(home, timed):
     shown = runs(home)
     assert points(home, shown["#00 seed 0"], "time/train_s") == [(1, 8.0), (2, 16.0), (3, 24.0)]
     assert points(home, shown["#00 seed 1"], "time/train_s") == [(1, 4.0), (2, 8.0), (3, 12.0)]
-    assert points(home, shown["#00 gamma=2.5"], "time/train_s") == [(1, 12.0), (2, 24.0), (3, 36.0)]
+    assert points(home, shown["#00 gamma=2.5"], "time/train_s") == [(2, 36.0)]
     assert shown["#01 gamma=31"].data.metrics["time/train_s"] == 4.0
     note = MlflowClient(home.tracking).get_run(shown["reach@base"].info.run_id).data.tags["mlflow.note.content"]
     assert "| #00 gamma=2.5 | point | 0.8125 ± 0.0884 (n 2) |  | 36 s | best |" in note
-
-
-def test_points_of_a_mean_curve_lie_at_the_mean_training_time(home, timed):
-    show(home, timed)
-    trial = runs(home)["#00 gamma=2.5"]
-    began = next(fact.time for fact in timed.facts if fact.fact == "started")
-    history = MlflowClient(home.tracking).get_metric_history(trial.info.run_id, "val/accuracy_mean")
-    assert [point.timestamp for point in history] == [round((began + mean) * 1000) for mean in (6, 12, 18)]
-
-
-def test_a_run_without_times_of_epochs_counts_by_the_clock(home, small):
-    show(home, small)
-    trial = runs(home)["#00 gamma=2.5"]
-    assert "time/train_s" not in trial.data.metrics
-    history = MlflowClient(home.tracking).get_metric_history(trial.info.run_id, "val/accuracy_mean")
-    began = next(fact.time for fact in small.facts if fact.fact == "started")
-    assert [point.timestamp for point in history] == [round((began + epoch) * 1000) for epoch in (1, 2, 3)]
-
-
-def test_a_curve_never_goes_back_in_time_where_a_seed_is_missing_later(timed):
-    trial = timed.plan(2, encoding__gamma=4.0)
-    timed.epoch_s = 40.0
-    known = timed.start(trial, 0)
-    timed.measure(known, 0.5)
-    timed.add(Ended(**known, outcome="diverged", epoch=2))
-    timed.epoch_s = 1.0
-    timed.complete(trial, 1, 0.75)
-    curve = mean_curve(History(timed.edition, lambda recipe: timed.code, timed.facts), trial)
-    assert [point.values["time/train_s"] for point in curve] == [41.0, 42.0, 43.0]
-    times = [point.time for point in curve]
-    assert times == sorted(times)
 
 
 def test_means_have_six_digits(home):
@@ -87,18 +56,17 @@ def test_means_have_six_digits(home):
 
 
 def test_the_two_rows_of_an_epoch_say_again_only_what_is_new(timed):
-    """They were made of 2,900 calls, most of them for what never changes, such as params."""
     known = timed.start(timed.plan(2, encoding__gamma=3.0), 0)
     timed.measure(known, 0.5, 0.625)
     history = History(timed.edition, lambda recipe: timed.code, timed.facts)
-    trial, best, calls = history.trials[-1], find_best(history), []
-    words, runs = TrialWords(timed.edition, trial), history.runs(trial)
+    words, calls = TrialWords(timed.edition, history.trials[-1]), []
+    best, runs = find_best(history), history.runs(words.trial)
 
     def made():
-        return [trial_row(history, words, runs, best), run_row(history, words, runs[0])]
+        return [trial_row(history, words, best), run_row(history, words, runs[0])]
 
     first = made()
-    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_filename) if event == "call" else None)
     try:
         again = made()
     finally:

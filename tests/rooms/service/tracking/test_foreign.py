@@ -11,7 +11,7 @@ from mlflow.tracking import MlflowClient
 from service.storage.home import Home, place_in_words
 from service.tracking.store import NOTE, WRITTEN, MlflowError, look_up
 from service.tracking.sync import check
-from service.tracking.views import forget_in_experiment
+from service.tracking.views import leave
 from tests.rooms.service.tracking.facts import Facts, search, show, told
 
 THEIRS = "My own sweeps of churn models. Do not add runs here."
@@ -58,7 +58,7 @@ def test_runs_tags_and_note_of_another_person_stay(home: Home, small: Facts, mon
     assert found.experiment == id, "it is found where it was put, whatever is chosen now"
     assert len(found.shown) == 9
     found.delete(home.artifacts)
-    forget_in_experiment(found)
+    leave(found)
     assert seen(client, id) == before
     assert {*client.get_experiment(id).tags} == {NOTE, "team", "mlflow.experimentKind"}, "nothing of locus is left"
 
@@ -110,7 +110,7 @@ def test_a_study_that_is_put_elsewhere_is_there_once(home: Home, small: Facts) -
     show(home, small)
     found = look_up(home, small.edition)
     assert client.get_experiment(found.experiment).name == "mine"
-    assert (len(found.shown), found.doubles, client.search_runs([first])) == (9, [], [])
+    assert (len(found.shown), found.others, client.search_runs([first])) == (9, [], [])
     assert not any("reach" in tag for tag in client.get_experiment(first).tags)
 
 

@@ -1,12 +1,11 @@
-"""The parameters and the descriptions of trials and runs."""
+"""The parameters of trials and runs."""
 
 from __future__ import annotations
 
 from search_spaces import library
 from search_spaces.study import Ablation, Study
-from service.storage.facts import FailedWith
 from service.tracking.row_contents import LONGEST, TrialWords
-from tests.rooms.service.tracking.facts import BASE, Facts, runs, search, show
+from tests.rooms.service.tracking.facts import BASE
 from trainables.recipe import FromTrial, Recipe
 
 ALWAYS = {"trial", "role", "budget", "data.task", "parameters", "parameters.learnt", "encoding.kind"}
@@ -56,24 +55,3 @@ def test_no_study_shows_many_parameters_long_ones_or_folders():
             assert len(found) < 40, study
             assert max(map(len, found.values())) <= LONGEST + len(" ..."), study
             assert not [path for path in found if path.endswith(("source", "folder"))], study
-
-
-def test_a_run_says_what_it_is_why_it_failed_and_where_its_weights_lie(home):
-    reason = "CUDA error: out of memory (mine.py, line 7)"
-    facts = Facts(search())
-    trial = facts.plan(0, encoding__gamma=4.0)
-    facts.complete(trial, 0, 0.75)
-    known = facts.start(trial, 1)
-    facts.add(FailedWith(**known, reason=reason))
-    show(home, facts, "KILLED")
-    shown = runs(home)
-    notes = {name: run.data.tags["mlflow.note.content"] for name, run in shown.items()}
-    key = shown["#00 seed 0"].data.tags["locus.key"]
-    assert notes["#00 seed 0"] == (
-        "**#00 gamma=4**, seed 0, of reach@base.\n\n- encoding.gamma = 4\n\n"
-        f"Weights: `outcomes/{key}/c0dec0dec0de.pt` in the home of the study."
-    )
-    assert notes["#00 seed 1"] == (f"**#00 gamma=4**, seed 1, of reach@base.\n\n- encoding.gamma = 4\n\nWhy: {reason}")
-    assert notes["#00 gamma=4"] == (
-        f"Point **#00 gamma=4** of reach@base: 2 seeds.\n\n- encoding.gamma = 4\n\nWhy: {reason}"
-    )

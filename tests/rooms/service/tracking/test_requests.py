@@ -92,6 +92,7 @@ def test_the_end_waits_as_long_as_rows_are_stored_and_says_how_far_it_is(home: H
     facts = finished(trials=4, seeds=2)
     shown = MlflowSync(facts.edition, home, lambda recipe: facts.code)
     clock = SimpleNamespace(monotonic=lambda: 50.0 * shown._written, sleep=time.sleep)  # a call takes 50 s
+    monkeypatch.setattr(sync, "MOST_ROWS", 2)
     monkeypatch.setattr(sync, "time", clock)
     monkeypatch.setattr(sync, "TICK_S", 0.001)
     shown.open()

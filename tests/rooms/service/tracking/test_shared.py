@@ -15,8 +15,8 @@ from service.storage.home import Home
 from service.storage.journal import Journal
 from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync
-from service.tracking.views import PREFIX, unpacked
-from tests.rooms.service.tracking.facts import Facts, runs, search, told
+from service.tracking.views import PREFIX
+from tests.rooms.service.tracking.facts import Facts, runs, search, told, unpacked
 from tests.rooms.service.tracking.test_views import tags_of
 from tests.waiting import until
 

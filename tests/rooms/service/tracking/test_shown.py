@@ -79,19 +79,19 @@ def test_a_run_has_its_curve_at_the_times_of_its_facts(home, small):
     assert points(home, run, "test/accuracy_at_48") == [(3, 0.625)]
 
 
-def test_a_trial_has_its_mean_curve(home, small):
+def test_a_trial_has_the_means_over_its_seeds(home, small):
     show(home, small)
     trial = runs(home)["#00 gamma=2.5"]
-    assert points(home, trial, "val/accuracy_mean") == [(1, 0.25), (2, 0.5), (3, statistics.fmean([0.75, 0.875]))]
-    assert points(home, trial, "val/accuracy_std")[-1] == (3, pytest.approx(statistics.stdev([0.75, 0.875])))
-    assert points(home, trial, "val/accuracy_n") == [(1, 2), (2, 2), (3, 2)]
+    assert points(home, trial, "val/accuracy_mean") == [(2, statistics.fmean([0.75, 0.875]))]
+    assert points(home, trial, "val/accuracy_std") == [(2, pytest.approx(statistics.stdev([0.75, 0.875]), abs=1e-6))]
+    assert points(home, trial, "val/accuracy_n") == [(2, 2)]
     assert "test/accuracy_mean" not in trial.data.metrics, "the test set is not looked at for a search's points"
 
 
-def test_a_diverged_seed_counts_as_chance_from_then_on(home, small):
+def test_a_diverged_seed_counts_as_chance(home, small):
     show(home, small)
     trial = runs(home)["#02 gamma=1.5"]
-    assert points(home, trial, "val/accuracy_mean") == [(1, 0.375), (2, 0.5), (3, (1.0 + 0.5) / 2)]
+    assert points(home, trial, "val/accuracy_mean") == [(2, (1.0 + 0.5) / 2)]
     assert runs(home)["#02 seed 1"].data.tags["locus.reason"] == "diverged after epoch 1; counts as chance"
 
 
@@ -103,8 +103,8 @@ def test_a_diverged_seeds_average_counts_as_chance_too(home):
     facts.add(Ended(**known, outcome="diverged", epoch=2))
     show(home, facts)
     trial = runs(home)["#00 gamma=2.5"]
-    for metric, first in (("val/accuracy", 0.75), ("val/accuracy_ema", 0.625)):
-        assert points(home, trial, f"{metric}_mean") == [(1, first), (3, 0.5)]
+    for metric in ("val/accuracy", "val/accuracy_ema"):
+        assert points(home, trial, f"{metric}_mean") == [(1, 0.5)]
 
 
 def test_a_stopped_trial_says_why(home, small):
@@ -130,7 +130,7 @@ def test_a_failed_run_says_why_until_it_succeeds(home):
     trial = facts.plan(0, encoding__gamma=4.0)
     known = facts.start(trial, 0)
     facts.add(FailedWith(**known, reason="disk full"))
-    show(home, facts, "KILLED")
+    show(home, facts, "SCHEDULED")
     run = runs(home)["#00 seed 0"]
     assert (run.info.status, run.data.tags["locus.reason"]) == ("FAILED", "disk full")
     assert runs(home)["#00 gamma=4"].data.tags["locus.reason"] == "disk full"
@@ -138,7 +138,7 @@ def test_a_failed_run_says_why_until_it_succeeds(home):
     show(home, facts)
     again = runs(home)["#00 seed 0"]
     assert (again.info.run_id, again.info.status) == (run.info.run_id, "FINISHED")
-    assert "locus.reason" not in again.data.tags
+    assert again.data.tags["locus.reason"] == ""
 
 
 def test_a_reused_run_a_confirmation_and_a_parent_are_rows_of_their_own(home):
@@ -183,7 +183,7 @@ def test_arms_go_by_their_names_and_share_a_parent(home):
     )
     assert shown["warm"].data.params["trial"] == "warm"
     assert shown["p1 none on direction"].data.params["encoding.kind"] == "none"
-    assert points(home, shown["p1 none on direction"], "val/accuracy_n")[-1] == (3, 2)
+    assert points(home, shown["p1 none on direction"], "val/accuracy_n") == [(2, 2)]
 
 
 def test_the_report_lies_on_the_parent(home, small, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
 from getpass import getuser
 from itertools import count
@@ -42,16 +43,12 @@ def test_a_run_tells_who_ran_it_by_which_commit(home, small, monkeypatch):
 def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
     show(home, small)
     calls = []
-    verbs = ("create_run", "log_batch", "set_tag", "delete_tag", "delete_run", "log_text", "log_inputs")
+    verbs = ("create_run", "log_batch", "set_tag", "delete_run", "log_text", "log_inputs", "update_run")
     for verb in (*verbs, "set_terminated", "set_experiment_tag", "delete_experiment_tag"):
         monkeypatch.setattr(MlflowClient, verb, lambda *args, verb=verb, **kwargs: calls.append(verb))
     monkeypatch.setattr(store, "insert_runs", lambda *args: calls.append("insert"))
     show(home, small)
-    assert calls == ["set_terminated"], "the study ran again, and ended"
-    calls.clear()
-    small.add(Counts(seeds=2, trials=4))
-    show(home, small)
-    assert calls == ["set_terminated"], "a fact that says nothing new to MLflow"
+    assert calls == ["update_run", "log_inputs", "set_terminated"], "the study ran again, and ended"
 
 
 def test_a_study_ends_after_its_files_were_sent_also_where_they_cannot_be(home, small, tmp_path, monkeypatch):
@@ -61,25 +58,25 @@ def test_a_study_ends_after_its_files_were_sent_also_where_they_cannot_be(home, 
         seen.append(runs(home)["reach@base"].info.status)
         raise OSError("no space")
 
-    monkeypatch.setattr(store.Store, "log_folder", status)
+    monkeypatch.setattr(store.Store, "send_files", status)
     monkeypatch.setattr(sync, "CLOSE_S", 0.0)
     assert "no space" in told(home, small).close("FINISHED", tmp_path)
     assert {*seen} == {"RUNNING"}, "a driver that is killed there leaves files behind, and no damage"
-    assert runs(home)["reach@base"].info.status == "FINISHED"
+    assert runs(home)["#00 seed 0"].info.status == "FINISHED"
 
 
 @pytest.mark.parametrize("cut", [3, 7, 9, 14, 19])
 def test_cut_anywhere_and_told_again_it_ends_the_same(home, small, cut):
     whole = small.facts
     small.facts = whole[:cut]
-    show(home, small, "KILLED")
+    show(home, small, "SCHEDULED")
     ids = {name: run.info.run_id for name, run in runs(home).items()}
     assert not [run for run in runs(home).values() if run.info.status == "RUNNING"]
     small.facts = whole
     show(home, small)
     after = runs(home)
     assert {name: after[name].info.run_id for name in ids} == ids
-    assert points(home, after["#00 gamma=2.5"], "val/accuracy_n") == [(1, 2), (2, 2), (3, 2)]
+    assert points(home, after["#00 gamma=2.5"], "val/accuracy_n") == [(2, 2)]
     assert [step for step, _ in points(home, after["#00 seed 0"], "train/loss")] == [1, 2, 3]
     assert {run.info.status for run in after.values()} == {"FINISHED"}
 
@@ -105,25 +102,25 @@ def test_a_run_that_is_trained_again_shows_the_numbers_of_the_later_training(hom
 def test_an_interrupted_study_leaves_nothing_running(home, small):
     known = small.start(small.plan(3, encoding__gamma=9.0), 0)
     small.measure(known, 0.625)
-    show(home, small, "KILLED")
+    show(home, small, "SCHEDULED")
     shown = runs(home)
     states = {name: run.info.status for name, run in shown.items() if run.info.status != "FINISHED"}
-    assert states == dict.fromkeys(["reach@base", "#03 gamma=9", "#03 seed 0"], "KILLED")
-    assert shown["#03 seed 0"].data.tags["locus.outcome"] == "interrupted"
+    assert states == dict.fromkeys(["reach@base", "#03 gamma=9", "#03 seed 0"], "SCHEDULED")
+    assert shown["#03 seed 0"].data.tags["locus.outcome"] == "stopped, continues"
     assert "val/accuracy_mean" not in shown["#03 gamma=9"].data.metrics
 
 
-def test_a_run_shown_long_ago_is_killed_with_its_study(home, small, monkeypatch):
+def test_a_run_shown_long_ago_is_stopped_with_its_study(home, small, monkeypatch):
     monkeypatch.setattr(sync, "PAUSE_S", 0.0)
     small.start(small.plan(3, encoding__gamma=9.0), 0)
     shown = told(home, small)
     until(lambda: "#03 seed 0" in runs(home))
-    assert shown.close("KILLED") is None
-    assert runs(home)["#03 seed 0"].info.status == "KILLED"
+    assert shown.close("SCHEDULED") is None
+    assert runs(home)["#03 seed 0"].info.status == "SCHEDULED"
 
 
 def test_a_second_call_runs_again(home, small):
-    show(home, small, "KILLED")
+    show(home, small, "SCHEDULED")
     again = told(home, small)
     assert again._made.wait(60)
     assert runs(home)["reach@base"].info.status == "RUNNING"
@@ -131,7 +128,7 @@ def test_a_second_call_runs_again(home, small):
     assert runs(home)["reach@base"].info.status == "FINISHED"
 
 
-def test_more_seeds_replace_the_trial_and_keep_its_runs(home, small):
+def test_more_seeds_add_a_mean_to_the_trial_and_keep_its_runs(home, small):
     show(home, small)
     before = runs(home)
     grown = Facts(search(seeds=3), small.facts, small.clock)
@@ -140,8 +137,9 @@ def test_more_seeds_replace_the_trial_and_keep_its_runs(home, small):
     show(home, grown)
     after = runs(home)
     trial = after["#00 gamma=2.5"]
-    assert trial.info.run_id != before["#00 gamma=2.5"].info.run_id
-    assert points(home, trial, "val/accuracy_n") == [(1, 3), (2, 3), (3, 3)]
+    assert trial.info.run_id == before["#00 gamma=2.5"].info.run_id
+    assert points(home, trial, "val/accuracy_n") == [(2, 2), (3, 3)]
+    assert trial.data.metrics["val/accuracy_mean"] == statistics.fmean([0.75, 0.875, 1.0])
     for seed in range(3):
         assert after[f"#00 seed {seed}"].data.tags["mlflow.parentRunId"] == trial.info.run_id
     assert after["#00 seed 0"].info.run_id == before["#00 seed 0"].info.run_id
@@ -158,6 +156,65 @@ def test_other_code_replaces_what_it_trains_again(home, small):
     assert after["#00 seed 0"].info.run_id != before["#00 seed 0"].info.run_id
     assert points(home, after["#00 seed 0"], "val/accuracy")[-1] == (3, 0.625)
     assert after["#00 seed 1"].info.run_id == before["#00 seed 1"].info.run_id
+
+
+def again(facts: Facts, code: str, final: float) -> None:
+    """The code is edited, and all trials are trained again."""
+    facts.code = code
+    for number, gamma in enumerate((2.5, 31.0, 1.5)):
+        for seed in range(2):
+            facts.complete(facts.edition.trial(number, {"encoding.gamma": gamma}), seed, final)
+
+
+def test_a_best_that_is_no_more_is_none(home, small):
+    show(home, small)
+    again(small, "aaaaaaaaaaaa", 0.5)
+    show(home, small)
+    study = runs(home)["reach@base"]
+    assert study.data.tags["locus.best"] == "", "no trial is above chance"
+    again(small, "bbbbbbbbbbbb", 1.0)
+    show(home, small)
+    assert runs(home)["reach@base"].data.metrics["best/val/accuracy_mean"] == 1.0
+
+
+def test_a_mean_of_other_code_leaves_with_it(home, small):
+    show(home, small)
+    small.code = "aaaaaaaaaaaa"
+    trial = small.edition.trial(0, {"encoding.gamma": 2.5})
+    small.add(FailedWith(**small.start(trial, 0), reason="no memory"))
+    show(home, small, "SCHEDULED")
+    assert "val/accuracy_mean" not in runs(home)["#00 gamma=2.5"].data.metrics
+
+
+def test_a_journal_that_was_cut_and_went_on_otherwise_is_shown_as_it_is(home, small):
+    """Where a search goes on with another point, no row keeps the values of the first one, and none is left over."""
+    other = Facts(small.edition, [*small.facts], small.clock)
+    for number, gamma in ((3, 9.0), (4, 12.0)):
+        small.start(small.plan(number, encoding__gamma=gamma), 0)
+    show(home, small, "SCHEDULED")
+    assert runs(home)["#03 gamma=9"].data.params["encoding.gamma"] == "9"
+    other.start(other.plan(3, encoding__gamma=4.0), 0)
+    show(home, other, "SCHEDULED")
+    shown = runs(home)
+    assert len(shown) == 11
+    for name in ("#03 gamma=4", "#03 seed 0"):
+        assert shown[name].data.params["encoding.gamma"] == "4"
+
+
+def test_what_a_person_adds_stays(home, small):
+    show(home, small)
+    client, shown = MlflowClient(home.tracking), runs(home)
+    for run in shown.values():
+        client.log_metric(run.info.run_id, "mine/score", 0.5, step=1)
+        client.log_param(run.info.run_id, "mine", "7")
+        client.set_tag(run.info.run_id, "mine", "looked at")
+        client.log_text(run.info.run_id, "a text", "mine.txt")
+    show(home, small)
+    for name, run in runs(home).items():
+        assert run.info.run_id == shown[name].info.run_id
+        mine = run.data.metrics["mine/score"], run.data.params["mine"], run.data.tags["mine"]
+        assert mine == (0.5, "7", "looked at")
+        assert [file.path for file in client.list_artifacts(run.info.run_id)].count("mine.txt") == 1
 
 
 def test_two_studies_at_once_share_a_store(home):

@@ -13,8 +13,8 @@ from service.removal import forgettable
 from service.storage.editions import save_edition
 from service.storage.home import Home
 from service.storage.journal import Journal
-from service.tracking.views import PREFIX, mean_metrics, name, unpacked, views
-from tests.rooms.service.tracking.facts import BASE, Facts, search, show
+from service.tracking.views import PREFIX, mean_metrics, name, views
+from tests.rooms.service.tracking.facts import BASE, Facts, search, show, unpacked
 
 LIMIT = 20_000
 """The letters that MLflow keeps of an experiment's tag."""
