@@ -142,7 +142,7 @@ class Driver:
         its parent diverged (MarkDiverged)             record that this run diverged, untrained
         a trial is to be listed or chosen (Propose,    write the facts that `Decisions` makes of it, and look
         PlanArms, RegisterParent, Tune, Choose,        again; Propose and Tune wait where another driver trains
-        Confirm, LeaveOut, Readmit)                    points that come before
+        Confirm, LeaveOut)                             points that come before
         runs in flight must end first (Wait)           None
         nothing is left (Done), or a stop was asked    FINISHED
         =============================================  ==========================================================

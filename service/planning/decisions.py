@@ -16,7 +16,6 @@ from service.planning.schedule import (
     LeaveOut,
     PlanArms,
     Propose,
-    Readmit,
     RegisterParent,
     Tune,
     next_choice,
@@ -31,7 +30,6 @@ from service.storage.facts import (
     Fact,
     Measured,
     Planned,
-    Readmitted,
     StoppedAt,
     Tuned,
 )
@@ -83,8 +81,6 @@ class Decisions:
                 return [Tuned(arm=arm, number=number)]
             case LeaveOut(run=run, cutoff=cutoff):
                 return [StoppedAt(run=run.key, code=history.code(run), epoch=0, cutoff=cutoff)]
-            case Readmit(run=run):
-                return [Readmitted(run=run.key, code=history.code(run))]
             case Confirm(numbers=numbers, rivals=rivals):
                 return [*_confirmations(history, (numbers, rivals)), Confirms(numbers=numbers, rivals=rivals)]
 

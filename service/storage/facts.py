@@ -102,14 +102,6 @@ class StoppedAt(Stamped):
     cutoff: float
 
 
-class Readmitted(Stamped):
-    """A run that was stopped or left out is asked for again: its point or arm may be the best after all."""
-
-    fact: Literal["readmitted"] = Field(default="readmitted", init=False)
-    run: RunKey
-    code: Code
-
-
 class FailedWith(Stamped):
     """A run failed for a reason that is not its recipe's.
 
@@ -220,7 +212,6 @@ Fact = Annotated[
     | Started
     | Measured
     | StoppedAt
-    | Readmitted
     | FailedWith
     | Ended
     | Counts

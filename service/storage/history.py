@@ -25,7 +25,6 @@ from service.storage.facts import (
     FailedWith,
     Opened,
     Planned,
-    Readmitted,
     Started,
     Tuned,
 )
@@ -158,8 +157,8 @@ class History:
                     self._unsettle()  # an answer is gone, and is trained again
                 self.begun = self.begun or fact.time
                 state = self.states.setdefault((fact.run, fact.code), RunState())
-                if isinstance(fact, Readmitted) or (isinstance(fact, FailedWith) and state.answered):
-                    self._unsettle()  # its answer is lost, or it is asked for again
+                if isinstance(fact, FailedWith) and state.answered:
+                    self._unsettle()  # its answer is lost
                 state.last = fact.time
                 add_fact(state, fact)
 
