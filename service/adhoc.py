@@ -59,7 +59,6 @@ def sweep(
     compile: bool = False,
     grad_checkpointing: bool = False,
     deterministic: bool = False,
-    adopt: bool = False,
     download: bool = False,
 ) -> Result:
     """Searches a space. Without a name the study is `sweep-<digest>`: the same call resumes it.
@@ -111,7 +110,6 @@ def ablate(
     compile: bool = False,
     grad_checkpointing: bool = False,
     deterministic: bool = False,
-    adopt: bool = False,
     download: bool = False,
 ) -> Result:
     """Compares named arms with a baseline, paired by seed; or all combinations of axes, as `Ablation` has them.

@@ -72,7 +72,6 @@ def run(
     compile: bool = False,
     grad_checkpointing: bool = False,
     deterministic: bool = False,
-    adopt: bool = False,
     download: bool = False,
 ) -> Result:
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
@@ -203,9 +202,7 @@ def _fetch(home: Home, id: str, storage: str) -> str:
     return fetch(storage, home, id)
 
 
-def plan(
-    edition: Edition, options: RunOptions, *, fresh: bool = False, adopt: bool = False
-) -> tuple[History, WorkEstimate]:
+def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple[History, WorkEstimate]:
     """Returns what running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
 
     Raises: LocusError for an edition that cannot run with these options.
@@ -224,7 +221,7 @@ def plan(
     placed = placement(options, lambda: run_memory(history, Outcomes(home), options.grad_checkpointing))
     check_study_placement(resolved, placed)
     history.raise_counts(resolved)
-    return history, estimate_work(history, Outcomes(home), placed, codes, adopt=adopt).with_gpu_hours()
+    return history, estimate_work(history, Outcomes(home), placed, codes).with_gpu_hours()
 
 
 def submit(
@@ -256,7 +253,6 @@ def submit(
     compile: bool = False,
     grad_checkpointing: bool = False,
     deterministic: bool = False,
-    adopt: bool = False,
     download: bool = False,
 ) -> SubmittedStudy:
     """Submits a study to a Ray cluster, and returns when its plan is printed there; its arguments are those of `run`.
@@ -274,41 +270,41 @@ def submit(
     return SubmittedStudy(**vars(send(resolved, chosen, address, fresh=fresh)))
 
 
-def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> Lines[StudyStatus]:
-    """Returns the state of all studies of a home, or of one by its name. `adopt`: answers of older code count."""
+def status(name: str | None = None, *, home: str | None = None) -> Lines[StudyStatus]:
+    """Returns the state of all studies of a home, or of one by its name."""
     home_folder = Home.usable(home)
     if name is None:
-        return all_status(home_folder, adopt=adopt)
-    return Lines([one_status(home_folder, editions.latest(home_folder, name), adopt=adopt)])
+        return all_status(home_folder)
+    return Lines([one_status(home_folder, editions.latest(home_folder, name))])
 
 
-def result(name: str, *, home: str | None = None, tracking: str | None = None, adopt: bool = False) -> Result:
-    """Returns the result so far of a study that was run. `adopt`: answers of older code count."""
+def result(name: str, *, home: str | None = None, tracking: str | None = None) -> Result:
+    """Returns the result so far of a study that was run."""
     from service.results import Result
 
     home_folder = Home.find(home)
-    return Result.open(home_folder, editions.latest(home_folder, name), tracking_uri(tracking), adopt=adopt)
+    return Result.open(home_folder, editions.latest(home_folder, name), tracking_uri(tracking))
 
 
-def compare(a: str, b: str, *, home: str | None = None, adopt: bool = False) -> ComparedStudies:
+def compare(a: str, b: str, *, home: str | None = None) -> ComparedStudies:
     """Compares two studies that were run: B minus A on the tests.
 
-    `adopt`: answers of older code count. Raises: LocusError for a study that was not run, and for one given twice.
+    Raises: LocusError for a study that was not run, and for one given twice.
     """
     from service.results import compare as compared
 
     home_folder = Home.find(home)
-    return compared(home_folder, editions.latest(home_folder, a), editions.latest(home_folder, b), adopt=adopt)
+    return compared(home_folder, editions.latest(home_folder, a), editions.latest(home_folder, b))
 
 
-def matrix(name: str, *, budget: str = "cpu", home: str | None = None, adopt: bool = False) -> MatrixWithPage:
+def matrix(name: str, *, budget: str = "cpu", home: str | None = None) -> MatrixWithPage:
     """Returns a table of a paper, filled with what the studies of a home found at a budget. Nothing is trained.
 
-    `adopt`: answers of older code count. Raises: LocusError for an unknown name.
+    Raises: LocusError for an unknown name.
     """
     from service.results import fill_matrix
 
-    return fill_matrix(Home.usable(home), name, budget, adopt=adopt)
+    return fill_matrix(Home.usable(home), name, budget)
 
 
 def simulate(
@@ -342,12 +338,12 @@ def simulate(
     return simulated(edition, max_concurrent, epoch, look)
 
 
-def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:
-    """Writes a study's report again; the path of its page. `adopt`: answers of older code count.
+def report(name: str, *, home: str | None = None) -> Path:
+    """Writes a study's report again; the path of its page.
 
     Raises: LocusError if a page is there and no trial has its answers by today's code: the page would lose them.
     """
-    study_result = result(name, home=home, adopt=adopt)
+    study_result = result(name, home=home)
     check_report(study_result)
     return study_result.report()
 
@@ -360,7 +356,7 @@ def check_report(study_result: Result) -> None:
     if study_result.history.stale and not answered and page.exists() and not folder.driven:
         raise LocusError(
             f"today's code has no answers of {id}, and its {plural(study_result.history.stale, 'answer')} by other "
-            f"code do not count, so {page} is kept; --adopt counts them, locus run trains again"
+            f"code do not count, so {page} is kept; locus run {id} trains again"
         )
 
 
@@ -387,7 +383,6 @@ def export_model(
     force: bool = False,
     home: str | None = None,
     tracking: str | None = None,
-    adopt: bool = False,
     look: Callable[[Facts], None] = lambda facts: None,
 ) -> Path:
     """Writes a trained model of a study as a file, whole or not at all; its path.
@@ -396,13 +391,13 @@ def export_model(
     (`trainables.training.trained.Facts`). `arm`: a trial by its name or row, by default the best one; `seed`: by
     default that with the highest validation score of these weights. `ema`: with their moving average. `force`: a file
     that is there is replaced. `look` is called with what the model is, before it is written.
-    Raises: LocusError if there is no such model, another code trained it, or the file cannot be written.
+    Raises: LocusError if there is no such model, or the file cannot be written.
     """
     from trainables.training.model_file import check_path, write_model
 
     file = Path(path)
     check_path(file, force=force)
-    row = result(name, home=home, tracking=tracking, adopt=adopt).trial(arm)
+    row = result(name, home=home, tracking=tracking).trial(arm)
     model = row.trained(seed, ema=ema)
     look(model.facts)
     write_model(file, model, force=force)
@@ -429,16 +424,15 @@ def register_model(
     ema: bool = False,
     home: str | None = None,
     tracking: str | None = None,
-    adopt: bool = False,
     look: Callable[[Facts], None] = lambda facts: None,
 ) -> str:
     """Logs a trained model of a study to its MLflow run, and registers it under a name; its URI, `models:/NAME/1`.
 
     `arm`, `seed`, `ema`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes float32
     from 0 (black) to 1 (white) of shape (N, channels, height, width), normalizes them, and gives the outputs.
-    Raises: LocusError if there is no such model, another code trained it, MLflow lacks its run, or torch fails.
+    Raises: LocusError if there is no such model, MLflow lacks its run, or torch fails.
     """
-    study_result = result(name, home=home, tracking=tracking, adopt=adopt)
+    study_result = result(name, home=home, tracking=tracking)
     row = study_result.trial(arm)
     model = row.trained(seed, ema=ema)
     look(model.facts)

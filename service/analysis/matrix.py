@@ -156,14 +156,11 @@ class FilledMatrix:
         }
 
 
-def fill(home: Home, matrix: Matrix, budget: str, *, adopt: bool = False) -> FilledMatrix:
-    """Returns a matrix with the verdicts of the studies that a home has at a budget.
-
-    `adopt`: answers of older code count.
-    """
+def fill(home: Home, matrix: Matrix, budget: str) -> FilledMatrix:
+    """Returns a matrix with the verdicts of the studies that a home has at a budget."""
     codes = CodeDigests()
     newest = {study: editions.newest(home, f"{study}@{budget}") for study in matrix.studies}
-    results = {study: StudyResult.open(home, id, adopt=adopt, codes=codes) for study, id in newest.items() if id}
+    results = {study: StudyResult.open(home, id, codes=codes) for study, id in newest.items() if id}
     rows = tuple(
         tuple(_cell(row, encoding, budget, results.get(row.study)) for encoding in matrix.encodings)
         for row in matrix.rows

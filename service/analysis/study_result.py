@@ -56,16 +56,14 @@ class StudyResult:
         self._against: dict[tuple[str, ...], dict[str, Difference]] = {}
 
     @classmethod
-    def open(
-        cls, home: Home, id: str, tracking: str | None = None, *, adopt: bool = False, codes: CodeDigests | None = None
-    ) -> Self:
-        """Returns the result of a study of a home, by its id. `adopt`: answers of older code count.
+    def open(cls, home: Home, id: str, tracking: str | None = None, *, codes: CodeDigests | None = None) -> Self:
+        """Returns the result of a study of a home, by its id.
 
         `codes`: today's code; who opens several results reads its files once.
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
-        return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
+        return cls(home, edition, History.open(home, edition, codes), Outcomes(home), tracking)
 
     @cached_property
     def previous(self) -> StudyResult | None:

@@ -23,7 +23,10 @@ HABITS = {
     "dashboard": "ui", "cancel": "stop", "log": "logs", "dry-run": "plan", "csv": "export",
 }  # fmt: skip
 """What other tools call a verb, and what it is called here."""
-REMOVED = {"--code": "run the study under another name (--as) and compare the two"}
+REMOVED = {
+    "--code": "run the study under another name (--as) and compare the two",
+    "--adopt": "what older code trained is trained again; --as WORD keeps the old study beside the new one",
+}
 """Commands and options that locus had once, and what to type instead."""
 
 

@@ -56,7 +56,7 @@ def _plan(edition: Any, options: "RunOptions", *, fresh: bool) -> None:
     from service.storage.home import Home
     from service.terminal import summaries
 
-    history, estimate = api.plan(edition, options, fresh=fresh, adopt=options.adopt)
+    history, estimate = api.plan(edition, options, fresh=fresh)
     summaries.plan(history, estimate)
     remark(api.shown_in(history.edition, options))
     for line in try_own(edition, Home.find(options.home).data):

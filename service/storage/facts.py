@@ -193,19 +193,6 @@ class Costed(Stamped):
         return f" (a load of {self.load:.1f} on {self.cores} cores)" if self.load > self.cores / 2 else ""
 
 
-class Adopted(Stamped):
-    """For this run the answer of another code counts than today's: the user adopted it, or one that it starts from.
-
-    `code`: None if the adopted answer is gone, and today's code counts. `instead_of`: what today's code was then. Once
-    the code is edited again, the adoption counts no more.
-    """
-
-    fact: Literal["adopted"] = Field(default="adopted", init=False)
-    run: RunKey
-    code: Code | None
-    instead_of: Code
-
-
 Fact = Annotated[
     Opened
     | Planned
@@ -218,8 +205,7 @@ Fact = Annotated[
     | Confirms
     | Exhausted
     | Tuned
-    | Costed
-    | Adopted,
+    | Costed,
     Field(discriminator="fact"),
 ]
 FACT: TypeAdapter[Fact] = TypeAdapter(Fact)

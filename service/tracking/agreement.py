@@ -39,12 +39,9 @@ class Found:
         return Check(name, True, f"behind: {few(self.behind)}; the next run sends it")
 
 
-def compare_with_mlflow(
-    store: Store | None, histories: list[History], home: Home | None, *, alive: bool
-) -> Iterator[Check]:
+def compare_with_mlflow(store: Store | None, today: History, home: Home | None, *, alive: bool) -> Iterator[Check]:
     """Compares MLflow with the journal, by the codes that were those of the day when MLflow was last told.
 
-    Of a study that an older locus told: by today's code, or as it was while older answers still counted.
     Raises: MlflowError if MLflow answers with an error.
     `home`: where the store is the home's own. `alive`: a driver runs the study now.
     """
@@ -59,30 +56,28 @@ def compare_with_mlflow(
     if alive:
         yield Check("MLflow", True, "not compared while a driver runs: MLflow may lag")
         return
-    today, study = histories[0], store.shown.get(STUDY)
-    if study and CODE in study.tags:
-        histories = [today.as_of(study.tags[CODE].split(","))]
+    study = store.shown.get(STUDY)
+    history = today.as_of(study.tags[CODE].split(",")) if study and CODE in study.tags else today
     ended = study.status if study else "RUNNING"
     killed = ended == "RUNNING"
     status: MlflowStatus = "KILLED" if killed else ended
-    expected, *older = ({row.id: row for row in rows(history, status)} for history in histories)
-    yield from _rows(store, histories[0], expected, [*_untold(store, today, histories[0])], killed=killed)
+    expected = {row.id: row for row in rows(history, status)}
+    yield from _rows(store, history, expected, [*_untold(store, today, history)], killed=killed)
     both = [(place, store.shown[place]) for place in expected if place in store.shown]
-    views = {place: [view[place] for view in (expected, *older) if place in view] for place, _ in both}
     yield _compared(
         "MLflow numbers",
         "MLflow runs with the journal's curves, point by point",
         both,
-        views,
+        expected,
         killed,
         _Curves(store, both),
     )
-    yield _compared("MLflow params", "MLflow runs with the params of their trials", both, views, killed, _params)
+    yield _compared("MLflow params", "MLflow runs with the params of their trials", both, expected, killed, _params)
     yield _compared(
         "MLflow tags",
         "MLflow runs with the journal's tags (descriptions and headlines are not compared)",
         both,
-        views,
+        expected,
         killed,
         _Tags(store),
     )
@@ -168,21 +163,17 @@ def _compared(
     name: str,
     what: str,
     both: list[tuple[RunId, TrackedRun]],
-    views: dict[RunId, list[Row]],
+    expected: dict[RunId, Row],
     killed: bool,
     differ: Differ,
 ) -> Check:
-    """Returns a check of every row; what one of its views agrees with is right.
-
-    A row that will be replaced is only behind.
-    """
+    """Returns a check of every row. A row that will be replaced is only behind."""
     differences = Found()
     for place, shown in both:
-        every = [differ(row, shown) for row in views[place]]
-        wrong = set.intersection(*(bad | lacks for bad, lacks in every))
-        damaged = set.intersection(*(bad for bad, _ in every))
-        replaced = all(any(shown.tags.get(tag) != row.tags[tag] for tag in row.fixed) for row in views[place])
-        for part in sorted(wrong):
+        row = expected[place]
+        damaged, lacks = differ(row, shown)
+        replaced = any(shown.tags.get(tag) != row.tags[tag] for tag in row.fixed)
+        for part in sorted(damaged | lacks):
             later = killed and (part not in damaged or replaced)
             (differences.behind if later else differences.wrong).append(f"{_name(shown)}: {part}")
     return differences.as_check(name, len(both), what)

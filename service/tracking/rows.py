@@ -94,7 +94,7 @@ def study_row(
         "locus.seeds": str(history.seeds),
         "locus.trials": str(history.trial_count or len(history.of("trial"))),
         "locus.family": edition.study.family,
-        CODE: ",".join(sorted({history.today(run) for run in runs})) or "none",
+        CODE: ",".join(sorted({history.code(run) for run in runs})) or "none",
         "mlflow.note.content": study_note(history, best, conclusion),
     }
     tags |= {"locus.headline": conclusion.headline} if conclusion.headline else {}

@@ -28,7 +28,7 @@ from requests import RequestException, Response
 
 from search_spaces.study import Edition, Trial
 from service.analysis.best import find_best
-from service.storage.facts import Adopted, Confirms, Costed, Counts, Exhausted, Fact, Opened, Planned, Tuned
+from service.storage.facts import Confirms, Costed, Counts, Exhausted, Fact, Opened, Planned, Tuned
 from service.storage.history import History
 from service.storage.home import Home, default_experiment, experiment_name, without_secrets
 from service.tracking.databases import MlflowError, check_file, lasting
@@ -359,7 +359,7 @@ class SyncState:
         self.began = self.began or fact.time
         self.history.add(fact)
         match fact:
-            case Planned() | Counts() | Confirms() | Exhausted() | Tuned() | Costed() | Adopted():
+            case Planned() | Counts() | Confirms() | Exhausted() | Tuned() | Costed():
                 self._grown = True
             case _:
                 self._news.add(fact.run)

@@ -71,7 +71,6 @@ def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> 
         "compile": True,
         "deterministic": True,
         "grad_checkpointing": True,
-        "adopt": True,
         "download": True,
     }
     assert {*values} == {*fields}
@@ -207,25 +206,22 @@ def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) ->
         service.report(id, home=str(tmp_path))
     assert page.read_text() == before
     tables.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
-    assert f"not counted: {status.stale} answers of other code; locus plan names the files" in capsys.readouterr().out
+    assert (
+        f"not counted: {status.stale} answers of other code; locus run trains what is missing"
+        in capsys.readouterr().out
+    )
 
 
-def test_answers_of_older_code_are_looked_at_where_they_are_adopted(tmp_path, monkeypatch) -> None:
+def test_answers_of_older_code_do_not_count_and_looking_writes_nothing(tmp_path, monkeypatch) -> None:
     home, edition = str(tmp_path), STUDY.at(seeds=3)
     conduct(Home(tmp_path), edition)
+    page = service.report("arms", home=home)
+    shown, facts = page.read_text(), Home(tmp_path).study("arms@base").journal.read_text()
     module_of = CodeDigests._module_of
     monkeypatch.setattr(CodeDigests, "_module_of", lambda self, name: replace(module_of(self, name), fingerprint="x"))
     (found,) = service.status("arms", home=home)
     assert (found.stale, found.done) == (3, 0)
-    (adopted,) = service.status("arms", home=home, adopt=True)
-    assert (adopted.stale, adopted.done) == (0, 3)
-    service.report("arms", home=home, adopt=True)
-    with pytest.raises(LocusError, match="today's code has no answers"):
+    with pytest.raises(LocusError, match=r"so .*report\.html is kept; locus run arms@base trains again$"):
         service.report("arms", home=home)
-    assert "Adopted: 3 runs of other code" in (Home(tmp_path).study("arms@base").report / "report.html").read_text()
-    history, estimate = api.plan(edition, RunOptions(home=home), adopt=True)
-    assert (estimate.done, estimate.missing) == (3, 0)
     assert api.plan(edition, RunOptions(home=home))[1].missing == 3
-    assert len(history.adopted) == 3
-    facts = Home(tmp_path).study("arms@base").journal.read_text()
-    assert "adopted" not in facts, "looking writes nothing"
+    assert (page.read_text(), Home(tmp_path).study("arms@base").journal.read_text()) == (shown, facts)

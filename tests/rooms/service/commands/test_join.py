@@ -35,7 +35,7 @@ def test_every_option_that_is_typed_reaches_the_study(told, tmp_path, monkeypatc
     values |= {"runs_per_gpu": "auto", "fuse": 8, "hours": 6.0, "run_hours": 7.0}
     words = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     words[words.index("(2, 4)")] = "2-4"
-    flags = ["compile", "grad_checkpointing", "deterministic", "adopt", "download"]
+    flags = ["compile", "grad_checkpointing", "deterministic", "download"]
     words += [f"--{flag.replace('_', '-')}" for flag in flags] + ["--fresh", "--budget", "smoke", "--seeds", "8"]
     asked = RunOptions(**values, home=str(tmp_path), **dict.fromkeys(flags, True))
     assert {name for name in RunOptions.model_fields if getattr(asked, name) != getattr(RunOptions(), name)} == {
