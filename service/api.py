@@ -52,7 +52,6 @@ def run(
     edition: str = "",
     data: Images = "",
     arms: Sequence[Arm] = (),
-    fresh: bool = False,
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
     home: str | None = None,
@@ -80,8 +79,7 @@ def run(
     arrays (images, labels), or a Dataset of torch. `arms`: those that run, beside the baseline; encodings of your own
     may be among them (`"./mine.py:Ramp"`, `Ramp(std=0.5)`), and one more goes on with the edition of before. `set`:
     values put on the base recipe, and `preset`: those of `search_spaces.presets`, before them; both make another
-    edition, which `edition` may name. `fresh`: starts the next edition. `progress`: what shows it, a
-    `service.terminal.live.Progress`.
+    edition, which `edition` may name. `progress`: what shows it, a `service.terminal.live.Progress`.
     `callbacks`: functions, called with a `service.EpochEnd` and a `service.TrialEnd` where an epoch and a trial end.
     `address`: of a Ray cluster that runs it. All from `home` on: as `service.planning.run_options` has them.
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
@@ -93,10 +91,10 @@ def run(
     if not chosen.elsewhere:
         resolved = resolve(study, home=home, seeds=seeds, trials=trials, storage=chosen.storage, **own)
         with continued_by(f"{resolved.id}: stopped; what is finished is kept, and the same call continues"):
-            return here(resolved, chosen, fresh=fresh, progress=progress, callbacks=callbacks)
+            return here(resolved, chosen, progress=progress, callbacks=callbacks)
     if callbacks:
         raise SpecError("callbacks must be left out where a study is submitted, because it runs in another process")
-    return submit(study, fresh=fresh, seeds=seeds, trials=trials, **own, **dict(chosen)).wait()
+    return submit(study, seeds=seeds, trials=trials, **own, **dict(chosen)).wait()
 
 
 def resolve(
@@ -118,8 +116,9 @@ def resolve(
     An edition is named by its id, or by the name of a study that is no named one, such as one of a file: its latest.
 
     `preset`: values that are put on the base recipe before the user's own. `data`: as `service.own_images` has it.
-    `arms`: those that run, beside the baseline. `storage`: where an id is looked for that this home does not have.
-    Raises: SpecError for a budget, values or a name beside an id or an Edition, which have them already.
+    `arms`: those that run, beside the baseline. `edition`: the name of the edition; beside an id, of another one with
+    the same definition. `storage`: where an id is looked for that this home does not have.
+    Raises: SpecError for a budget or values beside an id or an Edition, which have them already.
     """
     if isinstance(study, str) and "@" in study and not in_file(study):
         if storage is not None:
@@ -129,13 +128,14 @@ def resolve(
         study = editions.of_name(Home.find(home), study) or study
     if isinstance(study, Edition):
         own = (
-            ("budget", budget), ("set", set), ("preset", preset), ("edition", edition), ("arms", arms),
+            ("budget", budget), ("set", set), ("preset", preset), ("arms", arms),
             ("data", not isinstance(data, str) or data),
         )  # fmt: skip
         given = [name for name, value in own if value]
         if given:
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
-        return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
+        named = study.named(edition) if edition else study
+        return named.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     names = (id.partition("@")[0] for id in Home.find(home).ids())
     definition = find(study, names) if isinstance(study, str) else study
     if not isinstance(definition, Study):
@@ -154,7 +154,6 @@ def here(
     edition: Edition,
     options: RunOptions,
     *,
-    fresh: bool = False,
     progress: Progress | None = None,
     detail: Detail = "usual",
     tell: Callable[..., None] = lambda **facts: None,
@@ -172,7 +171,7 @@ def here(
     if home.root.is_dir() and not os.access(home.root, os.W_OK):
         raise LocusError(f"home must be a folder that can be written, got {home.root}")
     fetched = _fetch(home, edition.id, options.storage) if options.storage else ""
-    settled = editions.resolve_edition(edition, home, fresh=fresh)
+    settled = editions.resolve_edition(edition, home)
     progress = progress or Progress(settled, detail=detail)
     for line in (fetched, _settled(home)):
         if line:
@@ -202,7 +201,7 @@ def _fetch(home: Home, id: str, storage: str) -> str:
     return fetch(storage, home, id)
 
 
-def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple[History, WorkEstimate]:
+def plan(edition: Edition, options: RunOptions) -> tuple[History, WorkEstimate]:
     """Returns what running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
 
     Raises: LocusError for an edition that cannot run with these options.
@@ -215,7 +214,7 @@ def plan(edition: Edition, options: RunOptions, *, fresh: bool = False) -> tuple
     from trainables.recipe.code_digest import CodeDigests
 
     home = Home.usable(options.home)
-    resolved = editions.resolve_edition(edition, home, fresh=fresh)
+    resolved = editions.resolve_edition(edition, home)
     codes = CodeDigests()
     history = History.open(home, resolved, codes)
     placed = placement(options, lambda: run_memory(history, Outcomes(home), options.grad_checkpointing))
@@ -236,7 +235,6 @@ def submit(
     edition: str = "",
     data: str | Path = "",
     arms: Sequence[Arm] = (),
-    fresh: bool = False,
     home: str | None = None,
     tracking: str | None = None,
     experiment: str | None = None,
@@ -267,7 +265,7 @@ def submit(
     own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
     own |= {"data": data, "arms": arms}
     resolved = resolve(study, home=home, seeds=seeds, trials=trials, **own)
-    return SubmittedStudy(**vars(send(resolved, chosen, address, fresh=fresh)))
+    return SubmittedStudy(**vars(send(resolved, chosen, address)))
 
 
 def status(name: str | None = None, *, home: str | None = None) -> Lines[StudyStatus]:

@@ -196,7 +196,7 @@ class SubmittedStudy(Submission):
         return self._result(self.facts() | {"archive": None})
 
     def _result(self, facts: dict[str, Any]) -> Result:
-        id, url = self._id(facts), facts.get("mlflow") or None
+        id, url = self.study, facts.get("mlflow") or None
         home = self.visible_home(facts)
         if home is None or id not in home.ids():
             packed = _stored(facts) or base64.b64decode(ask(self, ResultOf(home=self._where(facts), study=id)))
@@ -209,7 +209,7 @@ class SubmittedStudy(Submission):
         A lock of another machine may not be seen through a shared folder: who seems to run nothing is asked there.
         """
         facts, ended = self.facts(), self.status() in ENDED
-        id, home = self._id(facts), self.visible_home(facts)
+        id, home = self.study, self.visible_home(facts)
         if home is not None and id in home.ids():
             status = one_status(home, id)
             if ended or status.state == "running":
@@ -231,7 +231,7 @@ class SubmittedStudy(Submission):
         With `follow` until no driver runs it.
         """
         facts, ended = self.facts(), self.status() in ENDED
-        id, home = self._id(facts), self.visible_home(facts)
+        id, home = self.study, self.visible_home(facts)
         if home is not None and id in home.ids() and (ended or not follow):
             return events(home, id, run=run)
         return ask_for_lines(self, EventsOf(home=self._where(facts), study=id, run=run, follow=follow))
@@ -248,12 +248,8 @@ class SubmittedStudy(Submission):
         facts = self.facts()
         with suppress(AnswerError):  # it ended before it was asked, or Ray kills it
             if facts.get("study"):
-                ask(self, StopNow(home=self._where(facts), study=self._id(facts)))
+                ask(self, StopNow(home=self._where(facts), study=self.study))
         return self.wait_until_ended()
-
-    def _id(self, facts: dict[str, Any]) -> str:
-        """Returns the study's id there, where a fresh start may have a number of its own."""
-        return str(facts.get("study") or self.study)
 
     def _where(self, facts: dict[str, Any]) -> str | None:
         return facts.get("home") or self.home

@@ -16,7 +16,6 @@ from service.analysis.multiple_testing import holm
 from service.analysis.statistics import ALPHA, share_of
 from service.analysis.study_result import StudyResult
 from service.analysis.verdicts import DECIDED, Verdict, judge
-from service.storage import editions
 from service.storage.home import Home
 from trainables.recipe.code_digest import CodeDigests
 
@@ -159,8 +158,8 @@ class FilledMatrix:
 def fill(home: Home, matrix: Matrix, budget: str) -> FilledMatrix:
     """Returns a matrix with the verdicts of the studies that a home has at a budget."""
     codes = CodeDigests()
-    newest = {study: editions.newest(home, f"{study}@{budget}") for study in matrix.studies}
-    results = {study: StudyResult.open(home, id, codes=codes) for study, id in newest.items() if id}
+    ids = {study: f"{study}@{budget}" for study in matrix.studies}
+    results = {study: StudyResult.open(home, id, codes=codes) for study, id in ids.items() if id in home.ids()}
     rows = tuple(
         tuple(_cell(row, encoding, budget, results.get(row.study)) for encoding in matrix.encodings)
         for row in matrix.rows

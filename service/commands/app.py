@@ -25,6 +25,7 @@ HABITS = {
 """What other tools call a verb, and what it is called here."""
 REMOVED = {
     "--code": "run the study under another name (--as) and compare the two",
+    "--fresh": "give the new start a name: --as WORD",
     "--adopt": "what older code trained is trained again; --as WORD keeps the old study beside the new one",
 }
 """Commands and options that locus had once, and what to type instead."""
@@ -153,6 +154,6 @@ def again(*without: str) -> str:
     for word in words:
         if word in without:
             next(words, None)
-        elif word not in ("--fresh", "--dry-run"):
+        elif word != "--dry-run":
             kept.append(word)
     return shlex.join(["locus", *kept])

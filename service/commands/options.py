@@ -362,7 +362,6 @@ class StudyOptions:
         option("FLOAT", "stop each run after so many hours; the same command continues it", SPEED, parser=hours),
     ] = None
     download: Annotated[bool, flag("fetch a known data set that is not there", WHAT, "--download")] = False
-    fresh: Annotated[bool, flag("start the next edition, NAME@BUDGET.2", WHAT, "--fresh")] = False
 
     def run_options(self, **own: Any) -> RunOptions:
         """Returns where and how the study runs. `own`: options that one verb alone has."""

@@ -45,7 +45,7 @@ def carry_out(file: Path) -> None:
                 os.environ.pop("LOCUS_HOME", None)
             with named():
                 edition = Edition.read(sent["edition"])
-            run_resolved(edition, options, fresh=sent["fresh"], detail="all", tell=tell)
+            run_resolved(edition, options, detail="all", tell=tell)
     except LocusError as error:
         tell(refused=str(error))
         raise typer.Exit(2) from None
@@ -160,10 +160,7 @@ def _all_of_cluster(address: str, *, as_json: bool) -> None:
     from service.execution.jobs import submissions
     from service.results import SubmittedStudy
 
-    jobs = {
-        (submission.home, str(submission.facts().get("study") or submission.study)): submission
-        for submission in submissions(address)
-    }
+    jobs = {(submission.home, submission.study): submission for submission in submissions(address)}
     if not jobs and not as_json:
         remark(f"no study was submitted to {address} yet")
         return

@@ -24,7 +24,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from search_spaces.study import without_start
 from search_spaces.words import plural
 from service.storage import plain_json
 from service.storage.facts import KEY, Ended
@@ -363,8 +362,7 @@ def fetch(uri: str, home: Home, name: str) -> str:
     place.check()
     counts: dict[str, int] = {}
     for id in place.inside("studies").folders():
-        asked = id.partition("@")[0] == name or without_start(id) == without_start(name)  # also a start, such as `.2`
-        if asked and not home.study(id).driven:
+        if name in (id, id.partition("@")[0]) and not home.study(id).driven:
             with suppress(HeldError):  # by a driver that began a moment ago
                 counts[id] = Copies(uri, home, id).fetch()
     words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]

@@ -331,19 +331,23 @@ def test_values_that_older_code_chose_are_refused(mine: Path, monkeypatch) -> No
     edited = lambda codes, recipe: CodeDigest(files=of(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
     monkeypatch.setattr(CodeDigests, "_of", edited)
     conduct(home, edition)
-    with pytest.raises(LocusError, match=r"got 2 arms with values that runs of other code chose .*tuned@base --fresh"):
+    with pytest.raises(
+        LocusError, match=r"got 2 arms with values that runs of other code chose .*tuned@base --as WORD"
+    ):
         record(home, "mine.py:tuned")
 
 
-def test_the_newest_start_is_recorded_under_the_name_of_all(mine: Path) -> None:
+def test_an_edition_of_a_name_is_recorded_as_the_study_or_with_own_values_under_the_name(mine: Path) -> None:
     home, study = Home(mine / "home"), library.find("mine.py")
     own = study.at("cpu", set={"optimizer.lr": 0.002})
-    for edition, test in ((study.at("cpu"), 0.9), (study.at("cpu").fresh(2), 0.6), (own, 0.9), (own.fresh(2), 0.6)):
+    again = study.at("cpu").named("again")
+    for edition, test in ((study.at("cpu"), 0.9), (again, 0.6), (own, 0.6)):
         with ByHand(home.root, edition) as hand:
             for trial, seed in hand.runs(edition.study.plan.arms, 4):
                 hand.complete(trial, seed, 0.9, test, tests={at_image_size("test/accuracy", 48): 0.7})
-    path = record(home, "mine.py@cpu")
-    assert (path.stem, read(path).rows[0].test.mean) == ("mine@cpu", 0.6)
+    for name, test in ((f"mine.py@cpu{again.mark}", 0.6), ("mine.py@cpu", 0.9)):
+        path = record(home, name)
+        assert (path.stem, read(path).rows[0].test.mean) == ("mine@cpu", test)
     path = record(home, f"mine.py@cpu{own.mark}")
     assert (path.stem, read(path).rows[0].test.mean) == (own.id, 0.6)
     assert at_budgets(study, "mine.py")[f"cpu{own.mark}"] == paragraphs(read(path)), "its definition is known"

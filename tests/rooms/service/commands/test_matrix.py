@@ -159,20 +159,17 @@ ONE = Matrix(
 )
 
 
-def test_the_newest_start_of_a_study_counts_and_is_linked(tmp_path):
+def test_a_study_counts_and_is_linked_and_an_edition_of_a_name_does_not(tmp_path):
     home, edition = Home(tmp_path), ablation((AtLeast("c", 0.7),))
-    for number, score in ((1, 0.6), (2, 0.95), (10, 0.9)):
-        start = edition if number == 1 else edition.fresh(number)
+    for one, score in ((edition, 0.6), (edition.named("again"), 0.9)):
         shutil.rmtree(home.outcomes, ignore_errors=True)
-        with ByHand(tmp_path, start) as hand:
-            for trial, seed in hand.runs(start.study.plan.arms, 3):
+        with ByHand(tmp_path, one) as hand:
+            for trial, seed in hand.runs(one.study.plan.arms, 3):
                 hand.complete(trial, seed, score, score + 0.001 * seed)
         (cell,) = fill(home, ONE, "base").cells[0]
-        assert (cell.id, cell.plain()["id"]) == (start.id, start.id)
-        assert [one.verdict.measured for one in cell.verdicts] == [pytest.approx(score + 0.001)]
-    home.study(edition.id).journal.write_text("of an older form\n")
+        assert (cell.id, cell.plain()["id"]) == (edition.id, edition.id)
     found = MatrixWithPage(**vars(fill(home, ONE, "base")), home=home)
-    report = home.study("grown@base.10").report / "report.html"
+    report = home.study("grown@base").report / "report.html"
     report.parent.mkdir()
     report.touch()
     assert report.as_uri() in found.report().read_text()

@@ -85,13 +85,13 @@ def test_arms_try_the_same_points_so_that_no_arm_is_luckier(home) -> None:
 
 @pytest.mark.parametrize("sampler", ["random", "grid"])
 def test_every_edition_tries_the_same_points_in_the_same_order(tmp_path, sampler: str) -> None:
-    """Named arms, own values, another budget or a fresh start: what they share is not trained again."""
+    """Named arms, own values, another budget or another name: what they share is not trained again."""
     space = Space({"encoding.gamma": Real(0.3, 24, log=True, points=8)})
     whole = fair(4, space=space, sampler=sampler)
     study = whole.study.model_copy(update={"budgets": {"quick": Budget(trials=2)}})
     editions = [
         whole,
-        whole.fresh(2),
+        whole.named("again"),
         study.at("quick"),
         study.at(arms=["mean"]),
         study.at(set={"optimizer.weight_decay": 0.1}),
@@ -194,12 +194,11 @@ def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(home) -
 def test_other_counts_of_trials_are_another_edition(home) -> None:
     edition = fair(2)
     conduct(home, edition, cut=5)
-    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3. fresh=True starts fair@base.2"):
+    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3\. edition=.* starts another edition"):
         resolve_edition(fair(3), home)
-    fresh = resolve_edition(fair(3), home, fresh=True)
-    conduct(home, fresh)
-    assert {len(some) for some in points(home, fresh).values()} == {3}
-    assert resolve_edition(fair(3), home).id == fresh.id
+    other = resolve_edition(fair(3).named("again"), home)
+    conduct(home, other)
+    assert {len(some) for some in points(home, other).values()} == {3}
 
 
 def test_another_study_with_the_same_tuning_reuses_its_runs(home) -> None:
