@@ -331,9 +331,7 @@ def test_values_that_older_code_chose_are_refused(mine: Path, monkeypatch) -> No
     edited = lambda codes, recipe: CodeDigest(files=of(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
     monkeypatch.setattr(CodeDigests, "_of", edited)
     conduct(home, edition)
-    with pytest.raises(
-        LocusError, match=r"got 2 arms with values that runs of other code chose .*tuned@base --as WORD"
-    ):
+    with pytest.raises(LocusError, match=r"got 2 arms with values that runs of other code chose .*base --as WORD"):
         record(home, "mine.py:tuned")
 
 
