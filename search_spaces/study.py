@@ -218,9 +218,6 @@ class Study(Spec):
         """
         if isinstance(arms, str) or not isinstance(arms, Iterable):
             raise SpecError(f"arms must be a list of names, such as [{str(arms)!r}], got {arms!r}")
-        if not isinstance(name, str) or not re.fullmatch(r"[\w-]{0,60}", name):
-            must = "an edition's name must be at most 60 letters, digits, '-' and '_'"
-            raise SpecError(f"{must}, got {shortened(str(name))!r}")
         chosen = budget or ("cpu" if "cpu" in self.budgets else "base")
         if chosen != "base" and chosen not in self.budgets:
             raise SpecError(f"{self.name} has no budget {chosen!r}; known: {', '.join(['base', *self.budgets])}")
@@ -236,7 +233,7 @@ class Study(Spec):
             edition = changed.model_copy(update={"own_paths": tuple(own), "some_arms": some is not usual})
         if isinstance(plan := edition.study.plan, Search):
             plan.require_one_length()
-        return edition.model_copy(update={"mark": f"~{mark}" if mark else ""})
+        return edition.named(mark)
 
     def _edition(
         self, budget: str, size: Budget, own: dict[str, Any], seeds: int | None, trials: int | None
@@ -353,11 +350,6 @@ class Study(Spec):
         return f" (at --budget {' or '.join(budgets)} your images take the place of the photographs)" if budgets else ""
 
 
-def without_start(id: str) -> str:
-    """Returns an id of an edition, or its mark, without the number of a later start: `.2`."""
-    return re.sub(r"\.\d+$", "", id)
-
-
 class Edition(Spec):
     """A study as it runs, under an id: base resolved, counts settled.
 
@@ -366,17 +358,13 @@ class Edition(Spec):
 
     budget: str = Field(pattern=rf"^{NAME}$", max_length=LONGEST, description=WORDS)
     study: Study
-    mark: str = Field(
-        default="",
-        pattern=r"^(~[\w-]+)?(\.\d{1,9})?$",
-        description="'~WORD', '.NUMBER' or both",
-    )
+    mark: str = Field(default="", pattern=r"^(~[\w-]+)?$", description="'~WORD', or empty")
     own_paths: tuple[str, ...] = Field(default=(), strict=False)
     some_arms: bool = False
 
     @property
     def id(self) -> str:
-        """NAME@BUDGET, with ~xxxx for the user's own values and .2 for a fresh start."""
+        """NAME@BUDGET, with ~WORD for a name that the user gave, and ~xxxx for own values without one."""
         return f"{self.study.name}@{self.budget}{self.mark}"
 
     @property
@@ -404,9 +392,15 @@ class Edition(Spec):
         """What tells these claims from others: they may change, but not unseen."""
         return digest([claim.plain() for claim in self.study.claims])
 
-    def fresh(self, number: int) -> Edition:
-        """Returns the same definition under the next id, with `.number`."""
-        return self.model_copy(update={"mark": f"{without_start(self.mark)}.{number}"})
+    def named(self, name: str) -> Edition:
+        """Returns the same definition under the id of a name, NAME@BUDGET~name; without one for an empty name.
+
+        Raises: SpecError for a name that cannot be one of a folder.
+        """
+        if not isinstance(name, str) or not re.fullmatch(r"[\w-]{0,60}", name):
+            must = "an edition's name must be at most 60 letters, digits, '-' and '_'"
+            raise SpecError(f"{must}, got {shortened(str(name))!r}")
+        return self.model_copy(update={"mark": f"~{name}" if name else ""})
 
     def trial(
         self,

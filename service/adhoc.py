@@ -39,7 +39,6 @@ def sweep(
     data: Images = "",
     preset: str | None = None,
     edition: str = "",
-    fresh: bool = False,
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
     home: str | None = None,
@@ -59,7 +58,6 @@ def sweep(
     compile: bool = False,
     grad_checkpointing: bool = False,
     deterministic: bool = False,
-    adopt: bool = False,
     download: bool = False,
 ) -> Result:
     """Searches a space. Without a name the study is `sweep-<digest>`: the same call resumes it.
@@ -72,9 +70,7 @@ def sweep(
     halving = Halving() if stop else None
     plan = Search(space=Space(space), first=first, trials=trials, stop=halving, sampler=sampler)
     study = _adhoc(_base(base, data, options), plan, name, question, seeds)
-    return run(
-        study, preset=preset, edition=edition, fresh=fresh, progress=progress, callbacks=callbacks, **dict(options)
-    )
+    return run(study, preset=preset, edition=edition, progress=progress, callbacks=callbacks, **dict(options))
 
 
 def ablate(
@@ -91,7 +87,6 @@ def ablate(
     data: Images = "",
     preset: str | None = None,
     edition: str = "",
-    fresh: bool = False,
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
     home: str | None = None,
@@ -111,7 +106,6 @@ def ablate(
     compile: bool = False,
     grad_checkpointing: bool = False,
     deterministic: bool = False,
-    adopt: bool = False,
     download: bool = False,
 ) -> Result:
     """Compares named arms with a baseline, paired by seed; or all combinations of axes, as `Ablation` has them.
@@ -121,9 +115,7 @@ def ablate(
     options = RunOptions.among(locals())
     plan = Ablation(arms=arms or {}, baseline=baseline, axes=axes or {}, without=tuple(without), tune=tune)
     study = _adhoc(_base(base or {}, data, options), plan, name, question, seeds)
-    return run(
-        study, preset=preset, edition=edition, fresh=fresh, progress=progress, callbacks=callbacks, **dict(options)
-    )
+    return run(study, preset=preset, edition=edition, progress=progress, callbacks=callbacks, **dict(options))
 
 
 def _base(base: Mapping[str, Any] | Recipe, data: Images, options: RunOptions) -> Recipe:

@@ -49,7 +49,6 @@ def run(
     edition: str = "",
     data: Images = "",
     arms: Sequence[Arm] = (),
-    fresh: bool = False,
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
     home: str | None = None,
@@ -69,7 +68,6 @@ def run(
     compile: bool = False,
     grad_checkpointing: bool = False,
     deterministic: bool = False,
-    adopt: bool = False,
     download: bool = False,
 ) -> Result:
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
@@ -78,8 +76,7 @@ def run(
     arrays (images, labels), or a Dataset of torch. `arms`: those that run, beside the baseline; encodings of your own
     may be among them (`"./mine.py:Ramp"`, `Ramp(std=0.5)`), and one more goes on with the edition of before. `set`:
     values put on the base recipe, and `preset`: those of `search_spaces.presets`, before them; both make another
-    edition, which `edition` may name. `fresh`: starts the next edition. `progress`: what shows it, a
-    `service.terminal.live.Progress`.
+    edition, which `edition` may name. `progress`: what shows it, a `service.terminal.live.Progress`.
     `callbacks`: functions, called with a `service.EpochEnd` and a `service.TrialEnd` where an epoch and a trial end.
     `address`: of a Ray cluster that runs it. All from `home` on: as `service.planning.run_options` has them.
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
@@ -91,10 +88,10 @@ def run(
     if not chosen.elsewhere:
         resolved = resolve(study, home=home, seeds=seeds, trials=trials, storage=chosen.storage, **own)
         with continued_by(f"{resolved.id}: stopped; what is finished is kept, and the same call continues"):
-            return here(resolved, chosen, fresh=fresh, progress=progress, callbacks=callbacks)
+            return here(resolved, chosen, progress=progress, callbacks=callbacks)
     if callbacks:
         raise SpecError("callbacks must be left out where a study is submitted, because it runs in another process")
-    return submit(study, fresh=fresh, seeds=seeds, trials=trials, **own, **dict(chosen)).wait()
+    return submit(study, seeds=seeds, trials=trials, **own, **dict(chosen)).wait()
 
 
 def resolve(
@@ -116,8 +113,9 @@ def resolve(
     An edition is named by its id, or by the name of a study that is no named one, such as one of a file: its latest.
 
     `preset`: values that are put on the base recipe before the user's own. `data`: as `service.own_images` has it.
-    `arms`: those that run, beside the baseline. `storage`: where an id is looked for that this home does not have.
-    Raises: SpecError for a budget, values or a name beside an id or an Edition, which have them already.
+    `arms`: those that run, beside the baseline. `edition`: the name of the edition; beside an id, of another one with
+    the same definition. `storage`: where an id is looked for that this home does not have.
+    Raises: SpecError for a budget or values beside an id or an Edition, which have them already.
     """
     if isinstance(study, str) and "@" in study and not in_file(study):
         if storage is not None:
@@ -127,13 +125,14 @@ def resolve(
         study = editions.of_name(Home.find(home), study) or study
     if isinstance(study, Edition):
         own = (
-            ("budget", budget), ("set", set), ("preset", preset), ("edition", edition), ("arms", arms),
+            ("budget", budget), ("set", set), ("preset", preset), ("arms", arms),
             ("data", not isinstance(data, str) or data),
         )  # fmt: skip
         given = [name for name, value in own if value]
         if given:
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
-        return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
+        named = study.named(edition) if edition else study
+        return named.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     names = (id.partition("@")[0] for id in Home.find(home).ids())
     definition = find(study, names) if isinstance(study, str) else study
     if not isinstance(definition, Study):
@@ -152,7 +151,6 @@ def here(
     edition: Edition,
     options: RunOptions,
     *,
-    fresh: bool = False,
     progress: Progress | None = None,
     detail: Detail = "usual",
     tell: Callable[..., None] = lambda **facts: None,
@@ -170,7 +168,7 @@ def here(
     if home.root.is_dir() and not os.access(home.root, os.W_OK):
         raise LocusError(f"home must be a folder that can be written, got {home.root}")
     fetched = _fetch(home, edition.id, options.storage) if options.storage else ""
-    settled = editions.resolve_edition(edition, home, fresh=fresh)
+    settled = editions.resolve_edition(edition, home)
     progress = progress or Progress(settled, detail=detail)
     if fetched:
         progress.note(fetched)
@@ -189,9 +187,7 @@ def _fetch(home: Home, id: str, storage: str) -> str:
     return fetch(storage, home, id)
 
 
-def plan(
-    edition: Edition, options: RunOptions, *, fresh: bool = False, adopt: bool = False
-) -> tuple[History, WorkEstimate]:
+def plan(edition: Edition, options: RunOptions) -> tuple[History, WorkEstimate]:
     """Returns what running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
 
     Raises: LocusError for an edition that cannot run with these options.
@@ -204,13 +200,13 @@ def plan(
     from trainables.recipe.code_digest import CodeDigests
 
     home = Home.usable(options.home)
-    resolved = editions.resolve_edition(edition, home, fresh=fresh)
+    resolved = editions.resolve_edition(edition, home)
     codes = CodeDigests()
     history = History.open(home, resolved, codes)
     placed = placement(options, lambda: run_memory(history, Outcomes(home), options.grad_checkpointing))
     check_study_placement(resolved, placed)
     history.raise_counts(resolved)
-    return history, estimate_work(history, Outcomes(home), placed, codes, adopt=adopt).with_gpu_hours()
+    return history, estimate_work(history, Outcomes(home), placed, codes).with_gpu_hours()
 
 
 def submit(
@@ -225,7 +221,6 @@ def submit(
     edition: str = "",
     data: str | Path = "",
     arms: Sequence[Arm] = (),
-    fresh: bool = False,
     home: str | None = None,
     tracking: str | None = None,
     experiment: str | None = None,
@@ -242,7 +237,6 @@ def submit(
     compile: bool = False,
     grad_checkpointing: bool = False,
     deterministic: bool = False,
-    adopt: bool = False,
     download: bool = False,
 ) -> SubmittedStudy:
     """Submits a study to a Ray cluster, and returns when its plan is printed there; its arguments are those of `run`.
@@ -257,42 +251,42 @@ def submit(
     own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
     own |= {"data": data, "arms": arms}
     resolved = resolve(study, home=home, seeds=seeds, trials=trials, **own)
-    return SubmittedStudy(**vars(send(resolved, chosen, address, fresh=fresh)))
+    return SubmittedStudy(**vars(send(resolved, chosen, address)))
 
 
-def status(name: str | None = None, *, home: str | None = None, adopt: bool = False) -> Lines[StudyStatus]:
-    """Returns the state of all studies of a home, or of one by its name. `adopt`: answers of older code count."""
+def status(name: str | None = None, *, home: str | None = None) -> Lines[StudyStatus]:
+    """Returns the state of all studies of a home, or of one by its name."""
     home_folder = Home.usable(home)
     if name is None:
-        return all_status(home_folder, adopt=adopt)
-    return Lines([one_status(home_folder, editions.latest(home_folder, name), adopt=adopt)])
+        return all_status(home_folder)
+    return Lines([one_status(home_folder, editions.latest(home_folder, name))])
 
 
-def result(name: str, *, home: str | None = None, tracking: str | None = None, adopt: bool = False) -> Result:
-    """Returns the result so far of a study that was run. `adopt`: answers of older code count."""
+def result(name: str, *, home: str | None = None, tracking: str | None = None) -> Result:
+    """Returns the result so far of a study that was run."""
     from service.results import Result
 
     home_folder = Home.find(home)
-    return Result.open(home_folder, editions.latest(home_folder, name), tracking_uri(tracking), adopt=adopt)
+    return Result.open(home_folder, editions.latest(home_folder, name), tracking_uri(tracking))
 
 
-def compare(a: str, b: str, *, home: str | None = None, adopt: bool = False) -> ComparedStudies:
+def compare(a: str, b: str, *, home: str | None = None) -> ComparedStudies:
     """Compares two studies that were run: B minus A on the tests.
 
-    `adopt`: answers of older code count. Raises: LocusError for a study that was not run, and for one given twice.
+    Raises: LocusError for a study that was not run, and for one given twice.
     """
     from service.results import compare as compared
 
     home_folder = Home.find(home)
-    return compared(home_folder, editions.latest(home_folder, a), editions.latest(home_folder, b), adopt=adopt)
+    return compared(home_folder, editions.latest(home_folder, a), editions.latest(home_folder, b))
 
 
-def report(name: str, *, home: str | None = None, adopt: bool = False) -> Path:
-    """Writes a study's report again; the path of its page. `adopt`: answers of older code count.
+def report(name: str, *, home: str | None = None) -> Path:
+    """Writes a study's report again; the path of its page.
 
     Raises: LocusError if a page is there and no trial has its answers by today's code: the page would lose them.
     """
-    study_result = result(name, home=home, adopt=adopt)
+    study_result = result(name, home=home)
     check_report(study_result)
     return study_result.report()
 
@@ -305,7 +299,7 @@ def check_report(study_result: Result) -> None:
     if study_result.history.stale and not answered and page.exists() and not folder.driven:
         raise LocusError(
             f"today's code has no answers of {id}, and its {plural(study_result.history.stale, 'answer')} by other "
-            f"code do not count, so {page} is kept; --adopt counts them, locus run trains again"
+            f"code do not count, so {page} is kept; locus run {id} trains again"
         )
 
 
@@ -332,7 +326,6 @@ def export_model(
     force: bool = False,
     home: str | None = None,
     tracking: str | None = None,
-    adopt: bool = False,
     look: Callable[[Facts], None] = lambda facts: None,
 ) -> Path:
     """Writes a trained model of a study as a file, whole or not at all; its path.
@@ -341,13 +334,13 @@ def export_model(
     (`trainables.training.trained.Facts`). `arm`: a trial by its name or row, by default the best one; `seed`: by
     default that with the highest validation score of these weights. `ema`: with their moving average. `force`: a file
     that is there is replaced. `look` is called with what the model is, before it is written.
-    Raises: LocusError if there is no such model, another code trained it, or the file cannot be written.
+    Raises: LocusError if there is no such model, or the file cannot be written.
     """
     from trainables.training.model_file import check_path, write_model
 
     file = Path(path)
     check_path(file, force=force)
-    row = result(name, home=home, tracking=tracking, adopt=adopt).trial(arm)
+    row = result(name, home=home, tracking=tracking).trial(arm)
     model = row.trained(seed, ema=ema)
     look(model.facts)
     write_model(file, model, force=force)
@@ -374,16 +367,15 @@ def register_model(
     ema: bool = False,
     home: str | None = None,
     tracking: str | None = None,
-    adopt: bool = False,
     look: Callable[[Facts], None] = lambda facts: None,
 ) -> str:
     """Logs a trained model of a study to its MLflow run, and registers it under a name; its URI, `models:/NAME/1`.
 
     `arm`, `seed`, `ema`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes float32
     from 0 (black) to 1 (white) of shape (N, channels, height, width), normalizes them, and gives the outputs.
-    Raises: LocusError if there is no such model, another code trained it, MLflow lacks its run, or torch fails.
+    Raises: LocusError if there is no such model, MLflow lacks its run, or torch fails.
     """
-    study_result = result(name, home=home, tracking=tracking, adopt=adopt)
+    study_result = result(name, home=home, tracking=tracking)
     row = study_result.trial(arm)
     model = row.trained(seed, ema=ema)
     look(model.facts)

@@ -24,8 +24,6 @@ VERBS = (status_verbs, running, results_verbs, cluster)
 
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """Why a file or a folder of somebody else cannot be read or written."""
-FLAGS = {"fresh=True": "--fresh", 'edition="WORD"': "--as WORD"}
-"""What errors call an argument of Python, and what the command calls it."""
 
 
 def main() -> None:
@@ -57,8 +55,7 @@ def main() -> None:
 
 
 def _mistake(sentence: str, code: int = MISTAKE) -> int:
-    for argument, flag in FLAGS.items():
-        sentence = sentence.replace(argument, flag)
     if sentence:
+        sentence = sentence.replace('edition="WORD"', "--as WORD")  # what Python calls an argument
         output.sentence(output.console(stderr=True), f"locus: {sentence}")
     return code

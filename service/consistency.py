@@ -34,7 +34,7 @@ from service.storage.outcomes import (
 from service.storage.report_files import as_written
 from service.storage.states import tuning_of
 from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import PARENT, CodeDigest, CodeDigests
+from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import LOOKS
 from trainables.recipe.outcome import Diverged, Measurement
 from trainables.spec import LocusError
@@ -356,13 +356,7 @@ def _weights(outcomes: Outcomes, parent: Run, child: Answered, report: Callable[
     sound = [answer for answer in outcomes.of(key) if outcomes.has_sound_weights(key, answer.name)]
     if not sound:
         raise LocusError(f"the weights of the parent {key} of {run} are gone or damaged; run its study again")
-    of_child = [answer for answer in sound if _starts_from(child.code, key, answer.code)]
+    of_child = [answer for answer in sound if answer.code.files.items() <= child.code.files.items()]
     if not of_child:
         report(f"{run} started from weights of its parent {key} that are gone, now from the newest; numbers may differ")
     return outcomes.weights(key, (of_child or sound)[-1].name)
-
-
-def _starts_from(child: CodeDigest, key: str, parent: CodeDigest) -> bool:
-    """Returns whether a child of some code started from an answer of a parent: it names that, or has its files."""
-    named = child.files.get(f"{PARENT}{key}")
-    return parent.digest == named if named else parent.files.items() <= child.files.items()

@@ -13,7 +13,7 @@ from typing import Any
 from search_spaces import library
 from search_spaces.leaves import is_of_data
 from search_spaces.record import RULES, Judged, Record, Row, Scored, defined
-from search_spaces.study import Ablation, Edition, without_start
+from search_spaces.study import Ablation, Edition
 from search_spaces.words import plural, without_sources
 from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
@@ -61,7 +61,7 @@ def _edition(home: Home, where: str, budget: str) -> Edition:
         raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
     study = library.find(where)
     asked = f"{study.name}@{budget}" if budget else study.name
-    ran = editions.stored(home, editions.newest(home, asked) or editions.latest(home, asked))
+    ran = editions.stored(home, editions.latest(home, asked))
     if ran.some_arms:
         raise LocusError(f"a record must have all arms of its study, got {ran.id}, which has some (--arms)")
     shown = {"mark": ran.mark, "own_paths": ran.own_paths}
@@ -118,12 +118,8 @@ def _ended(home: Home, edition: Edition) -> StudyResult:
     if older := sum(history.answer(trial).status != "completed" for trial in tuned):
         raise LocusError(
             f"a record must be by today's code, got {plural(older, 'arm')} with values that runs of other code chose "
-            f"(locus run {edition.id} --fresh tunes again)"
+            f"(locus run {edition.id} --as WORD tunes again)"
         )
-    runs = {run.key: run for trial in history.trials for run in history.asked(trial)}.values()
-    adopted = sum(map(history.adopts, runs))
-    if adopted:
-        raise LocusError(f"a record must be by today's code, got {plural(adopted, 'adopted answer')} of other code")
     return StudyResult(home, edition, history, Outcomes(home))
 
 
@@ -136,7 +132,7 @@ def of_result(result: StudyResult) -> Record:
     return Record(
         study=study.name,
         budget=result.edition.budget,
-        mark=without_start(result.edition.mark) if own else "",
+        mark=result.edition.mark if own else "",
         own=own,
         date=_date(runs),
         rules=RULES,

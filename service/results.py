@@ -186,41 +186,41 @@ class SubmittedStudy(Submission):
         """
         return self._result(self.wait_for_end())
 
-    def result(self, *, adopt: bool = False) -> Result:
-        """Returns the result so far, also of what others added since. `adopt`: answers of older code count.
+    def result(self) -> Result:
+        """Returns the result so far, also of what others added since.
 
         Raises: LocusError if it cannot be had from here.
         """
-        return self._result(self.facts() | {"archive": None}, adopt=adopt)
+        return self._result(self.facts() | {"archive": None})
 
-    def _result(self, facts: dict[str, Any], *, adopt: bool = False) -> Result:
-        id, url = self._id(facts), facts.get("mlflow") or None
+    def _result(self, facts: dict[str, Any]) -> Result:
+        id, url = self.study, facts.get("mlflow") or None
         home = self.visible_home(facts)
         if home is None or id not in home.ids():
             packed = _stored(facts) or base64.b64decode(ask(self, ResultOf(home=self._where(facts), study=id)))
             home = job_messages.fetched(packed, f"{self._where(facts) or 'the home'} of the cluster at {self.address}")
-        return Result.open(home, id, url, adopt=adopt)
+        return Result.open(home, id, url)
 
-    def study_status(self, *, adopt: bool = False) -> tuple[StudyStatus, Edition]:
-        """Returns the study's own state, and what it is. `adopt`: answers of older code count.
+    def study_status(self) -> tuple[StudyStatus, Edition]:
+        """Returns the study's own state, and what it is.
 
         A lock of another machine may not be seen through a shared folder: who seems to run nothing is asked there.
         """
         facts, ended = self.facts(), self.status() in ENDED
-        id, home = self._id(facts), self.visible_home(facts)
+        id, home = self.study, self.visible_home(facts)
         if home is not None and id in home.ids():
-            status = one_status(home, id, adopt=adopt)
+            status = one_status(home, id)
             if ended or status.state == "running":
                 return status, stored(home, id)
-        reply = ask(self, StatusOf(home=self._where(facts), study=id, adopt=adopt))
+        reply = ask(self, StatusOf(home=self._where(facts), study=id))
         return StudyStatus.read(reply["studies"][0]), Edition.read(reply["edition"])
 
-    def home_status(self, *, adopt: bool = False) -> list[StudyStatus]:
-        """Returns the state of every study of the job's home. `adopt`: answers of older code count."""
+    def home_status(self) -> list[StudyStatus]:
+        """Returns the state of every study of the job's home."""
         facts = self.facts()
         if (home := self.visible_home(facts)) is not None and self.status() in ENDED:
-            return all_status(home, adopt=adopt)
-        reply = ask(self, StatusOf(home=self._where(facts), adopt=adopt))
+            return all_status(home)
+        reply = ask(self, StatusOf(home=self._where(facts)))
         return [StudyStatus.read(status) for status in reply["studies"]]
 
     def events(self, run: str | None = None, *, follow: bool = False) -> Iterator[str]:
@@ -229,7 +229,7 @@ class SubmittedStudy(Submission):
         With `follow` until no driver runs it.
         """
         facts, ended = self.facts(), self.status() in ENDED
-        id, home = self._id(facts), self.visible_home(facts)
+        id, home = self.study, self.visible_home(facts)
         if home is not None and id in home.ids() and (ended or not follow):
             return events(home, id, run=run)
         return ask_for_lines(self, EventsOf(home=self._where(facts), study=id, run=run, follow=follow))
@@ -246,12 +246,8 @@ class SubmittedStudy(Submission):
         facts = self.facts()
         with suppress(AnswerError):  # it ended before it was asked, or Ray kills it
             if facts.get("study"):
-                ask(self, StopNow(home=self._where(facts), study=self._id(facts)))
+                ask(self, StopNow(home=self._where(facts), study=self.study))
         return self.wait_until_ended()
-
-    def _id(self, facts: dict[str, Any]) -> str:
-        """Returns the study's id there, where a fresh start may have a number of its own."""
-        return str(facts.get("study") or self.study)
 
     def _where(self, facts: dict[str, Any]) -> str | None:
         return facts.get("home") or self.home
@@ -315,12 +311,12 @@ class ComparedStudies(Comparison):
         return f"{heads}<p>{html.escape(self.headline)}</p><ul>{notes}</ul>{rows}"
 
 
-def compare(home: Home, a: str, b: str, *, adopt: bool) -> ComparedStudies:
+def compare(home: Home, a: str, b: str) -> ComparedStudies:
     """Returns the comparison of two ids. Raises: LocusError if they are one."""
     if a == b:
         raise LocusError(f"compare must be given two studies or editions, got {a} twice")
     codes = CodeDigests()
-    one, other = (StudyResult.open(home, id, adopt=adopt, codes=codes) for id in (a, b))
+    one, other = (StudyResult.open(home, id, codes=codes) for id in (a, b))
     return ComparedStudies(side(one), side(other), home)
 
 

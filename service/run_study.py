@@ -240,7 +240,6 @@ class StudyRun:
             home,
             journal,
             placement,
-            options.adopt,
             self.stop,
             neighbours=others,
             codes=self.codes,
@@ -388,7 +387,7 @@ def _plan(
     history.raise_counts(edition)
     if options.download:
         _download(edition, home, progress)
-    estimate = estimate_work(history, Outcomes(home), placement, codes, adopt=options.adopt)
+    estimate = estimate_work(history, Outcomes(home), placement, codes)
     if estimate.absent:
         raise LocusError(f"{estimate.absent[0]}; nothing was trained")
     for line in estimate.lines(edition.id):

@@ -70,7 +70,7 @@ class ArmTuning:
         if self.chosen is not None and self.chosen.answer.status != "completed":
             return (
                 f"The values of {quoted(self.arm)} stay as they were chosen, by runs of other code that do not count "
-                "any more; --fresh tunes again."
+                "any more; the study under another name (--as WORD) tunes again."
             )
         if self.settled and self.failed:
             return f"{quoted(self.arm)} was tuned over fewer trials: {self.failed} of its {self.asked} failed."

@@ -3,7 +3,8 @@
 The highest validation mean decides; of a search that of the search's own seeds, so that the fresh seeds of the
 confirmation, which chose nothing, say how good the best is. Once every confirmation has ended, the confirmed trials
 alone compete; until then all points do. A trial that lacks a seed cannot win, equal means are a tie, and where no trial
-is above chance nothing is best. Of arms nothing is best while one still gets seeds.
+is above chance nothing is best. Of arms nothing is best while one still gets seeds, nor where one that the race has
+ended is ahead of all others: later seeds of the arm that it was below have failed, and its own are not trained.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ class Best:
     """The best trials of a study.
 
     `highest`: the trials with the highest validation mean, several where they tie; `above_chance`: whether any trial
-    is above chance; `confirmed`: whether trials on fresh seeds competed.
+    is above chance; `confirmed`: whether trials on fresh seeds competed; `ended`: an arm that the race has ended, with
+    a higher mean than all others, so that none is best.
     """
 
     highest: tuple[Trial, ...] = ()
     above_chance: bool = False
     confirmed: bool = False
+    ended: Trial | None = None
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -52,7 +55,7 @@ def find_best(history: History) -> Best:
     """Returns the best trials of a study so far.
 
     None if the arms learn different tasks, whose scores are not compared, or while an arm still gets seeds: means of
-    unlike numbers of seeds are not compared.
+    unlike numbers of seeds are not compared. None, too, if an arm that the race has ended is ahead.
     """
     plan = history.edition.study.plan
     if isinstance(plan, Ablation) and (plan.tasks or _has_open_arms(history)):
@@ -62,7 +65,14 @@ def find_best(history: History) -> Best:
     if complete:
         return _choose(history, complete, confirmed=True)
     complete = list(_complete(history, history.of("trial")))
-    return _choose(history, complete, confirmed=False) if complete else Best()
+    if not complete:
+        return Best()
+    best = _choose(history, complete, confirmed=False)
+    ended = [trial for trial in history.of("trial") if isinstance(plan, Ablation) and history.answer(trial).raced]
+    ahead = max(ended, key=lambda trial: chosen_by(history, trial), default=None)
+    if ahead and chosen_by(history, ahead) > chosen_by(history, best.highest[0]) + EQUAL:
+        return Best(ended=ahead)
+    return best
 
 
 def one_of(tied: Iterable[Tied], tests: Callable[[Tied], Scores]) -> Tied | None:

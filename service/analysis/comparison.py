@@ -114,7 +114,7 @@ def _remarks(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
     if not isinstance(result.edition.study.plan, Ablation) and not result.confirmed:
         remarks.append(f"{id} has no confirmed point yet: points are not looked at on the test set before")
     if result.stale:
-        remarks.append(f"{id}: {plural(result.stale, 'answer')} of other code not counted (--adopt counts them)")
+        remarks.append(f"{id}: {plural(result.stale, 'answer')} of other code not counted")
     return remarks
 
 

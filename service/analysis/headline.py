@@ -50,6 +50,8 @@ def _found(result: StudyResult) -> str:
     if isinstance(plan, Ablation) and plan.tasks:
         assert result.methods is not None
         return methods_sentence(result.methods, claims=bool(result.edition.study.claims))
+    if ended := result.ranking.ended:
+        return f"Nothing is decided: {quoted(ended.name)}, which the race has ended, is ahead. Compare without a race."
     if not result.ranking.highest:
         return f"No answer yet: {missing or 'no trial has all its seeds'}."
     if not result.winners:
@@ -67,9 +69,11 @@ def details(result: StudyResult) -> list[str]:
     """Returns what a reader must know beside the first sentence, a sentence each: scores, rivals, cost, what lacks."""
     plan, missing = result.edition.study.plan, _missing(result)
     over_tasks, best = isinstance(plan, Ablation) and plan.tasks, result.best
-    unfinished = [f"Not finished: {missing}."] if missing and (result.ranking.highest or over_tasks) else []
+    said = result.ranking.highest or result.ranking.ended or over_tasks
+    unfinished = [f"Not finished: {missing}."] if missing and said else []
     if best is None or over_tasks:
-        return [*filter(None, [_but_tests(result), _diverged(result)]), *unfinished]
+        ended = _ended(result.of("trial")) if result.ranking.ended else ""
+        return [*filter(None, [_but_tests(result), _diverged(result), ended]), *unfinished]
     rows = result.of("trial") if isinstance(plan, Ablation) else result.confirmed
     sentences = [*(_tested(result, row) for row in result.winners[:MOST] if row in result.tested)]
     if len(result.winners) == 1 and best.test.complete:

@@ -29,15 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RunProbes:
-    """The probes of a completed run. `parent`: the weights that it started from, where it has a parent.
-
-    `by_other_code`: today's code is not the one that trained it, so its initial weights cannot be made again.
-    """
+    """The probes of a completed run. `parent`: the weights that it started from, where it has a parent."""
 
     outcomes: Outcomes
     answered: Answered
     parent: Path | None
-    by_other_code: bool
     codes: CodeDigests
 
     def path(self, name: str) -> Path:
@@ -89,9 +85,8 @@ class RunProbes:
         from trainables.probes.catalog import probe_run
         from trainables.training.runtime import runtime
 
-        unknown = "today's code is not the one that trained the run" if self.by_other_code else ""
         with runtime(1, "float64"):
-            probed = probe_run(name, run, weights, self.parent, self.outcomes.data, answered.environment, unknown)
+            probed = probe_run(name, run, weights, self.parent, self.outcomes.data, answered.environment)
         if name == RIGHT_IMAGES:
             probed = replace(probed, after=self._as_scored(probed.after))
         write_probe(self.path(name), probed, self.codes.of_probe(name).digest)

@@ -17,7 +17,7 @@ from search_spaces.claim import (
     ProbeAsAlike,
 )
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
-from search_spaces.words import plural
+from search_spaces.words import plural, quoted
 from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.evidence import lacking
@@ -56,16 +56,14 @@ class StudyResult:
         self._against: dict[tuple[str, ...], dict[str, Difference]] = {}
 
     @classmethod
-    def open(
-        cls, home: Home, id: str, tracking: str | None = None, *, adopt: bool = False, codes: CodeDigests | None = None
-    ) -> Self:
-        """Returns the result of a study of a home, by its id. `adopt`: answers of older code count.
+    def open(cls, home: Home, id: str, tracking: str | None = None, *, codes: CodeDigests | None = None) -> Self:
+        """Returns the result of a study of a home, by its id.
 
         `codes`: today's code; who opens several results reads its files once.
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
-        return cls(home, edition, History.open(home, edition, codes, adopt=adopt), Outcomes(home), tracking)
+        return cls(home, edition, History.open(home, edition, codes), Outcomes(home), tracking)
 
     @cached_property
     def previous(self) -> StudyResult | None:
@@ -136,7 +134,9 @@ class StudyResult:
             if self.best is None:
                 open_trials = sum(self.history.answer(row.trial).status == "open" for row in self.rows)
                 unfinished = f"{plural(open_trials, 'trial')} not finished" if open_trials else ""
-                why = unfinished or "none is above chance over all its seeds"
+                ended = self.ranking.ended
+                ahead = f"the race has ended {quoted(ended.name)}, which is ahead" if ended else ""
+                why = unfinished or ahead or "none is above chance over all its seeds"
                 raise LocusError(f"{self.edition.id} has no best trial: {why}; name one with --arm (arm= in Python)")
             return self.best
         rows = {row.trial.label: row for row in self.rows} | self.named

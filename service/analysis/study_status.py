@@ -85,12 +85,9 @@ class StudyStatus:
         return asdict(self) | {"best": [row.label for row in self.rows if row.best], "rows": rows}
 
 
-def one_status(home: Home, id: str, *, adopt: bool = False) -> StudyStatus:
-    """Returns the status of one study.
-
-    `adopt`: answers of older code count. Cost: reads two files, where they are new.
-    """
-    with _Shelf(home, adopt=adopt) as shelf:
+def one_status(home: Home, id: str) -> StudyStatus:
+    """Returns the status of one study. Cost: reads two files, where they are new."""
+    with _Shelf(home) as shelf:
         return shelf.status(id)
 
 
@@ -100,9 +97,9 @@ class _Shelf:
     Those with a class of somebody's own are not kept: the files that it reads decide, too, which answers count.
     """
 
-    def __init__(self, home: Home, *, adopt: bool) -> None:
-        self._home, self._adopt, self._codes = home, adopt, CodeDigests()
-        self._name = f"status-{digest([str(home.root), adopt])}.json"
+    def __init__(self, home: Home) -> None:
+        self._home, self._codes = home, CodeDigests()
+        self._name = f"status-{digest(str(home.root))}.json"
         self._mark = seen(*(Path(str(package.__file__)).parent for package in (service, search_spaces, trainables)))
         self._known: dict[str, Any] = kept(self._name, self._mark) or {}
         self._fresh: dict[str, Any] = {}
@@ -123,15 +120,15 @@ class _Shelf:
         if driver is None and id in self._known and self._known[id]["files"] == files:
             return StudyStatus.read(self._known[id]["status"])
         edition = editions.stored(self._home, id)
-        status = _folded(self._home, edition, driver, self._codes, adopt=self._adopt)
+        status = _folded(self._home, edition, driver, self._codes)
         if driver is None and not editions.has_own(edition):
             self._fresh[id] = {"files": files, "status": asdict(status)}
         return status
 
 
-def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests, *, adopt: bool) -> StudyStatus:
+def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests) -> StudyStatus:
     """Returns the status of a study, from its facts."""
-    history = History.open(home, edition, codes, adopt=adopt)
+    history = History.open(home, edition, codes)
     alive = driver is not None
     summaries = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
@@ -184,9 +181,9 @@ def _best(trials: list[TrialSummary]) -> str:
     return f"#{best[0].label} {best[0].name}  {best[0].score}{others}" if best else ""
 
 
-def all_status(home: Home, *, adopt: bool = False) -> Lines[StudyStatus]:
-    """Returns the status of every study of a home, the one touched last at the end. `adopt`: as `one_status` has it."""
-    with _Shelf(home, adopt=adopt) as shelf:
+def all_status(home: Home) -> Lines[StudyStatus]:
+    """Returns the status of every study of a home, the one touched last at the end."""
+    with _Shelf(home) as shelf:
         return Lines((_readable(shelf, id) for id in home.ids()), none=f"no study was run in {home.root} yet")
 
 

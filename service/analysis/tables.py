@@ -121,7 +121,6 @@ def _run(result: StudyResult, row: TrialResult, run: RunResult) -> dict[str, Any
         "key": run.run.key,
         "code": run.code,
         "reused": run.state.reused,
-        "adopted": run.adopted,
         **probe_values(row.probes.get(run.run.seed), result.edition.study.probes),
         "reason": run.reason,
     }

@@ -184,13 +184,12 @@ class Training(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """One run: its state in the study, and its answer where it has one. `adopted`: the answer is of another code."""
+    """One run: its state in the study, and its answer where it has one."""
 
     run: Run
     code: str
     state: RunState
     answered: Answered | None
-    adopted: bool
 
     def __repr__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""
@@ -304,8 +303,7 @@ class TrialResult:
 
         It takes normalized pixels; `predict` takes images. `image_size`: for images of another side, in pixels. `ema`:
         with the moving average of the weights, by default of the seed of which that has the highest validation score.
-        Raises: LocusError if no weights were kept, or another code trained them; SpecError if the model cannot take
-        images of that side.
+        Raises: LocusError if no weights were kept; SpecError if the model cannot take images of that side.
         """
         from trainables.training.trained import leave_out_initial_values
         from trainables.weights.transfer import at_size
@@ -320,7 +318,7 @@ class TrialResult:
     def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:
         """Returns the same model with all that a prediction needs: it takes images, and normalizes them itself.
 
-        Raises: LocusError if no weights were kept, or another code trained them.
+        Raises: LocusError if no weights were kept.
         """
         from trainables.data.class_names_torch import class_names
         from trainables.training.checkpoint import read
@@ -328,7 +326,7 @@ class TrialResult:
         from trainables.training.pictures import white
         from trainables.training.trained import Facts, TrainedModel
 
-        chosen, path = self._of_today(seed, ema)
+        chosen, path = self._kept(seed, ema)
         run, data = self.runs[chosen], self.recipe.data
         named = {name: value for name, value in run.curve[run.epochs].items() if name.startswith(("val/", "test/"))}
         facts = Facts(
@@ -405,17 +403,6 @@ class TrialResult:
         require_sound(files[chosen])
         return chosen, files[chosen]
 
-    def _of_today(self, seed: int | None, ema: bool) -> tuple[int, Path]:
-        """Returns what `_kept` does. Raises: LocusError as it does, and for weights that another code trained."""
-        chosen, path = self._kept(seed, ema)
-        if self.runs[chosen].adopted:
-            raise LocusError(
-                f"weights of {self.name!r}, seed {chosen}, must be by today's code, which would compute with them, got "
-                f"those of code {self.runs[chosen].code}: locus run {self.study} trains them by today's code (with "
-                "--fresh if the study was run with --adopt), or export the model with the code that trained it"
-            )
-        return chosen, path
-
     def probe(self, name: str, seed: int | None = None) -> Probed:
         """Returns what a probe finds in the run of a seed (the first completed one), before training and after it.
 
@@ -484,10 +471,10 @@ def _probes(history: History, outcomes: Outcomes, run: RunResult, answered: Answ
     """Returns the probes of a run, with the weights of its parent as the run had them."""
     parent = run.run.parents.get("init")
     weights = None if parent is None else outcomes.weights(parent.key, history.code(parent))
-    return RunProbes(outcomes, answered, weights, run.adopted, codes)
+    return RunProbes(outcomes, answered, weights, codes)
 
 
 def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:
     code, state = history.code(run), history.state(run)
     answered = outcomes.of_run(run, code, state.values) if state.status in ("completed", "diverged") else None
-    return RunResult(run, code, state, answered, history.adopts(run))
+    return RunResult(run, code, state, answered)

@@ -26,6 +26,8 @@ REMOVED = {
     "matrix": "locus report NAME has the verdicts of a study, each with its source",
     "--code": "run the study under another name (--as) and compare the two",
     "simulate": "locus plan NAME tells how long a study takes",
+    "--fresh": "give the new start a name: --as WORD",
+    "--adopt": "what older code trained is trained again; --as WORD keeps the old study beside the new one",
 }
 """Commands and options that locus had once, and what to type instead."""
 
@@ -146,6 +148,6 @@ def again(*without: str) -> str:
     for word in words:
         if word in without:
             next(words, None)
-        elif word not in ("--fresh", "--dry-run"):
+        elif word != "--dry-run":
             kept.append(word)
     return shlex.join(["locus", *kept])

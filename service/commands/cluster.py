@@ -45,7 +45,7 @@ def submit(
     from service.execution import jobs
 
     options = chosen.run_options(home=home)
-    submission = jobs.submit(resolve_chosen(name, chosen), options, address, fresh=chosen.fresh, say=say)
+    submission = jobs.submit(resolve_chosen(name, chosen), options, address, say=say)
     say(submission.describe())
 
 

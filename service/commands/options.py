@@ -139,7 +139,6 @@ Storage = Annotated[
         WHERE,
     ),
 ]
-AdoptOption = Annotated[bool, flag("count answers of older code", WHAT, "--adopt")]
 Json = Annotated[bool, flag("print JSON", OUTPUT, "--json")]
 Join = Annotated[bool, flag("use the Ray cluster that runs on this machine, as in a Slurm job", WHERE, "--join")]
 DryRun = Annotated[bool, flag("print the plan and train nothing, as locus plan does", OUTPUT, "--dry-run")]
@@ -241,9 +240,7 @@ class StudyOptions:
         float | None,
         option("FLOAT", "stop each run after so many hours; the same command continues it", SPEED, parser=hours),
     ] = None
-    adopt: AdoptOption = False
     download: Annotated[bool, flag("fetch a known data set that is not there", WHAT, "--download")] = False
-    fresh: Annotated[bool, flag("start the next edition, NAME@BUDGET.2", WHAT, "--fresh")] = False
 
     def run_options(self, **own: Any) -> RunOptions:
         """Returns where and how the study runs. `own`: options that one verb alone has."""

@@ -45,7 +45,7 @@ def carry_out(file: Path) -> None:
                 os.environ.pop("LOCUS_HOME", None)
             with named():
                 edition = Edition.read(sent["edition"])
-            run_resolved(edition, options, fresh=sent["fresh"], detail="all", tell=tell)
+            run_resolved(edition, options, detail="all", tell=tell)
     except LocusError as error:
         tell(refused=str(error))
         raise typer.Exit(2) from None
@@ -91,12 +91,12 @@ def _print_events(home: Home, question: EventsOf) -> bool:
 def _status(home: Home, question: StatusOf) -> dict[str, Any]:
     from service import api
 
-    statuses = api.status(question.study, home=str(home.root), adopt=question.adopt)
+    statuses = api.status(question.study, home=str(home.root))
     definition = editions.stored(home, statuses[0].id).plain() if question.study else None
     return {"home": str(home.root), "studies": [asdict(status) for status in statuses], "edition": definition}
 
 
-def cluster_status(name: str | None, address: str, home: str | None, *, adopt: bool, as_json: bool) -> None:
+def cluster_status(name: str | None, address: str, home: str | None, *, as_json: bool) -> None:
     """Shows a study of a cluster, or all. `home`: if the home is seen from here, should the cluster be gone.
 
     Raises: LocusError if the cluster does not answer or does not know the study, and no home is given.
@@ -105,21 +105,21 @@ def cluster_status(name: str | None, address: str, home: str | None, *, adopt: b
 
     try:
         if name is None:
-            _all_of_cluster(address, adopt=adopt, as_json=as_json)
+            _all_of_cluster(address, as_json=as_json)
         else:
-            _one_of_cluster(name, address, home, adopt=adopt, as_json=as_json)
+            _one_of_cluster(name, address, home, as_json=as_json)
     except GoneError as error:
         if home is None or not Path(home).is_dir():
             raise GoneError(f"{error}; --home shows what a home that this machine sees has") from None
-        _of_lost_cluster(name, address, Home.usable(home), str(error), adopt=adopt, as_json=as_json)
+        _of_lost_cluster(name, address, Home.usable(home), str(error), as_json=as_json)
 
 
-def _one_of_cluster(name: str, address: str, home: str | None, *, adopt: bool, as_json: bool) -> None:
+def _one_of_cluster(name: str, address: str, home: str | None, *, as_json: bool) -> None:
     from service.execution.submission import AnswerError
 
     submission = attached(name, address, home)
     try:
-        status, edition = submission.study_status(adopt=adopt)
+        status, edition = submission.study_status()
     except AnswerError as error:  # its job has not begun, or was refused
         state = submission.status()
         if as_json:
@@ -156,14 +156,11 @@ def _submit_command(id: str, address: str, home: str | None) -> str:
     return f"locus submit {id} --address {address}" + (f" --home {shlex.quote(home)}" if home else "")
 
 
-def _all_of_cluster(address: str, *, adopt: bool, as_json: bool) -> None:
+def _all_of_cluster(address: str, *, as_json: bool) -> None:
     from service.execution.jobs import submissions
     from service.results import SubmittedStudy
 
-    jobs = {
-        (submission.home, str(submission.facts().get("study") or submission.study)): submission
-        for submission in submissions(address)
-    }
+    jobs = {(submission.home, submission.study): submission for submission in submissions(address)}
     if not jobs and not as_json:
         remark(f"no study was submitted to {address} yet")
         return
@@ -171,7 +168,7 @@ def _all_of_cluster(address: str, *, adopt: bool, as_json: bool) -> None:
     for home in dict.fromkeys(home for home, _ in jobs):
         mine = {id: SubmittedStudy(**vars(job)) for (there, id), job in jobs.items() if there == home}
         states = {id: study.status() for id, study in mine.items()}
-        for status in _of_home(mine, adopt=adopt):
+        for status in _of_home(mine):
             rows.append((status, _job_fields(mine[status.id], states[status.id]) if status.id in mine else {}))
     if as_json:
         print_json([status.plain() | job for status, job in rows])
@@ -184,7 +181,7 @@ def _all_of_cluster(address: str, *, adopt: bool, as_json: bool) -> None:
         )
 
 
-def _of_home(mine: dict[str, SubmittedStudy], *, adopt: bool) -> Iterator[StudyStatus]:
+def _of_home(mine: dict[str, SubmittedStudy]) -> Iterator[StudyStatus]:
     """Yields every study of a home, and those that were submitted and are not there.
 
     `mine`: the home's jobs, by study.
@@ -192,7 +189,7 @@ def _of_home(mine: dict[str, SubmittedStudy], *, adopt: bool) -> Iterator[StudyS
     from service.execution.submission import AnswerError
 
     try:
-        statuses = next(reversed(mine.values())).home_status(adopt=adopt)
+        statuses = next(reversed(mine.values())).home_status()
         why = "not in its home yet"
     except AnswerError as error:
         statuses, why = [], str(error)
@@ -200,10 +197,10 @@ def _of_home(mine: dict[str, SubmittedStudy], *, adopt: bool) -> Iterator[StudyS
     yield from (_known_by_job(id, why) for id in mine if id not in {status.id for status in statuses})
 
 
-def _of_lost_cluster(name: str | None, address: str, home: Home, why: str, *, adopt: bool, as_json: bool) -> None:
+def _of_lost_cluster(name: str | None, address: str, home: Home, why: str, *, as_json: bool) -> None:
     """Shows what a home has of studies whose cluster is gone: those that nobody runs are lost."""
     ids = home.ids() if name is None else [editions.latest(home, name)]
-    whole = all_status(home, adopt=adopt) if name is None else [one_status(home, ids[0], adopt=adopt)]
+    whole = all_status(home) if name is None else [one_status(home, ids[0])]
     statuses = [replace(status, state="lost") if status.state == "unfinished" else status for status in whole]
     if as_json:
         print_json([status.plain() | {"job": None, "job_state": None, "why": why} for status in statuses])

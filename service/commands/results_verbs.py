@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from service.commands.app import INTERRUPTED, app, remark, say
-from service.commands.options import Address, AdoptOption, HomeOption, Known, Tracking, count, flag, option, study_named
+from service.commands.options import Address, HomeOption, Known, Tracking, count, flag, option, study_named
 from trainables.errors import LocusError, SpecError
 
 EVERY_S = 30
@@ -23,7 +23,6 @@ def report(
         int | None, count("every", "seconds between two pages of --watch; default: 30", None, "SECONDS")
     ] = None,
     open: Annotated[bool, flag("open the page in a browser", None, "--open")] = False,
-    adopt: AdoptOption = False,
     home: HomeOption = None,
     address: Address = None,
 ) -> None:
@@ -43,10 +42,10 @@ def report(
     if watch:
         if address:
             raise SpecError(f"--watch must stand without --address, got {address}")
-        result = _watched(name, EVERY_S if every is None else every, show, home=home, adopt=adopt)
+        result = _watched(name, EVERY_S if every is None else every, show, home=home)
     else:
         there = attached(name, address, home) if address else None
-        result = there.result(adopt=adopt) if there else api.result(name, home=home, adopt=adopt)
+        result = there.result() if there else api.result(name, home=home)
         api.check_report(result)
         show(result, result.report())
     for verdict in result.claims:
@@ -55,7 +54,7 @@ def report(
         raise typer.Exit(1)
 
 
-def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: str | None, adopt: bool) -> Any:
+def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: str | None) -> Any:
     """Writes the report of a study as long as it runs; its last result. `show` gets the first page."""
     from service import api
     from service.results import Result, watch_report
@@ -67,7 +66,7 @@ def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: 
     pages = 0
 
     def opened() -> Result:
-        result = api.result(id, home=home, adopt=adopt)
+        result = api.result(id, home=home)
         api.check_report(result)
         return result
 
@@ -131,7 +130,6 @@ def export(
     ema: Annotated[bool, flag("the model with the moving average of its weights", None, "--ema")] = False,
     to: Annotated[Path | None, option("FILE", "a file for --csv or --latex; default: print to the terminal")] = None,
     force: Annotated[bool, flag("replace the file of --model", None, "--force")] = False,
-    adopt: AdoptOption = False,
     home: HomeOption = None,
     tracking: Tracking = None,
 ) -> None:
@@ -152,12 +150,12 @@ def export(
             raise SpecError("--arm, --seed, --ema and --force must stand beside --model or --register, got neither")
         from service.reporting.latex import as_csv
 
-        result = api.result(name, home=home, adopt=adopt)
+        result = api.result(name, home=home)
         _export_numbers(result, as_csv(result) if csv else result.latex(_names(columns)), to)
         return
     if to is not None:
         raise SpecError(f"--to must stand beside --csv or --latex, got neither; --model {to} writes a model")
-    where: dict[str, Any] = {"home": home, "tracking": tracking, "adopt": adopt}
+    where: dict[str, Any] = {"home": home, "tracking": tracking}
     which: dict[str, Any] = {"arm": arm, "ema": ema, "look": exported}
     if all_seeds and model and (seeds := api.result(name, **where).trial(arm).kept_seeds(ema=ema)):
         for one in seeds:

@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 def plan(name: Name, chosen: StudyOptions) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
     options = chosen.run_options()
-    _plan(resolve_chosen(name, chosen), options, fresh=chosen.fresh)
+    _plan(resolve_chosen(name, chosen), options)
 
 
-def _plan(edition: Any, options: "RunOptions", *, fresh: bool) -> None:
+def _plan(edition: Any, options: "RunOptions") -> None:
     from service import api
     from service.run_study import try_own
     from service.storage.home import Home
     from service.terminal import summaries
 
-    history, estimate = api.plan(edition, options, fresh=fresh, adopt=options.adopt)
+    history, estimate = api.plan(edition, options)
     summaries.plan(history, estimate)
     remark(api.shown_in(history.edition, options))
     for line in try_own(edition, Home.find(options.home).data):
@@ -100,14 +100,14 @@ def run(
     if dry_run:
         if options.storage:
             remark(f"--dry-run does not look at {options.storage}: what is only there counts as missing")
-        _plan(resolved, options, fresh=chosen.fresh)
+        _plan(resolved, options)
     else:
         detail: Detail = "quiet" if quiet else "all" if verbose else "usual"
-        run_resolved(resolved, options, fresh=chosen.fresh, detail=detail)
+        run_resolved(resolved, options, detail=detail)
 
 
 def run_resolved(
-    resolved: Any, options: "RunOptions", *, fresh: bool, detail: "Detail", tell: Callable[..., None] | None = None
+    resolved: Any, options: "RunOptions", *, detail: "Detail", tell: Callable[..., None] | None = None
 ) -> None:
     """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it, where it was submitted."""
     from service import api
@@ -127,7 +127,7 @@ def run_resolved(
             tell(**facts)
 
     try:
-        result = api.here(resolved, options, fresh=fresh, detail=detail, tell=hear)
+        result = api.here(resolved, options, detail=detail, tell=hear)
     except BeingRunError as error:
         if not error.asked.given():
             raise

@@ -8,7 +8,6 @@ from service.commands.app import app, resolve
 from service.commands.options import (
     OUTPUT,
     Address,
-    AdoptOption,
     Budget,
     HomeOption,
     Json,
@@ -69,20 +68,19 @@ def status(
     name: Annotated[str | None, study_named("a study that was run; default: all studies")] = None,
     home: HomeOption = None,
     address: Address = None,
-    adopt: AdoptOption = False,
     as_json: Json = False,
 ) -> None:
     """Show the state of studies, from their journals. With --address on a cluster; --home serves where that is gone."""
     if address:
         from service.commands.remote import cluster_status
 
-        cluster_status(name, address, home, adopt=adopt, as_json=as_json)
+        cluster_status(name, address, home, as_json=as_json)
         return
     from service import api
     from service.storage.home import Home
     from service.terminal import tables
 
-    states = api.status(name, home=home, adopt=adopt)
+    states = api.status(name, home=home)
     if as_json:
         print_json([state.plain() for state in states])
     elif name:
@@ -96,7 +94,6 @@ def compare(
     a: Known,
     b: Annotated[str, typer.Argument(help="another study or edition that was run", autocompletion=study_names)],
     open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
-    adopt: AdoptOption = False,
     home: HomeOption = None,
     as_json: Json = False,
 ) -> None:
@@ -104,7 +101,7 @@ def compare(
     from service import api
     from service.terminal import summaries
 
-    compared = api.compare(a, b, home=home, adopt=adopt)
+    compared = api.compare(a, b, home=home)
     if as_json:
         print_json(compared.plain())
         return

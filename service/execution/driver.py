@@ -23,7 +23,7 @@ from service.execution.failures import RepeatedFailure
 from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
-from service.planning.decisions import Decisions, adoption, adoptions, reused_facts
+from service.planning.decisions import Decisions, reused_facts
 from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
 from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
@@ -37,7 +37,7 @@ from service.storage.remote import Copies, SentOutcomes
 from trainables.launch.errors import CHANGED
 from trainables.launch.job import Job
 from trainables.recipe import Run
-from trainables.recipe.code_digest import CodeDigest, CodeDigests
+from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 from trainables.recipe.planned import as_planned
 
@@ -56,8 +56,8 @@ Listener = Callable[[Fact], None]
 class Driver:
     """Drives one study from its open journal.
 
-    `adopt`: answers of older code count. `neighbours`: the drivers that share this machine. `codes`: today's code, as
-    the plan has it. `copies`: those at the study's storage.
+    `neighbours`: the drivers that share this machine. `codes`: today's code, as the plan has it. `copies`: those at the
+    study's storage.
     `lock` is held while the history changes, for those that read it in other threads. `listener_failed`: the first
     error of a listener. `repeated`: whether all runs fail alike. `replaced`: the keys of runs whose answers gave way to
     new ones with other numbers, or to those of the storage.
@@ -67,7 +67,6 @@ class Driver:
     home: Home
     journal: Journal
     placement: Placement
-    adopt: bool = False
     stop: Stop = field(default_factory=Stop)
     listeners: list[Listener] = field(default_factory=list)
     neighbours: Neighbours | None = None
@@ -104,9 +103,6 @@ class Driver:
             self._write(costed)
         answered = [run for run, state in self.history.states.items() if state.answered]
         self.work.clear_all(answered)  # a killed driver may have left their folders
-        if self.adopt:
-            for adopted in adoptions(self.history, self.outcomes):
-                self._write(adopted)
         for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
             self._stop_early(fact.run, fact.code, Measurement(epoch=fact.epoch, values=fact.values))
         for lost in lost_answers(self.history, self.outcomes):
@@ -142,7 +138,7 @@ class Driver:
         its parent diverged (MarkDiverged)             record that this run diverged, untrained
         a trial is to be listed or chosen (Propose,    write the facts that `Decisions` makes of it, and look
         PlanArms, RegisterParent, Tune, Choose,        again; Propose and Tune wait where another driver trains
-        Confirm, LeaveOut, Readmit)                    points that come before
+        Confirm, LeaveOut)                             points that come before
         runs in flight must end first (Wait)           None
         nothing is left (Done), or a stop was asked    FINISHED
         =============================================  ==========================================================
@@ -154,8 +150,6 @@ class Driver:
             match next_action(self.history, self.in_flight.keys):
                 case Assign(run=run, trial=trial):
                     answer = self._found(run)
-                    if self._adopt_answer(run, answer):
-                        continue
                     if answer is not None:
                         self._reuse(answer)
                     elif not self.in_flight.admit(self.placement.max_concurrent):
@@ -165,11 +159,9 @@ class Driver:
                             return self._start(run, trial)
                         self.in_flight.end(run.key)  # another driver ended it a moment ago
                 case MarkDiverged(run=run):
-                    if self._adopt_answer(run, None):
-                        continue
                     outcome = Diverged(epoch=0, reason="its parent diverged")
-                    answered = Answered(**as_planned(run), code=self._code(run), outcome=outcome, ended=time.time())
-                    self._keep(answered, None)
+                    code = self.codes(run.recipe)
+                    self._keep(Answered(**as_planned(run), code=code, outcome=outcome, ended=time.time()), None)
                 case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
                     return None  # another driver trains one of the points that come before
                 case Wait():
@@ -250,7 +242,7 @@ class Driver:
         return cutoff is not None
 
     def _start(self, run: Run, trial: Trial) -> Job:
-        planned = self._code(run)
+        planned = self.codes(run.recipe)
         code, attempt = planned.digest, self.history.state(run).attempts + 1
         self.journal.look()  # the folder would be that of the driver that has taken the study over
         job = Job(
@@ -273,30 +265,9 @@ class Driver:
         self._write(begun)
         return job
 
-    def _code(self, run: Run) -> CodeDigest:
-        """Returns the code that would train a run now: today's, with that of adopted answers that it starts from."""
-        parents = [parent for parent in run.parents.values() if self.history.adopts(parent)]
-        return self.codes(run.recipe).starting_from({parent.key: self.history.code(parent) for parent in parents})
-
     def _found(self, run: Run) -> Answered | None:
-        """Returns the answer to use instead of training: by the code that counts.
-
-        With `adopt`, else the newest of any code.
-        """
-        return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run), older=self.adopt)
-
-    def _adopt_answer(self, run: Run, answer: Answered | None) -> bool:
-        """Makes the answer that was found the one that counts; True if that is new.
-
-        Where none was, the code counts that would train the run now. So a run whose adopted answer is gone is trained,
-        and counted, by today's code; and a run that starts from an adopted answer is adopted, too.
-        """
-        today = self.codes(run.recipe).digest
-        name = self._code(run).digest if answer is None else answer.name
-        if name == self.history.code(run):
-            return False
-        self._write(adoption(run, name, today))
-        return True
+        """Returns the answer to use instead of training."""
+        return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run))
 
     def _reuse(self, answer: Answered) -> None:
         """Records an answer that is there already."""

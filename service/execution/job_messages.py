@@ -27,7 +27,7 @@ from pydantic import Field
 
 from search_spaces.study import Edition
 from service.planning.run_options import RunOptions
-from service.storage.facts import Adopted, Ended
+from service.storage.facts import Ended
 from service.storage.home import Home
 from service.storage.journal import read_on
 from trainables.kept import cache_folder
@@ -93,11 +93,10 @@ class EventsOf(Question):
 
 
 class StatusOf(Question):
-    """The state of a study, or of all in the home. `adopt`: answers of older code count."""
+    """The state of a study, or of all in the home."""
 
     kind: Literal["status"] = Field(default="status", init=False)
     study: str | None = None
-    adopt: bool = False
 
 
 class ResultOf(Question):
@@ -143,7 +142,7 @@ def pack(home: Home, id: str) -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:xz", preset=PRESET) as archive:
         files = [folder.study, home.root / "id"]
-        known = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
+        known = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended)}
         for key, code in sorted(known):
             every = sorted((home.outcomes / key).glob(f"{code}.*"))
             files += [path for path in every if path.suffix in (".json", ".npz")]  # the answer, and what probes found

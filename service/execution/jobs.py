@@ -97,7 +97,6 @@ def submit(
     options: RunOptions,
     address: str,
     *,
-    fresh: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Submission:
     """Submits a study and prints its output until the plan is there.
@@ -111,12 +110,12 @@ def submit(
         raise JobError(f"--home must be an absolute path there, for a job has a folder of its own, got {options.home}")
     with _told(address):
         client, metadata = connect(address), {STUDY: edition.id, HOME: options.home or ""}
-        sent = study_sent(edition, options, fresh=fresh)
+        sent = study_sent(edition, options)
         failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
         for _ in range(TRIES):
             running = _find(client, edition.id, running=True)
             if running is not None:
-                submission = _running(client, address, running, edition, options, fresh=fresh)
+                submission = _running(client, address, running, edition, options)
                 say(f"{edition.id} is already running there as {running}")
                 same_home = options.model_copy(update={"home": submission.home})
                 say(ask(submission, More(home=submission.home, edition=edition, options=same_home)))
@@ -139,16 +138,12 @@ def submit(
         raise JobError(failed)
 
 
-def _running(
-    client: JobSubmissionClient, address: str, job: str, edition: Edition, options: RunOptions, *, fresh: bool
-) -> Submission:
+def _running(client: JobSubmissionClient, address: str, job: str, edition: Edition, options: RunOptions) -> Submission:
     """Returns the job that runs a study already. Raises: JobError if a command asks for what that job cannot become."""
     there = client.get_job_info(job).metadata.get(HOME) or None
     runs = f"{edition.id} is already running there as {job}"
     if options.home is not None and options.home != there:
         raise JobError(f"{runs}, in the home {there or 'of that cluster'}; --home must be the same, or stop it first")
-    if fresh:
-        raise JobError(f"{runs}; --fresh must wait until it has ended, or stop it first")
     return Submission(client, address, job, edition.id, there)
 
 

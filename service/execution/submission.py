@@ -45,9 +45,9 @@ STOP_S = 120
 """How long a stopped job may take to end its epochs."""
 
 
-def study_sent(edition: Edition, options: RunOptions, *, fresh: bool) -> dict[str, Any]:
+def study_sent(edition: Edition, options: RunOptions) -> dict[str, Any]:
     """Returns the job.json of a study."""
-    return {"edition": edition.plain(), "options": options.plain(), "fresh": fresh}
+    return {"edition": edition.plain(), "options": options.plain()}
 
 
 def question_sent(question: Question) -> dict[str, Any]:

@@ -16,14 +16,12 @@ from service.planning.schedule import (
     LeaveOut,
     PlanArms,
     Propose,
-    Readmit,
     RegisterParent,
     Tune,
     next_choice,
     unplanned,
 )
 from service.storage.facts import (
-    Adopted,
     Confirms,
     Counts,
     Ended,
@@ -31,7 +29,6 @@ from service.storage.facts import (
     Fact,
     Measured,
     Planned,
-    Readmitted,
     StoppedAt,
     Tuned,
 )
@@ -83,15 +80,8 @@ class Decisions:
                 return [Tuned(arm=arm, number=number)]
             case LeaveOut(run=run, cutoff=cutoff):
                 return [StoppedAt(run=run.key, code=history.code(run), epoch=0, cutoff=cutoff)]
-            case Readmit(run=run):
-                return [Readmitted(run=run.key, code=history.code(run))]
             case Confirm(numbers=numbers, rivals=rivals):
                 return [*_confirmations(history, (numbers, rivals)), Confirms(numbers=numbers, rivals=rivals)]
-
-
-def adoption(run: Run, name: str, today: str) -> Adopted:
-    """Returns the fact that an answer's code counts for a run. `name`, `today`: the digests of both codes."""
-    return Adopted(run=run.key, code=None if name == today else name, instead_of=today)
 
 
 def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: None) -> Iterator[Fact]:
@@ -109,24 +99,10 @@ def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: 
     yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True)
 
 
-def adoptions(history: History, outcomes: Outcomes) -> Iterator[Adopted]:
-    """Yields the facts by which answers of older code count that are there, with weights where these are needed.
-
-    Each fact must be in the history before the next one is asked for.
-    """
-    return history.older_answers(lambda run, code: outcomes.get(run.key, code, whole=history.keeps(run)) is not None)
-
-
-def begin(history: History, outcomes: Outcomes, *, adopt: bool = False) -> None:
-    """Adds to a history what its driver writes first: that failed runs are tried again, and which answers are lost.
-
-    `adopt`: answers of older code count, if they have the weights that are needed.
-    """
+def begin(history: History, outcomes: Outcomes) -> None:
+    """Adds to a history what its driver writes first: that failed runs are tried again, and which answers are lost."""
     if any(state.failures for state in history.states.values()):
         history.add(Counts(seeds=history.seeds, trials=history.trials_asked or None))
-    if adopt:
-        for fact in adoptions(history, outcomes):
-            history.add(fact)
     for lost in lost_answers(history, outcomes):
         history.add(lost)
 
@@ -151,8 +127,6 @@ def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[
                     training.add(arm)
                     return
                 reused.add(run.key)
-                if answer.name != history.code(run):
-                    history.add(adoption(run, answer.name, history.today(run)))
                 for fact in map(_without_costs, reused_facts(answer)):
                     history.add(fact)
             if history.state(run).status != "completed":

@@ -35,7 +35,7 @@ from service.planning.placement import Placement, fused_gib, gpu_advice, runs_by
 from service.planning.schedule import unplanned
 from service.planning.stopping import saved_images
 from service.storage.history import History, ancestors
-from service.storage.outcomes import Outcomes
+from service.storage.outcomes import Answered, Outcomes
 from service.storage.states import tuning_of
 from trainables.data import Arrays, Folder, ImagesSpec
 from trainables.data.array_copies import copies
@@ -226,7 +226,7 @@ class WorkEstimate:
         """Yields the plan in words; the last line begins with `plan:`."""
         if self.uncounted:
             files = f": {listed([*self.changed])} changed" if self.changed else ""
-            yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files} (--adopt counts them)"
+            yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files}"
         yield from self.absent
         yield from (words for words in (self.run_size, *self.sources, self.images, self.pixels, *self.gpu) if words)
         if self.points < self.asked:
@@ -299,34 +299,31 @@ START_S = 11.0
 """What a study takes beside its epochs: the start and the end of Ray, and workers that import torch and timm."""
 
 
-def estimate_work(
-    history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests, *, adopt: bool = False
-) -> WorkEstimate:
-    """Returns the plan of a study in its present state. `adopt`: answers of older code count.
+def estimate_work(history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests) -> WorkEstimate:
+    """Returns the plan of a study in its present state.
 
     Runs whose answers are lost fail in this history, as they will in the driver's.
     """
-    begin(history, outcomes, adopt=adopt)
-    copied = look_ahead(
-        history, lambda run: outcomes.usable(run.key, history.code(run), whole=history.keeps(run), older=adopt)
-    )
+    begin(history, outcomes)
+
+    def found(run: Run) -> Answered | None:
+        return outcomes.usable(run.key, history.code(run), whole=history.keeps(run))
+
+    copied = look_ahead(history, found)
     changed: set[str] = set()
     answered, uncounted = {key for key, _ in history.states}, history.stale
     work: dict[str, RunWork] = {}
     left: list[Recipe] = []
     for run in known_runs(history):
-        state, whole = history.state(run), history.keeps(run)
-        if state.answered:
+        if history.state(run).answered:
             work[run.key] = "reused" if run.key in copied else "done"
             continue
-        older = outcomes.of(run.key)
-        counts_here = {history.code(run), codes(run.recipe).digest}  # today's code, where the adopted answer is gone
-        if any((not whole or outcomes.is_whole(answer)) and (adopt or answer.name in counts_here) for answer in older):
+        if found(run) is not None:
             work[run.key] = "reused"
             continue
         work[run.key] = "missing"
         left.append(run.recipe)
-        if older:
+        if older := outcomes.of(run.key):
             changed.update(codes(run.recipe).changed(older[-1].code))
             uncounted += run.key not in answered
     for run in (run for trial in history.trials for run in history.runs(trial).values()):

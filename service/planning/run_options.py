@@ -20,8 +20,8 @@ class RunOptions(Spec):
     `home` and `tracking`: None means the defaults of `storage.home`. `experiment`: the MLflow experiment that shows the
     study; None means `storage.tracking_uri`'s. `storage`: the URI of a place that outlives this
     machine's disk, where copies go; a path becomes one. `address`: "local" (or None) starts a Ray for this
-    command, "auto" joins the cluster at hand. `adopt`: answers of older code count. `download`: known data sets that
-    are not there are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
+    command, "auto" joins the cluster at hand. `download`: known data sets that are not there
+    are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
     `deterministic`: a GPU adds up in one order. `grad_checkpointing`: training keeps what goes into each block alone.
     `workers`: of a run, or the fewest and the most: each attempt takes as many as have room, so a run goes on without a
     node that is lost.
@@ -100,5 +100,4 @@ class RunOptions(Spec):
     compile: bool = False
     grad_checkpointing: bool = False
     deterministic: bool = False
-    adopt: bool = False
     download: bool = False

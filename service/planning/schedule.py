@@ -15,7 +15,7 @@ from itertools import islice
 
 from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
 from search_spaces.study import Ablation, Search, Trial
-from service.planning.stopping import FEWEST, race_cutoff, racers, readmitted, rounds
+from service.planning.stopping import FEWEST, race_cutoff, racers, rounds
 from service.storage.history import History
 from service.storage.states import tuning_of
 from trainables.recipe import Run, Use
@@ -151,13 +151,6 @@ class LeaveOut:
 
 
 @dataclass(frozen=True)
-class Readmit:
-    """Ask again for this run, which was stopped or left out: its point or arm may be the best after all."""
-
-    run: Run
-
-
-@dataclass(frozen=True)
 class Wait:
     """Nothing can start until a run in flight ends."""
 
@@ -167,7 +160,7 @@ class Done:
     """Nothing is left to do."""
 
 
-Decision = RegisterParent | PlanArms | Propose | Confirm | LeaveOut | Readmit | Tune | Choose
+Decision = RegisterParent | PlanArms | Propose | Confirm | LeaveOut | Tune | Choose
 Action = Assign | MarkDiverged | Decision | Wait | Done
 
 
@@ -179,8 +172,6 @@ def next_action(history: History, in_flight: set[str]) -> Action:
             return choice
         if missing := _unlisted(history, plan):
             return PlanArms(missing)
-    if run := readmitted(history):
-        return Readmit(run)
     for trial, run in _wanted(history):
         action = _towards(history, trial, run, in_flight)
         if action is not None:

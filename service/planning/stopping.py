@@ -149,33 +149,9 @@ def _of_arms(history: History, trial: Trial) -> float | None:
     data = trial.recipe.data
     step = data.score(data.step("val"), "val") - data.score(0.0, "val")
     out = behind(rows, len(plan.arms), step, data.overlap)
-    return max(map(fmean, rows.values())) if trial.label in out and not _leads(history, trial) else None
-
-
-def _leads(history: History, trial: Trial) -> bool:
-    """Returns whether the mean of an arm's seeds is above those of all seeds of each other arm in the race."""
-    others = [history.answer(arm).mean for arm in racers(history) if arm is not trial]
-    mean = history.answer(trial).mean
-    return mean is not None and mean > max((other for other in others if other is not None), default=-math.inf)
-
-
-def stopped_run(history: History, trial: Trial) -> Run | None:
-    """Returns the run with which a trial was stopped: the first one at a rung, or the seed before which it left the
-    race; None if it was not stopped.
-    """
-    if history.answer(trial).status != "stopped":
-        return None
-    return next(run for run in history.runs(trial).values() if history.state(run).status == "stopped")
-
-
-def readmitted(history: History) -> Run | None:
-    """Returns a run of an arm that was left out, where the arm leads after all; None if there is none.
-
-    What it was below may count no more: its code was edited, its answer was lost, or its later seeds failed.
-    """
-    plan = history.edition.study.plan
-    arms = history.of("trial") if isinstance(plan, Ablation) and plan.race else []
-    return next((run for arm in arms if (run := stopped_run(history, arm)) and _leads(history, arm)), None)
+    means = {arm.label: history.answer(arm).mean for arm in racers(history)}
+    leads = means[trial.label] == max(mean for mean in means.values() if mean is not None)
+    return max(map(fmean, rows.values())) if trial.label in out and not leads else None
 
 
 def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:

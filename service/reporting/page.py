@@ -58,7 +58,7 @@ from service.reporting.further_tables import (
 from service.reporting.gallery import Picture, gallery
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
-from service.reporting.provenance import adopted, code_rows, surroundings, trained_s, wall_s
+from service.reporting.provenance import code_rows, surroundings, trained_s, wall_s
 from service.reporting.results_table import RESULTS, adjusted_words, measured, over_tasks, tested_claims
 from service.storage.editions import sources
 from service.storage.report_files import WRITTEN, content_digest
@@ -213,10 +213,9 @@ def _effort(result: StudyResult) -> str:
 def _remarks(result: StudyResult) -> list[str]:
     """Returns what a careful reader must know before believing a number."""
     remarks = [tuning.remark for tuning in tunings(result) if tuning.remark]
-    if adopted(result):
-        remarks.append(f"Adopted: {plural(adopted(result), 'run')} of other code.")
     if result.stale:
-        remarks.append(f"Not counted: {plural(result.stale, 'answer')} of other code.")
+        stale = f"{plural(result.stale, 'answer')} of other code"
+        remarks.append(f"Not counted: {stale}; locus run trains what is missing.")
     return remarks
 
 
@@ -277,12 +276,10 @@ def snippet(result: StudyResult) -> str:
 def command(result: StudyResult) -> str:
     """Returns the command that writes the best model as a file.
 
-    Empty if no trial is best, none was kept, or another code trained it.
+    Empty if no trial is best, or none was kept.
     """
-    best = result.best
-    if best is None or any(run.adopted for run in best.runs.values()):
-        return ""
-    return f"locus export {result.edition.id} --model best.pt" if any(map(Path.exists, best.weights.values())) else ""
+    kept = result.best is not None and any(map(Path.exists, result.best.weights.values()))
+    return f"locus export {result.edition.id} --model best.pt" if kept else ""
 
 
 def written(encoding: EncodingSpec) -> str:

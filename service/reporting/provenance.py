@@ -121,11 +121,6 @@ def code_rows(result: StudyResult) -> list[tuple[str, str]]:
     ]
 
 
-def adopted(result: StudyResult) -> int:
-    """Returns how many runs count although other code trained them."""
-    return sum(run.adopted for run in answered(result))
-
-
 def trained_s(result: StudyResult) -> float:
     """Returns the time that runs of this study trained, reused ones left out."""
     unique = {(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from search_spaces import library
-from search_spaces.study import Ablation, Edition, without_start
+from search_spaces.study import Ablation, Edition
 from search_spaces.words import value_words
 from service.storage import plain_json
 from service.storage.home import Home
@@ -97,8 +96,8 @@ def stored(home: Home, id: str) -> Edition:
         raise
     except LocusError as error:
         raise EditionError(
-            f"{path} cannot be read ({error}); use the locus that wrote it, or locus run {id} --fresh, which starts "
-            "the study again"
+            f"{path} cannot be read ({error}); use the locus that wrote it, or start the study again under another "
+            "name (--as WORD)"
         ) from None
     if edition.id != id:  # a copy: what is done to it would be done to the study that it was copied from
         raise EditionError(
@@ -162,21 +161,16 @@ def of_id(home: Home, id: str) -> Edition:
     raise EditionError(f"no study {id!r} in {home.root} (locus status lists all){hint}")
 
 
-def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edition:
-    """Returns the edition to run: the newest start of its id, or the next one where `fresh`.
+def resolve_edition(edition: Edition, home: Home) -> Edition:
+    """Returns the edition to run, as the home goes on with it.
 
     Arms may be added to it. A class of the user's own reads its files again, as an object in memory may be older than
     they are.
     Raises: EditionError if the id has another definition, with the difference.
     """
     edition = Edition.read(edition.plain()) if has_own(edition) else edition
-    named = without_start(edition.mark) != edition.mark
-    starts = [1] if named and not fresh else sorted(_starts(without_start(edition.id), home))
-    if fresh:
-        return edition.fresh(starts[-1] + 1) if starts else edition
-    if not starts:
+    if edition.id not in home.ids():
         return edition
-    edition = edition if starts[-1] == 1 else edition.fresh(starts[-1])
     try:
         before = stored(home, edition.id)
     except DamagedError:  # answers are known by their content, so those of another definition do not count
@@ -191,7 +185,7 @@ def resolve_edition(edition: Edition, home: Home, *, fresh: bool = False) -> Edi
         more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
         raise EditionError(
             f"{edition.id} has another definition here: {'; '.join(changes[:SHOWN])}{more}. "
-            f'fresh=True starts {edition.fresh(starts[-1] + 1).id}, edition="WORD" another edition'
+            'edition="WORD" starts another edition'
         )
     return edition
 
@@ -206,8 +200,8 @@ def with_fewer_arms(edition: Edition, home: Home) -> Edition:
 
     So the same command with one more arm goes on with the edition of before. Itself where there is none.
     """
-    asked, arms = edition.definition, {*arms_of(edition)}
-    for id in [] if newest(home, edition.id) else reversed(home.ids()):
+    asked, arms, ids = edition.definition, {*arms_of(edition)}, home.ids()
+    for id in [] if edition.id in ids else reversed(ids):
         if id.startswith(f"{edition.study.name}@{edition.budget}~"):
             with suppress(LocusError):
                 before = stored(home, id)
@@ -239,20 +233,6 @@ def _with_arms_of(edition: Edition, before: Edition) -> Edition:
 def save_edition(edition: Edition, home: Home) -> None:
     """Writes the resolved edition to its folder."""
     write_whole(home.study(edition.id).study, sealed(edition.plain()))
-
-
-def newest(home: Home, id: str) -> str:
-    """Returns the newest start of an id, `id.n` with the greatest n or the id itself; empty if it was never started."""
-    number = max(_starts(id, home), default=0)
-    return f"{id}.{number}" if number > 1 else id if number else ""
-
-
-def _starts(id: str, home: Home) -> Iterator[int]:
-    """Yields the numbers of an id's starts: 1 for the id itself, n for id.n."""
-    for other in home.ids():
-        match = re.fullmatch(re.escape(id) + r"(?:\.(\d+))?", other)
-        if match:
-            yield int(match[1] or 1)
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:

@@ -102,14 +102,6 @@ class StoppedAt(Stamped):
     cutoff: float
 
 
-class Readmitted(Stamped):
-    """A run that was stopped or left out is asked for again: its point or arm may be the best after all."""
-
-    fact: Literal["readmitted"] = Field(default="readmitted", init=False)
-    run: RunKey
-    code: Code
-
-
 class FailedWith(Stamped):
     """A run failed for a reason that is not its recipe's.
 
@@ -201,34 +193,19 @@ class Costed(Stamped):
         return f" (a load of {self.load:.1f} on {self.cores} cores)" if self.load > self.cores / 2 else ""
 
 
-class Adopted(Stamped):
-    """For this run the answer of another code counts than today's: the user adopted it, or one that it starts from.
-
-    `code`: None if the adopted answer is gone, and today's code counts. `instead_of`: what today's code was then. Once
-    the code is edited again, the adoption counts no more.
-    """
-
-    fact: Literal["adopted"] = Field(default="adopted", init=False)
-    run: RunKey
-    code: Code | None
-    instead_of: Code
-
-
 Fact = Annotated[
     Opened
     | Planned
     | Started
     | Measured
     | StoppedAt
-    | Readmitted
     | FailedWith
     | Ended
     | Counts
     | Confirms
     | Exhausted
     | Tuned
-    | Costed
-    | Adopted,
+    | Costed,
     Field(discriminator="fact"),
 ]
 FACT: TypeAdapter[Fact] = TypeAdapter(Fact)

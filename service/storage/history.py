@@ -1,21 +1,19 @@
 """What a study's facts add up to: its trials, its runs, and the answer of each trial.
 
-The driver, `status`, the report and MLflow all read this one object. Only facts of today's code count, or of answers
-that were adopted.
+The driver, `status`, the report and MLflow all read this one object. Only facts of today's code count.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
+from copy import copy
 from itertools import islice
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
 from service.storage.facts import (
     KEY,
-    Adopted,
     Confirms,
     Costed,
     Counts,
@@ -24,7 +22,6 @@ from service.storage.facts import (
     FailedWith,
     Opened,
     Planned,
-    Readmitted,
     Started,
     Tuned,
 )
@@ -57,7 +54,6 @@ ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 class History:
     """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe.
 
-    `adopted`: the code whose answer counts, by a run's key and the code of today that it counts instead of.
     `invalidations` goes up when trials that were settled may no longer be: whoever keeps results of them drops these.
     `parents`: how many were planned, with those that no run needs today. `first_seeds`: how many were asked for first.
     `costs`: what arms cost, as it was measured last. `begun`: when the first run began; `claims_since`: by the digest
@@ -75,7 +71,6 @@ class History:
         self.exhausted: int | None = None
         self.rivals_exhausted: int | None = None
         self.tuning = ArmTunings(edition)
-        self.adopted: dict[tuple[str, str], str] = {}
         self.costs = Costed(arms={}, load=0.0, cores=0)
         self._labels: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
@@ -94,10 +89,9 @@ class History:
             self.add(fact)
 
     @classmethod
-    def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None, *, adopt: bool = False) -> History:
+    def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None) -> History:
         """Returns the history of an edition as its journal has it, by today's code; empty if it was never run.
 
-        `adopt`: if a run has no answer by today's code, one by another code counts (`older_answers`).
         Raises: JournalError for a line that is no fact, or is none of this study.
         """
         codes, journal = codes or CodeDigests(), home.study(edition.id).journal
@@ -107,9 +101,6 @@ class History:
                 history.add(fact)
             except UnfitError as error:
                 raise UnfitError(f"{journal}, line {number}: {error}") from None
-        if adopt:
-            for fact in history.older_answers():
-                history.add(fact)
         return history
 
     def add(self, fact: Fact) -> None:
@@ -149,16 +140,14 @@ class History:
                 self.tuning.chosen[arm] = number
             case Costed():
                 self.costs = fact
-            case Adopted():
-                self._adopt(fact)
             case _:
                 waiting = {trial.label for trials in (self._waiting or {}).values() for trial in trials}
                 if isinstance(fact, Started) and fact.label not in waiting:
                     self._unsettle()  # an answer is gone, and is trained again
                 self.begun = self.begun or fact.time
                 state = self.states.setdefault((fact.run, fact.code), RunState())
-                if isinstance(fact, Readmitted) or (isinstance(fact, FailedWith) and state.answered):
-                    self._unsettle()  # its answer is lost, or it is asked for again
+                if isinstance(fact, FailedWith) and state.answered:
+                    self._unsettle()  # its answer is lost
                 state.last = fact.time
                 add_fact(state, fact)
 
@@ -200,10 +189,7 @@ class History:
         if not self._look_starts:
             return None
         lines = read_lines(home.study(self.edition.id).journal)
-        earlier = History(self.edition, self._code_of, (fact for _, fact in islice(lines, self._look_starts[-1])))
-        earlier.adopted = dict(self.adopted)  # so that what was found stays where the code was edited since
-        earlier._unsettle()
-        return earlier
+        return History(self.edition, self._code_of, (fact for _, fact in islice(lines, self._look_starts[-1])))
 
     def _tested(self, seeds: int) -> list[Trial]:
         """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, by code of any time.
@@ -233,23 +219,13 @@ class History:
             self._labels.add(trial.label)
         return trial
 
-    def older_answers(self, is_usable: Callable[[Run, str], bool] = lambda run, code: True) -> Iterator[Adopted]:
-        """Yields the facts by which answers of other code count for runs that have none by today's.
-
-        Of each trial the code counts that answered most of these runs, of two such codes the later one: seeds that are
-        compared should be of one code. Each fact must be in the history before the next one is asked for.
-        """
-        known: dict[str, list[str]] = {}
-        for (key, code), state in self.states.items():
-            if state.answered:
-                known.setdefault(key, []).insert(0, code)  # the later one first
-        for trial in self.trials:
-            runs = [run for run in self.runs(trial).values() if not self.state(run).answered]
-            codes = [[code for code in known.get(run.key, ()) if is_usable(run, code)] for run in runs]
-            counts = Counter(code for some in codes for code in some)
-            for run, some in zip(runs, codes, strict=True):
-                if some:
-                    yield Adopted(run=run.key, code=max(some, key=counts.__getitem__), instead_of=self.today(run))
+    def as_of(self, codes: Collection[str]) -> History:
+        """Returns the same history by the codes of another day: the digests for all runs that were planned then."""
+        other = copy(self)
+        other._codes = {key: code for key, code in self.states if code in codes}
+        other._code_of = lambda recipe: ""  # what has no fact by that day's code has no answer then
+        other._answers, other._waiting = {}, None
+        return other
 
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to what an edition asks for. They never fall. Its arms may be more."""
@@ -285,26 +261,10 @@ class History:
         return trial.role in CONFIRMATIONS and trial not in self.confirmations(trial.role)
 
     def code(self, run: Run) -> str:
-        """Returns the digest of the code whose answer counts for a run: today's, or what was adopted instead of it."""
-        today = self.today(run)
-        return self.adopted.get((run.key, today), today)
-
-    def adopts(self, run: Run) -> bool:
-        """Returns whether the answer of another code than today's counts for a run."""
-        return self.code(run) != self.today(run)
-
-    def today(self, run: Run) -> str:
-        """Returns the digest of today's code for a run."""
+        """Returns the digest of today's code for a run: answers of another code do not count."""
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
         return self._codes[run.key]
-
-    def _adopt(self, fact: Adopted) -> None:
-        self._unsettle()
-        place = fact.run, fact.instead_of
-        self.adopted.pop(place, None)
-        if fact.code is not None:
-            self.adopted[place] = fact.code
 
     def state(self, run: Run) -> RunState:
         """Returns the state of a run."""

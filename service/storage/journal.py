@@ -180,7 +180,7 @@ def _check_form(values: dict[str, Any], path: Path) -> None:
 def _other_form(path: Path, form: str, writer: str) -> FormError:
     return FormError(
         f"{path} must be of form {FORM} to be read by locus {version('locus')}, got form {form} of {writer}: use that "
-        f"locus, or locus run {path.parent.name} --fresh, which starts the study again; answers of today's code are "
+        f"locus, or locus run {path.parent.name} --as WORD, which starts the study again; answers of today's code are "
         "used again"
     )
 

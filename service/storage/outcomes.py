@@ -266,13 +266,9 @@ class Outcomes:
         answers = [answered for path in (self.folder / key).glob("*.json") if (answered := self.get(key, path.stem))]
         return sorted(answers, key=lambda answered: answered.ended)
 
-    def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
-        """Returns the answer of a run by a code; with `older`, else the newest of any code.
-
-        `whole`: one with weights.
-        """
-        there = [answer for answer in self.of(key) if not whole or self.is_whole(answer)]
-        return next((answer for answer in there if answer.name == code), there[-1] if older and there else None)
+    def usable(self, key: str, code: str, *, whole: bool) -> Answered | None:
+        """Returns the answer to use instead of training, or None; `whole`: one with weights."""
+        return self.get(key, code, whole=whole)
 
     def find(self, start: str) -> list[Answered]:
         """Returns the answers of the run whose key begins so. Raises: LocusError for none or several."""

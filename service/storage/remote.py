@@ -24,10 +24,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from search_spaces.study import without_start
 from search_spaces.words import plural
 from service.storage import plain_json
-from service.storage.facts import KEY, Adopted, Ended
+from service.storage.facts import KEY, Ended
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import PATIENCE_S as LOCK_S
@@ -284,7 +283,7 @@ class Copies:
 
     def _fetch_answers(self) -> int:
         facts, _ = read(self.home.study(self.id).journal)
-        named = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended | Adopted) and fact.code}
+        named = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended)}
         return self._bring(name for name in self.outcomes.names() if _of(name) in named)
 
     def _bring(self, names: Iterable[str]) -> int:
@@ -336,16 +335,16 @@ class SentOutcomes(Outcomes):
         """Returns what `Outcomes.has_sound_weights` does, and False where the storage has those of another training."""
         return super().has_sound_weights(key, name) and not self._copies.has_other(key, name)
 
-    def usable(self, key: str, code: str, *, whole: bool, older: bool) -> Answered | None:
+    def usable(self, key: str, code: str, *, whole: bool) -> Answered | None:
         """Returns what `Outcomes.usable` does, but looks in the storage, too: another home may have sent the answer.
 
         If weights are needed, and the storage has those of another training, its answer takes the place of the home's.
         """
         if whole and self._copies.take_other(key, code):
             self._replaced.append(key)
-        answer = super().usable(key, code, whole=whole, older=older)
+        answer = super().usable(key, code, whole=whole)
         if answer is None and self._copies.fetch_answers_of(key):
-            answer = super().usable(key, code, whole=whole, older=older)
+            answer = super().usable(key, code, whole=whole)
         return answer
 
     def source(self, key: str, name: str) -> str:
@@ -362,8 +361,7 @@ def fetch(uri: str, home: Home, name: str) -> str:
     place.check()
     counts: dict[str, int] = {}
     for id in place.inside("studies").folders():
-        asked = id.partition("@")[0] == name or without_start(id) == without_start(name)  # also a start, such as `.2`
-        if asked and not home.study(id).driven:
+        if name in (id, id.partition("@")[0]) and not home.study(id).driven:
             with suppress(HeldError):  # by a driver that began a moment ago
                 counts[id] = Copies(uri, home, id).fetch()
     words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]

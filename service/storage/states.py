@@ -16,7 +16,6 @@ from service.storage.facts import (
     FailedWith,
     Measured,
     Planned,
-    Readmitted,
     Started,
     StoppedAt,
     Tuned,
@@ -115,7 +114,7 @@ def first_left_out(states: Iterable[RunState]) -> RunState | None:
     return state if state and state.left_out else None
 
 
-def add_fact(state: RunState, fact: Started | Measured | StoppedAt | Readmitted | FailedWith | Ended) -> None:
+def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
     """Adds one fact to the state of its run."""
     match fact:
         case Started(attempt=attempt, placement=placement):
@@ -125,8 +124,6 @@ def add_fact(state: RunState, fact: Started | Measured | StoppedAt | Readmitted 
             state.curve.setdefault(fact.epoch, Epoch(fact.values, fact.time))
         case StoppedAt(cutoff=cutoff):
             state.status, state.cutoff = "stopped", cutoff
-        case Readmitted():
-            state.status, state.cutoff = "missing", None
         case FailedWith(reason=reason):
             if state.answered:  # its answer is lost: what is measured from now on counts
                 state.curve, state.lost = {}, state.lost + 1

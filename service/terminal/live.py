@@ -33,7 +33,6 @@ from service.storage.facts import (
     FailedWith,
     Measured,
     Planned,
-    Readmitted,
     Started,
     StoppedAt,
     Tuned,
@@ -58,7 +57,7 @@ class EventLines:
 
     def __call__(self, fact: Fact) -> str | None:
         """Returns a fact's line."""
-        if isinstance(fact, Measured | StoppedAt | Readmitted | FailedWith | Ended):
+        if isinstance(fact, Measured | StoppedAt | FailedWith | Ended):
             if (owner := self._owner(fact.run)) is None:
                 return f"{fact.run} {fact.fact}, a run of other data or values than the study has now"
             trial, seed = owner
@@ -96,7 +95,7 @@ class EventLines:
         return self._owners.get(key)
 
 
-def _of_run(fact: Measured | StoppedAt | Readmitted | FailedWith | Ended, trial: Trial) -> str:
+def _of_run(fact: Measured | StoppedAt | FailedWith | Ended, trial: Trial) -> str:
     """Returns what a fact says of a run."""
     match fact:
         case Measured(epoch=epoch, values=values):
@@ -106,8 +105,6 @@ def _of_run(fact: Measured | StoppedAt | Readmitted | FailedWith | Ended, trial:
             return left_out_words(cutoff)
         case StoppedAt(epoch=epoch, cutoff=cutoff):
             return stopped_words(epoch, cutoff)
-        case Readmitted():
-            return "is asked for again: it may be the best after all"
         case FailedWith(reason=reason):
             return f"failed: {reason}"
         case Ended(outcome=outcome, reused=reused):

@@ -241,7 +241,8 @@ def status_table(statuses: list[StudyStatus]) -> None:
         if status.trouble:
             sentence(out, f"{status.id} cannot be read: {status.trouble}")
     if any(status.stale for status in statuses):
-        sentence(out, "answers of other code are not counted; --adopt counts them, locus plan NAME names the files")
+        names = "locus plan NAME names the files"
+        sentence(out, f"answers of other code are not counted; locus run NAME trains what is missing, {names}")
 
 
 def status_of_one(status: StudyStatus, home: Home) -> None:
@@ -272,8 +273,8 @@ def status_rows(status: StudyStatus, edition: Edition) -> None:
         f"{status.state}{status.where}; {status.done} of {status.asked} runs{left}; last change {_ago(status.last)}",
     )
     if status.stale:
-        answers = plural(status.stale, "answer")
-        sentence(out, f"not counted: {answers} of other code; locus plan names the files, --adopt counts them")
+        answers, names = plural(status.stale, "answer"), "locus plan names the files"
+        sentence(out, f"not counted: {answers} of other code; locus run trains what is missing, {names}")
 
 
 def run_command(id: str, home: Home, *options: str) -> str:

@@ -82,7 +82,7 @@ class Surrogate:
             stop=None if plain else Halving(),
         )
         base = self.base.put({"optimizer.epochs": EPOCHS})
-        return Study(name="surrogate", question="?", base=base, plan=plan, seeds=SEEDS).at().fresh(repetition + 2)
+        return Study(name="surrogate", question="?", base=base, plan=plan, seeds=SEEDS).at(name=f"{repetition}")
 
 
 def _hill(*distances: float) -> float:

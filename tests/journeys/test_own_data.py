@@ -65,7 +65,7 @@ def test_it_runs_is_shown_without_its_text_and_trains_again_when_edited(mine):
     assert "plan: shapes@base: 0 runs to train, 3 done" in mine.type("plan", "./mine.py").out
     file.write_text(STUDY.replace("integers(5, 8, (2,", "integers(4, 8, (2,"))
     plan = mine.type("plan", "./mine.py").out
-    assert "not counted: 3 answers of other code: mine.py changed (--adopt counts them)" in plan
+    assert "not counted: 3 answers of other code: mine.py changed" in plan
     assert "plan: shapes@base: 3 runs to train" in plan
 
 

@@ -30,18 +30,12 @@ def probe_of(name: str) -> Callable[[Subject], Findings]:
 
 
 def probe_run(
-    name: str,
-    run: Run,
-    weights: Path,
-    parent: Path | None,
-    data: Path | None,
-    environment: Mapping[str, Any],
-    unknown: str = "",
+    name: str, run: Run, weights: Path, parent: Path | None, data: Path | None, environment: Mapping[str, Any]
 ) -> Probed:
     """Returns what a probe finds in a run's model at its initial weights, and at the weights that were kept.
 
     `parent`: the weights that the run started from, where it has a parent. `data`: the folder of all data.
-    `environment`: of the run's answer. `unknown`: why today's code cannot make the initial weights again.
+    `environment`: of the run's answer.
     Raises: LocusError if the kept weights, or the data, cannot be read.
     """
     probe = probe_of(name)
@@ -51,7 +45,6 @@ def probe_run(
     if name not in PROBES:
         return Probed(Findings(note="test images are for trained models"), after)
     try:
-        before = None if unknown else probe(initial(run, parent, data, environment))
+        return Probed(probe(initial(run, parent, data, environment)), after)
     except LocusError as error:
-        before, unknown = None, str(error)
-    return Probed(before or Findings(note=f"the initial weights cannot be made again: {unknown}"), after)
+        return Probed(Findings(note=f"the initial weights cannot be made again: {error}"), after)

@@ -9,7 +9,7 @@ counts by its text, and by the files of this package that it imports and uses ou
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache, cached_property, lru_cache
@@ -50,15 +50,8 @@ def computes(file: str) -> bool:
     return not file.endswith("__init__.py") and any(fnmatch(file, pattern) for pattern in COMPUTING)
 
 
-PARENT = "parent "
-"""How the entry of a code begins that names a parent, by its key, whose answer is of older code."""
-
-
 class CodeDigest(Spec):
-    """Digests of the files that compute a run's numbers, by name.
-
-    If a run starts from an answer of older code, the digest of that code is an entry, too.
-    """
+    """Digests of the files that compute a run's numbers, by name."""
 
     files: dict[str, str]
 
@@ -66,10 +59,6 @@ class CodeDigest(Spec):
     def digest(self) -> str:
         """12 hex digits that name this code."""
         return digest(self.files, 12)
-
-    def starting_from(self, older: Mapping[str, str]) -> CodeDigest:
-        """Returns the code of a run that starts from answers of older code: their digests, by the keys of parents."""
-        return CodeDigest(files=self.files | {f"{PARENT}{key}": code for key, code in older.items()})
 
     def changed(self, other: CodeDigest) -> list[str]:
         """Returns the files in which two codes differ."""

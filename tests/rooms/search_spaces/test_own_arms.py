@@ -116,7 +116,7 @@ def test_the_home_and_a_job_keep_its_text(mine, monkeypatch):
     edition = api.resolve("encodings", budget="smoke", arms=["./mine.py:Ramp"], home="home")
     home = Home(mine / "home")
     save_edition(edition, home)
-    sent = json.dumps(study_sent(edition, RunOptions(), fresh=False))
+    sent = json.dumps(study_sent(edition, RunOptions()))
     monkeypatch.chdir(mine / "home")
     assert Edition.read(json.loads(sent)["edition"]) == edition
     assert [*carried(home, edition.id)] == [("mine.py", RAMP)]

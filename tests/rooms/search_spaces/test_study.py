@@ -138,11 +138,11 @@ def test_ones_own_values_make_another_edition_counts_do_not() -> None:
             search().at(name=name)
 
 
-def test_a_fresh_start_counts_on() -> None:
-    edition = search().at(set={"optimizer.epochs": 8}, name="long")
-    assert edition.fresh(2).id == "reach@cpu~long.2"
-    assert edition.fresh(2).fresh(3).id == "reach@cpu~long.3"
-    assert edition.fresh(2).definition == edition.definition
+def test_a_name_marks_another_edition_of_the_same_definition() -> None:
+    edition = search().at(set={"optimizer.epochs": 8})
+    assert edition.named("again").id == "reach@cpu~again"
+    assert edition.named("again").definition == edition.definition
+    assert edition.named("").id == search().at().id
 
 
 def test_a_searched_path_can_be_pinned() -> None:

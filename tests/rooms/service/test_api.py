@@ -71,7 +71,6 @@ def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> 
         "compile": True,
         "deterministic": True,
         "grad_checkpointing": True,
-        "adopt": True,
         "download": True,
     }
     assert {*values} == {*fields}
@@ -79,14 +78,14 @@ def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> 
     monkeypatch.setattr(api, "resolve", lambda study, **asked: study.at())
     monkeypatch.setattr(api, "here", lambda study, options, **more: arrived.append((study, options, more)))
     service.run(STUDY, **values)
-    more = {"question": "Which rate?", "fresh": True, "callbacks": [print]}
+    more = {"question": "Which rate?", "edition": "again", "callbacks": [print]}
     best = Recipe().put({"optimizer.epochs": 3})
     service.sweep(best, {"optimizer.lr": service.Real(1e-4, 1e-2)}, **values, **more)
     service.ablate({"a": {}, "b": {"optimizer.lr": 0.1}}, baseline="a", base=best, **values, **more)
     assert [options for _, options, _ in arrived] == [RunOptions(**values)] * 3
     for edition, _, passed in arrived[1:]:
         assert (edition.study.question, edition.study.base) == ("Which rate?", best)
-        assert (passed["fresh"], passed["callbacks"]) == (True, [print])
+        assert passed["callbacks"] == [print]
     with pytest.raises(SpecError, match=r"^base must be \{path: value\} or a Recipe, got 3$"):
         service.ablate({"a": {}}, baseline="a", base=3)
 
@@ -142,14 +141,16 @@ def test_an_id_names_an_edition_also_to_run(home: Home, tmp_path: Path) -> None:
         api.resolve(cells.id, home=str(tmp_path), budget="smoke")
 
 
-def test_a_numbered_start_is_named_by_its_id(home: Home, tmp_path: Path) -> None:
-    conduct(home, STUDY.at())
-    second = editions.resolve_edition(STUDY.at(), home, fresh=True)
-    conduct(home, second)
-    assert second.id == "arms@base.2"
-    assert editions.resolve_edition(api.resolve(second.id, home=str(tmp_path)), home) == second
-    assert editions.resolve_edition(second, home, fresh=True).id == "arms@base.3"
-    assert editions.resolve_edition(STUDY.at(), home).id == "arms@base.2"
+def test_a_name_beside_an_id_is_another_edition_of_the_same_definition(home: Home, tmp_path: Path) -> None:
+    cells = STUDY.at(set={"optimizer.epochs": 2})
+    conduct(home, cells)
+    again = api.resolve(cells.id, home=str(tmp_path), edition="again")
+    assert (again.id, again.definition, again.own_paths) == ("arms@base~again", cells.definition, cells.own_paths)
+    assert not conduct(home, again).trained, "answers are used again"
+    assert api.resolve(again.id, home=str(tmp_path)) == again
+    assert api.resolve(cells.id, home=str(tmp_path)) == cells
+    with pytest.raises(SpecError, match=r"^an edition's name must be at most 60 letters, digits"):
+        api.resolve(cells.id, home=str(tmp_path), edition="again.2")
 
 
 def test_a_missing_file_of_weights_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -207,25 +208,22 @@ def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) ->
         service.report(id, home=str(tmp_path))
     assert page.read_text() == before
     tables.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
-    assert f"not counted: {status.stale} answers of other code; locus plan names the files" in capsys.readouterr().out
+    assert (
+        f"not counted: {status.stale} answers of other code; locus run trains what is missing"
+        in capsys.readouterr().out
+    )
 
 
-def test_answers_of_older_code_are_looked_at_where_they_are_adopted(tmp_path, monkeypatch) -> None:
+def test_answers_of_older_code_do_not_count_and_looking_writes_nothing(tmp_path, monkeypatch) -> None:
     home, edition = str(tmp_path), STUDY.at(seeds=3)
     conduct(Home(tmp_path), edition)
+    page = service.report("arms", home=home)
+    shown, facts = page.read_text(), Home(tmp_path).study("arms@base").journal.read_text()
     module_of = CodeDigests._module_of
     monkeypatch.setattr(CodeDigests, "_module_of", lambda self, name: replace(module_of(self, name), fingerprint="x"))
     (found,) = service.status("arms", home=home)
     assert (found.stale, found.done) == (3, 0)
-    (adopted,) = service.status("arms", home=home, adopt=True)
-    assert (adopted.stale, adopted.done) == (0, 3)
-    service.report("arms", home=home, adopt=True)
-    with pytest.raises(LocusError, match="today's code has no answers"):
+    with pytest.raises(LocusError, match=r"so .*report\.html is kept; locus run arms@base trains again$"):
         service.report("arms", home=home)
-    assert "Adopted: 3 runs of other code" in (Home(tmp_path).study("arms@base").report / "report.html").read_text()
-    history, estimate = api.plan(edition, RunOptions(home=home), adopt=True)
-    assert (estimate.done, estimate.missing) == (3, 0)
     assert api.plan(edition, RunOptions(home=home))[1].missing == 3
-    assert len(history.adopted) == 3
-    facts = Home(tmp_path).study("arms@base").journal.read_text()
-    assert "adopted" not in facts, "looking writes nothing"
+    assert (page.read_text(), Home(tmp_path).study("arms@base").journal.read_text()) == (shown, facts)

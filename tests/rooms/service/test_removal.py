@@ -8,7 +8,7 @@ from search_spaces.study import Ablation, Study
 from service.consistency import answers_of, wrong_answers
 from service.execution.job_messages import pack
 from service.removal import forgettable
-from service.storage.facts import Adopted, Ended, FailedWith, Measured, Started, StoppedAt, line_of
+from service.storage.facts import Ended, FailedWith, Measured, Started, StoppedAt, line_of
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import JournalError, read
@@ -103,8 +103,6 @@ def test_a_journal_names_only_keys_and_codes(home, tmp_path):
                 lambda known: Started(**known, attempt=1, seed=0, label="0"),
                 lambda known: Measured(**known, epoch=1, values={}),
                 lambda known: StoppedAt(**known, epoch=1, cutoff=0.5),
-                lambda known: Adopted(**known, instead_of=code),
-                lambda known: Adopted(**known | {"code": None}, instead_of=known["code"]),
             ):
                 with pytest.raises(SpecError, match="must be"):
                     make(known)

@@ -204,7 +204,7 @@ def is_cut_and_goes_on(home: Home, edition: Edition, line: bytes, share: float, 
 
 
 def test_lost_weights_of_older_code_cost_no_scores(home: Home, monkeypatch) -> None:
-    """They were deleted to make room: nothing needs them, and --adopt counts the scores."""
+    """They were deleted to make room, and nothing needs them."""
     edition = arms()
     conduct(home, edition)
     old = {(fact.run, fact.code) for fact in facts(home, edition, Ended)}

@@ -331,23 +331,18 @@ def test_the_scores_of_a_model_are_those_of_its_weights(home, monkeypatch, capsy
 def test_weights_of_other_code_do_not_run_through_todays(home, tested, tmp_path, monkeypatch):
     module_of = CodeDigests._module_of
     monkeypatch.setattr(CodeDigests, "_module_of", lambda self, name: replace(module_of(self, name), fingerprint="x"))
-    found = service.result("pets", home=str(home.root), adopt=True)
-    best, asked = found.best, {"home": str(home.root), "adopt": True}
-    assert all(run.adopted for run in best.runs.values())
+    found, asked = service.result("pets", home=str(home.root)), {"home": str(home.root)}
+    arm = found.of("trial")[0].name
+    with pytest.raises(LocusError, match=r"^pets@base has no best trial: \d trials? not finished"):
+        service.export_model("pets", tmp_path / "best.pt", **asked)
     for use in (
-        best.model,
-        best.trained,
-        lambda: best.predict(tested),
-        lambda: service.export_model("pets", tmp_path / "best.pt", **asked),
-        lambda: service.register_model("pets", "pets", **asked),
+        found.trial(arm).model,
+        lambda: found.trial(arm).predict(tested),
+        lambda: service.export_model("pets", tmp_path / "best.pt", arm=arm, **asked),
+        lambda: service.register_model("pets", "pets", arm=arm, **asked),
     ):
-        with pytest.raises(LocusError) as refused:
+        with pytest.raises(LocusError, match=rf"^weights of {arm!r} must hold one kept, got seeds none"):
             use()
-        assert str(refused.value) == (
-            f"weights of {best.name!r}, seed {best.best_seed}, must be by today's code, which would compute with them, "
-            f"got those of code {best.runs[best.best_seed].code}: locus run pets@base trains them by today's code "
-            "(with --fresh if the study was run with --adopt), or export the model with the code that trained it"
-        )
     assert not [*tmp_path.iterdir()]
     assert command(found) == ""
 

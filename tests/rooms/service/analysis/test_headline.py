@@ -14,6 +14,7 @@ from tests.rooms.by_hand import ByHand, base
 from tests.rooms.service.analysis.logits import mean_interval, two_sided
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import at_image_size
+from trainables.spec import LocusError
 
 ARMS = {"table": {"encoding.kind": "learnable"}, "waves": {"encoding.gamma": 2.0}, "sines": {"encoding.gamma": 3.0},
         "none": {"encoding.kind": "none"}}  # fmt: skip
@@ -153,6 +154,18 @@ def test_nothing_is_to_take_before_all_is_there(tmp_path) -> None:
     failed = raced(tmp_path, MEANS | {"waves": 0.95}, failed=("waves",))
     assert headline(failed) == "Nothing to take yet: runs failed; “waves” is ahead, with 5 of 6 seeds."
     assert details(failed)[-1] == "Not finished: 1 trial with failed runs."
+
+
+def test_where_an_arm_that_the_race_has_ended_is_ahead_nothing_is_taken(tmp_path) -> None:
+    """Two of six seeds of the arm that it was below are at chance; more seeds would not bring it back."""
+    result = raced(tmp_path, MEANS | {"sines": 0.97}, got={"waves": 3}, chance={"sines": 2})
+    assert headline(result) == (
+        "Nothing is decided: “waves”, which the race has ended, is ahead. Compare without a race."
+    )
+    assert "Ended by the race (validation): “waves” after 3 seeds." in details(result)
+    assert (result.best, result.winners) == (None, [])
+    with pytest.raises(LocusError, match="no best trial: the race has ended “waves”, which is ahead"):
+        result.trial()
 
 
 @pytest.mark.parametrize("got", [{}, GOT])

@@ -99,7 +99,7 @@ def test_what_was_found_at_a_look_stays_with_the_seeds_it_had(tmp_path: Path) ->
 
 
 def test_answers_of_code_that_was_edited_since_were_seen_all_the_same(tmp_path: Path) -> None:
-    """With --adopt they count again, and a later edit of the code makes no earlier verdict unseen."""
+    """An edit of the code makes no earlier verdict unseen."""
     edition = ablation()
     told = {"code": "0" * 12}
     with ByHand(tmp_path, edition, seeds=3) as hand:
@@ -110,10 +110,9 @@ def test_answers_of_code_that_was_edited_since_were_seen_all_the_same(tmp_path: 
                 hand.journal.write(Ended(run=run.key, **told, outcome="completed", epoch=EPOCHS))
         hand.journal.write(Counts(seeds=5))
     assert looks(tmp_path, edition) == 2
-    adopting = History.open(Home(tmp_path), edition, adopt=True)
-    earlier = adopting.at_earlier_look(Home(tmp_path))
-    assert (adopting.looks, earlier.looks, earlier.seeds) == (2, 1, 3)
-    assert all(earlier.state(run).answered for trial in earlier.trials for run in earlier.runs(trial).values())
+    earlier = History.open(Home(tmp_path), edition).at_earlier_look(Home(tmp_path))
+    assert (earlier.looks, earlier.seeds) == (1, 3)
+    assert not any(earlier.state(run).answered for trial in earlier.trials for run in earlier.runs(trial).values())
 
 
 @pytest.mark.parametrize("trained_again", [True, False])

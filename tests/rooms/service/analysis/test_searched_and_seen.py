@@ -7,18 +7,13 @@ import pytest
 from search_spaces.plans.tuning import Tuning
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
-from service import api
-from service.planning.run_options import RunOptions
 from service.results import Result
-from service.storage import history as histories
 from service.storage.home import Home
 from tests.rooms import toy
-from tests.rooms.service.execution.studies import arms
 from tests.rooms.service.planning.situations import BASE
-from tests.rooms.toy import conduct, driving
+from tests.rooms.toy import conduct
 from trainables.encodings import Fourier
-from trainables.recipe import Recipe, code_digest
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe import Recipe
 from trainables.recipe.outcome import Measurement
 from trainables.spec import SpecError
 
@@ -72,22 +67,3 @@ def test_a_point_that_was_stopped_is_not_best_by_the_score_at_which_it_was_stopp
     assert result.history.answer(result.history.of("trial")[0]).status == "stopped"
     assert [row.trial.number for row in result.winners] != [0], result.headline
     assert result.best.test.mean > 0.7
-
-
-class Edited(CodeDigests):
-    def __call__(self, recipe):
-        known = super().__call__(recipe)
-        return type(known)(files={**known.files, "edited.py": "0" * 12})
-
-
-def test_a_plan_adopts_no_answer_without_the_weights_that_are_needed(home: Home, monkeypatch) -> None:
-    edition = arms(seeds=2)
-    conduct(home, edition)
-    for weights in home.outcomes.glob("*/*.pt"):
-        weights.unlink()
-    monkeypatch.setattr(code_digest, "CodeDigests", Edited)
-    monkeypatch.setattr(histories, "CodeDigests", Edited)
-    _, plan = api.plan(edition, RunOptions(home=str(home.root), adopt=True), adopt=True)
-    with driving(home, edition, adopt=True, codes=Edited()) as driver:
-        trained = len(toy.Toy(driver, random.Random(0)).drive().order)
-    assert plan.to_train == trained == 6

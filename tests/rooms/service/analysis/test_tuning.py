@@ -248,15 +248,6 @@ def test_after_an_edit_the_page_says_that_the_choice_is_of_other_code(copied):
     assert all(row.answer.status == "completed" for row in found.of("trial"))
 
 
-def test_adopted_answers_of_the_tuning_count_as_those_of_the_arms_do(copied):
-    home, edition = copied, fair(2)
-    assert not conduct(home, edition, options={"codes": Edited(), "adopt": True}).trained
-    found = Result.open(home, edition.id, codes=Edited())
-    assert not [remark for remark in page(found, {}).remarks if "other code that do not count" in remark]
-    assert all(row.answer.status == "completed" for row in found.rows)
-    assert found.stale == 0
-
-
 def test_a_baseline_that_is_left_out_leaves_no_difference_and_no_verdict(home):
     edition = claimed(2)
     first = edition.arms()[0].recipe.model

@@ -42,9 +42,9 @@ def test_a_study_that_a_driver_holds_is_not_lost(home):
 
 def test_all_studies_of_the_home_are_listed(home, tmp_path):
     conduct(home, arms(), cut=5)
-    conduct(home, arms().fresh(2))
+    conduct(home, arms().named("again"))
     shown = typed("--home", str(tmp_path)).output
-    assert [line.split()[:2] for line in shown.splitlines()[1:3]] == [[ID, "lost"], [f"{ID}.2", "done"]]
+    assert [line.split()[:2] for line in shown.splitlines()[1:3]] == [[ID, "lost"], [f"{ID}~again", "done"]]
 
 
 def test_without_a_home_the_cluster_must_answer():

@@ -18,7 +18,7 @@ def test_a_study_with_a_failed_run_ends_with_1(make, failed, tmp_path, monkeypat
     monkeypatch.setattr(api, "here", lambda *_, **__: result)
     code = 0
     try:
-        run_resolved(result.edition, RunOptions(home=str(tmp_path)), fresh=False, detail="quiet")
+        run_resolved(result.edition, RunOptions(home=str(tmp_path)), detail="quiet")
     except typer.Exit as ended:
         code = ended.exit_code
     assert code == failed
@@ -45,6 +45,6 @@ def test_a_study_that_failed_before_its_hours_were_over_is_not_said_to_be_stoppe
 
     monkeypatch.setattr(api, "here", here)
     with pytest.raises(typer.Exit) as exit_:
-        run_resolved(result.edition, RunOptions(home=str(tmp_path), hours=hours), fresh=False, detail="quiet")
+        run_resolved(result.edition, RunOptions(home=str(tmp_path), hours=hours), detail="quiet")
     assert exit_.value.exit_code == code
     assert (said in capsys.readouterr().out) if said else "stopped after" not in capsys.readouterr().out

@@ -70,9 +70,9 @@ def test_the_state_of_one_study_travels_whole(home, asked):
 
 
 def test_the_state_of_all_studies_travels(home, asked):
-    conduct(home, arms().fresh(2))
+    conduct(home, arms().named("again"))
     _, facts = asked(StatusOf(home=str(home.root)))
-    assert [one["id"] for one in facts["answer"]["studies"]] == [ID, f"{ID}.2"]
+    assert [one["id"] for one in facts["answer"]["studies"]] == [ID, f"{ID}~again"]
 
 
 def test_the_events_of_a_run_are_lines_for_people(home, asked):

@@ -35,22 +35,22 @@ def test_every_option_that_is_typed_reaches_the_study(told, tmp_path, monkeypatc
     values |= {"runs_per_gpu": "auto", "fuse": 8, "hours": 6.0, "run_hours": 7.0}
     words = [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     words[words.index("(2, 4)")] = "2-4"
-    flags = ["compile", "grad_checkpointing", "deterministic", "adopt", "download"]
-    words += [f"--{flag.replace('_', '-')}" for flag in flags] + ["--fresh", "--budget", "smoke", "--seeds", "8"]
+    flags = ["compile", "grad_checkpointing", "deterministic", "download"]
+    words += [f"--{flag.replace('_', '-')}" for flag in flags] + ["--budget", "smoke", "--seeds", "8"]
     asked = RunOptions(**values, home=str(tmp_path), **dict.fromkeys(flags, True))
     assert {name for name in RunOptions.model_fields if getattr(asked, name) != getattr(RunOptions(), name)} == {
         *RunOptions.model_fields
     } - {"address"}, "no option has its default"
     editions, sent = [], []
 
-    def submitted(edition, options, address, *, fresh, say):
+    def submitted(edition, options, address, *, say):
         editions.append(edition)
-        sent.append((options, address, fresh))
+        sent.append((options, address))
         return SimpleNamespace(describe=str)
 
     monkeypatch.setattr("service.execution.jobs.submit", submitted)
     typed("run", "fourier-gamma", "--home", str(tmp_path), *words)
     typed("submit", "fourier-gamma", "--address", "http://head:8265", "--home", str(tmp_path), *words)
     assert told == [asked]
-    assert sent == [(asked, "http://head:8265", True)]
+    assert sent == [(asked, "http://head:8265")]
     assert (editions[0].id, editions[0].study.seeds) == ("fourier-gamma@smoke", 8)

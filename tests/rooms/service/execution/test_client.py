@@ -111,12 +111,11 @@ def test_credentials_do_not_travel(edition, tracking):
 
 def test_a_job_carries_the_packages_and_the_study_and_nothing_else(edition, tmp_path: Path):
     options = RunOptions(home="/shared/locus", max_concurrent=2)
-    size = write_contents(tmp_path, study_sent(edition, options, fresh=True))
+    size = write_contents(tmp_path, study_sent(edition, options))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*PACKAGES, "job.json"])
     sent = json.loads((tmp_path / "job.json").read_text())
     assert Edition.read(sent["edition"]) == edition
     assert RunOptions.read(sent["options"]) == options
-    assert sent["fresh"] is True
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".py", ".json", ".css", ".j2", ".typed"}
     assert size == sum(path.stat().st_size for path in files) < 4e6

@@ -1,17 +1,13 @@
 """The driver and runs that begin from others: parents first, shared ones once, their ends inherited."""
 
-import random
-
 import pytest
 
-from service.storage.facts import Adopted, Ended, Planned
-from service.storage.history import History
+from service.storage.facts import Ended, Planned
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms, facts
-from tests.rooms.toy import Toy, conduct, driving
+from tests.rooms.toy import conduct
 from trainables.recipe import FromTrial
-from trainables.recipe.code_digest import CodeDigests
 
 ABSOLUTE = {"data.task": "absolute", "optimizer.lr": 0.001}
 STARTS = {
@@ -78,53 +74,14 @@ def test_a_failed_parent_blocks_its_children_and_nothing_else(home: Home) -> Non
     assert len({run.key for run in conduct(home, edition).order}) == 3
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("gamma", [1.0, 30.0])
-def test_a_child_of_an_adopted_parent_is_no_answer_of_todays_code(home: Home, other_code, gamma: float) -> None:
+def test_a_child_of_a_parent_by_older_code_trains_with_it_again(home: Home, other_code, gamma: float) -> None:
     """The parent completes, or diverges: today's code may give it other weights, or another end."""
     start = FromTrial(values={"encoding.gamma": gamma}).plain()
-    some = {"alone": {}, "child": {"encoding.gamma": 2.0, "init": start}}
-    edition, other = arms(some, seeds=1), arms(some, name="others", seeds=1)
-    child = edition.arms()[1].runs(1)[0]
+    edition = arms({"alone": {}, "child": {"encoding.gamma": 2.0, "init": start}}, seeds=1)
+    alone, child = (arm.runs(1)[0] for arm in edition.arms())
     (parent,) = child.needs()
     conduct(home, arms({"alone": {}, "parent": {"encoding.gamma": gamma}}, name="before", seeds=1, keep=("weights",)))
     other_code()
-    adopting = conduct(home, edition, options={"adopt": True})
-    ended = {fact.run: fact.outcome for fact in facts(home, edition, Ended)}
-    assert ended[parent.key] == ended[child.key] == ("completed" if gamma == 1.0 else "diverged")
-    trained = [child] if gamma == 1.0 else []
-    assert adopting.order == trained
-    history = History.open(home, edition)
-    assert history.adopts(parent)
-    assert history.adopts(child)
-    assert not conduct(home, edition).trained, "it stays counted here"
-    assert conduct(home, other).order == [edition.arms()[0].runs(1)[0], parent, *trained]
-    assert not any(fact.reused for fact in facts(home, other, Ended))
-    today = CodeDigests()(child.recipe).digest
-    assert {answer.name == today for answer in Outcomes(home).of(child.key)} == {False, True}
-
-
-@pytest.mark.timeout(60)
-def test_a_child_whose_adopted_answer_is_gone_ends_with_its_diverged_parent(home: Home) -> None:
-    """The driver was killed between `adopted` and `ended`, and the adopted answer was removed."""
-    edition = arms({"alone": {}, "child": {"init": FromTrial(values={"encoding.gamma": 30.0}).plain()}})
-    child = edition.arms()[1].runs(1)[0]
-    with driving(home, edition) as driver:
-        today = driver.codes(child.recipe).digest
-        driver._write(Adopted(run=child.key, code="0123456789ab", instead_of=today))
-        driver.journal.write = limited(driver.journal.write)
-        Toy(driver, random.Random(0)).drive()
-    ends = [fact for fact in facts(home, edition, Ended) if fact.run == child.key]
-    assert [end.outcome for end in ends] == ["diverged"]
-
-
-def limited(write, most: int = 200):
-    """A journal's `write` that fails after so many facts, where a driver would write for ever."""
-    written = []
-
-    def once(fact):
-        written.append(fact)
-        assert len(written) < most, "the driver writes the same facts for ever"
-        return write(fact)
-
-    return once
+    assert conduct(home, edition).order == [alone, parent, *([child] if gamma == 1.0 else [])]
+    assert not any(fact.reused for fact in facts(home, edition, Ended))

@@ -85,13 +85,13 @@ def test_arms_try_the_same_points_so_that_no_arm_is_luckier(home) -> None:
 
 @pytest.mark.parametrize("sampler", ["random", "grid"])
 def test_every_edition_tries_the_same_points_in_the_same_order(tmp_path, sampler: str) -> None:
-    """Named arms, own values, another budget or a fresh start: what they share is not trained again."""
+    """Named arms, own values, another budget or another name: what they share is not trained again."""
     space = Space({"encoding.gamma": Real(0.3, 24, log=True, points=8)})
     whole = fair(4, space=space, sampler=sampler)
     study = whole.study.model_copy(update={"budgets": {"quick": Budget(trials=2)}})
     editions = [
         whole,
-        whole.fresh(2),
+        whole.named("again"),
         study.at("quick"),
         study.at(arms=["mean"]),
         study.at(set={"optimizer.weight_decay": 0.1}),
@@ -194,12 +194,11 @@ def test_an_arm_whose_trials_all_fail_is_left_out_until_the_next_command(home) -
 def test_other_counts_of_trials_are_another_edition(home) -> None:
     edition = fair(2)
     conduct(home, edition, cut=5)
-    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3. fresh=True starts fair@base.2"):
+    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3\. edition=.* starts another edition"):
         resolve_edition(fair(3), home)
-    fresh = resolve_edition(fair(3), home, fresh=True)
-    conduct(home, fresh)
-    assert {len(some) for some in points(home, fresh).values()} == {3}
-    assert resolve_edition(fair(3), home).id == fresh.id
+    other = resolve_edition(fair(3).named("again"), home)
+    conduct(home, other)
+    assert {len(some) for some in points(home, other).values()} == {3}
 
 
 def test_another_study_with_the_same_tuning_reuses_its_runs(home) -> None:
@@ -284,12 +283,11 @@ def test_parents_of_a_tuning_are_trained_with_its_values_and_not_again_after_an_
     assert (after.to_train, after.done) == (0, 3), "two arms and a parent; the tuning is over"
 
 
-def test_a_half_tuned_study_of_edited_code_tunes_again_unless_answers_are_adopted(home) -> None:
+def test_a_half_tuned_study_of_edited_code_tunes_again(home) -> None:
     edition = fair(3, seeds=1)
     conduct(home, edition, cut=32)
     old = sum(fact.outcome == "completed" for fact in facts(home, edition) if fact.fact == "ended")
     assert 0 < old < 9
     assert not choices(home, edition)
-    adopted = conduct(home, edition, options={"codes": Edited(), "adopt": True})
-    assert len(adopted.order) == 9 - old + 3
+    assert len(conduct(home, edition, options={"codes": Edited()}).order) == 9 + 3
     assert set(choices(home, edition)) == set(ARMS)

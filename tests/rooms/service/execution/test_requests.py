@@ -81,8 +81,8 @@ def test_the_same_command_again_asks_for_nothing(home: Home) -> None:
         error = change(of_more(arms(), seeds=1), home, RunOptions())
         assert str(error) == f"{arms().id} is being run by another driver, which does all of this; see locus status"
         assert not driver.folder.control.exists()
-        own = change(arms(), home, RunOptions(home=str(home.root), adopt=True, run_hours=2.0))
-        assert str(own).endswith("which does all of this, with its own --run-hours and --adopt; see locus status")
+        own = change(arms(), home, RunOptions(home=str(home.root), download=True, run_hours=2.0))
+        assert str(own).endswith("which does all of this, with its own --run-hours and --download; see locus status")
     assert not error.asked.given()
 
 

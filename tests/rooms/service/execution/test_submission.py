@@ -78,9 +78,9 @@ STOPPED = 'locus-fact {"ended": "stopped"}'
 
 
 def test_facts_are_for_the_client_alone_and_a_torn_one_is_none():
-    logs = 'locus-fact {"study": "reach@base.2", "home": "/shared"}\nplan\nlocus-fact {"mlflow": "x"}\nlocus-fact {"en'
+    logs = 'locus-fact {"study": "reach@base", "home": "/shared"}\nplan\nlocus-fact {"mlflow": "x"}\nlocus-fact {"en'
     one = watched("RUNNING", logs=(logs,))
-    assert one.facts() == {"study": "reach@base.2", "home": "/shared", "mlflow": "x"}
+    assert one.facts() == {"study": "reach@base", "home": "/shared", "mlflow": "x"}
     assert list(one.logs()) == ["plan"]
 
 

@@ -16,7 +16,7 @@ from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate, 
 from service.planning.forecast import run_memory
 from service.planning.placement import Placement
 from service.planning.sampling import Sampler
-from service.storage.facts import Adopted, Ended, Planned
+from service.storage.facts import Ended, Planned
 from service.storage.history import History, ancestors
 from service.storage.home import Home
 from service.storage.journal import read
@@ -45,11 +45,11 @@ def search(trials: int = 7, seeds: int = 3) -> Edition:
     return Study(name="reach", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 
-def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str = "cpu", **options) -> WorkEstimate:
-    history = History.open(home, edition, adopt=options.get("adopt", False))
+def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str = "cpu") -> WorkEstimate:
+    history = History.open(home, edition)
     history.raise_counts(edition)
     placement = Placement(max_concurrent=max_concurrent, device=device)
-    return estimate_work(history, Outcomes(home), placement, CodeDigests(), **options)
+    return estimate_work(history, Outcomes(home), placement, CodeDigests())
 
 
 def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) -> None:
@@ -296,10 +296,8 @@ def test_changed_files_are_named(home: Home, monkeypatch) -> None:
     edit_fourier(monkeypatch)
     found = planned(home, arms())
     assert (found.done, found.missing, found.changed) == (2, 2, ("trainables/encodings/fourier.py",))
-    line = "not counted: 2 answers of other code: trainables/encodings/fourier.py changed (--adopt counts them)"
+    line = "not counted: 2 answers of other code: trainables/encodings/fourier.py changed"
     assert next(iter(found.lines("x"))) == line
-    adopted = planned(home, arms(), adopt=True)
-    assert (adopted.done, adopted.reused, adopted.missing, adopted.changed) == (4, 0, 0, ())
     elsewhere = planned(home, arms("another"))
     assert (elsewhere.uncounted, elsewhere.reused, elsewhere.missing) == (2, 2, 2), "answers of another study"
 
@@ -334,17 +332,6 @@ def test_arms_that_a_killed_driver_did_not_list_are_in_the_plan(home: Home) -> N
     with driving(home, edition) as driver:
         driver._write(Planned(role="trial", number=0, name="near", values={"encoding.gamma": 1.0}))
     assert planned(home, edition).missing == 4
-
-
-def test_where_an_adopted_answer_is_gone_the_answer_of_todays_code_is_reused(home: Home) -> None:
-    edition, other = arms(), arms("others")
-    conduct(home, edition)
-    run = edition.arms()[0].runs(1)[0]
-    with driving(home, other) as driver:
-        today = CodeDigests()(run.recipe).digest
-        driver._write(Adopted(run=run.key, code="0123456789ab", instead_of=today))
-    assert (planned(home, other).reused, planned(home, other).missing) == (4, 0)
-    assert not conduct(home, other).trained
 
 
 def test_a_plan_speaks_of_what_is_trained_and_not_of_the_base(home: Home) -> None:

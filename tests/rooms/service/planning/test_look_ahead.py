@@ -31,10 +31,10 @@ def plan(home: Home, edition: Edition, device: str = "cpu") -> WorkEstimate:
 
 @pytest.mark.parametrize("tune", [RATES, Tuning(GAMMA, 12, sampler="tpe")], ids=["grid", "tpe"])
 def test_a_study_whose_answers_are_all_there_trains_nothing(home, tune) -> None:
-    """A fresh start of it proposes the same points, and the plan says so before."""
+    """Another edition of it proposes the same points, and the plan says so before."""
     edition = tuned(tune).at()
     trained = len(conduct(home, edition).order)
-    again = edition.fresh(2)
+    again = edition.named("again")
     work = plan(home, again)
     assert (work.to_train, work.done, work.reused) == (0, 0, trained)
     assert sum(row.reused for row in work.work) == trained
@@ -55,7 +55,7 @@ def test_a_point_that_depends_on_runs_to_be_trained_is_not_guessed(home) -> None
     study = tuned(Tuning(GAMMA, 12, sampler="tpe"))
     assert plan(home, study.at()).reused == 0
     conduct(home, study.at(trials=4))
-    longer = study.at(trials=12).fresh(2)
+    longer = study.at(trials=12).named("again")
     work = plan(home, longer)
     trained = len(conduct(home, longer).order)
     assert work.reused >= 3 * 4
@@ -77,9 +77,9 @@ def test_a_child_whose_parent_diverged_trains_nothing_again(home) -> None:
     arms = {"fresh": {}, "child": {"init": FromTrial({"model.pool": "avg"})}, "mean": {"model.pool": "avg"}}
     study = Study(name="tuned", question="?", base=BASE, plan=Ablation(arms, "fresh", tune=wide), seeds=2)
     conduct(home, study.at())
-    work = plan(home, study.at().fresh(2))
+    work = plan(home, study.at().named("again"))
     assert work.to_train == 0
-    assert not conduct(home, study.at().fresh(2)).order
+    assert not conduct(home, study.at().named("again")).order
 
 
 def test_answers_of_another_device_say_no_time(home) -> None:

@@ -198,7 +198,7 @@ def test_tpe_keeps_away_from_a_point_that_is_trained() -> None:
 
 def test_another_study_draws_other_points() -> None:
     one = History(search(), lambda _: "c0dec0dec0de")
-    other = History(search().fresh(2), lambda _: "c0dec0dec0de")
+    other = History(search().named("again"), lambda _: "c0dec0dec0de")
     assert Sampler(one).propose(3) == Sampler(one).propose(3)
     assert Sampler(one).propose(3) != Sampler(other).propose(3)
     assert Sampler(one).propose(3) != Sampler(one).propose(4)

@@ -24,7 +24,7 @@ from service.planning.schedule import (
     Wait,
     next_action,
 )
-from service.storage.facts import Adopted, Confirms, Counts, Ended, Fact, FailedWith, Planned, Started, StoppedAt, Tuned
+from service.storage.facts import Confirms, Counts, Ended, Fact, FailedWith, Planned, Started, StoppedAt, Tuned
 from service.storage.history import History
 from tests.rooms.service.planning.situations import ARMS, Situation, arms, search
 from trainables.recipe import Run
@@ -131,7 +131,7 @@ class Remembering(World):
             assert seen(self.history) == seen(History(self.edition, lambda recipe: CODE, self.facts))
 
     def step(self) -> bool:
-        """Now and then answers are lost, counts rise, and an answer of other code is adopted."""
+        """Now and then answers are lost, counts rise, and an answer of other code comes."""
         answered = [run for run in self.given if self.history.state(run).answered]
         match self.chance.randrange(12):
             case 0 if answered:
@@ -147,7 +147,6 @@ class Remembering(World):
             case 2 if answered:
                 run = self.chance.choice(answered)
                 self.add(Ended(run=run.key, code="01de501de501", outcome="completed", epoch=4))
-                self.add(Adopted(run=run.key, code="01de501de501", instead_of=CODE))
         return super().step()
 
     def give(self, run: Run, trial: Trial) -> None:
@@ -167,7 +166,7 @@ def seen(history: History) -> tuple:
 @given(st.sampled_from(["search", "rival", "arms", "race", "tuned"]), st.integers(0, 10**6))
 @settings(max_examples=10)
 def test_what_a_history_remembers_is_what_its_facts_say(kind: str, seed: int) -> None:
-    """After every fact, also where an answer is lost, counts rise, or older answers are adopted."""
+    """After every fact, also where an answer is lost, or counts rise."""
     edition = edition_of(kind, 1, 0 if kind == "arms" else 2)
     world = Remembering(Edition(budget="base", study=edition.study, mark=f"~{seed}"), seed, 2)
     for _ in range(80):

@@ -113,7 +113,7 @@ def test_an_edition_with_own_values_judges_nothing(tmp_path):
     found = "optimizer.lr differs from the study's values. Here it comes out REFUTED: “pvt, peg” minus “pvt” is −0.2000"
     assert result.claims[0].why.startswith(found), "other values refute no paper, but users see"
     assert checked(result).exit_code == 0
-    assert departure(result.edition.fresh(2)).where == "with own values"
+    assert departure(result.edition.named("again")).where == "with own values"
 
 
 @pytest.mark.usefixtures("words_only")

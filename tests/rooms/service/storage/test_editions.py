@@ -54,7 +54,7 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
         editions.resolve_edition(edition(gamma=3.5), home)
     assert str(caught.value) == (
         "arms@base has another definition here: base.encoding.gamma was the default, is 3.5. "
-        'fresh=True starts arms@base.2, edition="WORD" another edition'
+        'edition="WORD" starts another edition'
     )
     with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9, is 8"):
         editions.resolve_edition(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}}), home)
@@ -66,7 +66,7 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
         "optimizer.clip_grad": 2,
     }
     changed = edition(base=edition().study.base.put(values))
-    with pytest.raises(EditionError, match=r" and 2 more\. fresh=True"):
+    with pytest.raises(EditionError, match=r' and 2 more\. edition="WORD"'):
         editions.resolve_edition(changed, home)
 
 
@@ -77,31 +77,18 @@ def test_arms_may_be_added_and_not_left_out(home: Home) -> None:
     more = editions.resolve_edition(edition(arms={"farther": far, **two}), home)
     assert (more.id, [*more.study.plan.arms]) == ("arms@base", ["near", "far", "farther"])
     editions.save_edition(more, home)
-    with pytest.raises(
-        EditionError, match=r"plan.arms.farther was encoding.gamma=20, is the default. fresh=True starts"
-    ):
+    with pytest.raises(EditionError, match=r"plan.arms.farther was encoding.gamma=20, is the default\. edition="):
         editions.resolve_edition(edition(), home)
     with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9, is 8"):
         editions.resolve_edition(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}, "farther": far}), home)
 
 
-def test_a_fresh_start_is_the_next_edition_and_the_newest_is_gone_on_with(home: Home) -> None:
-    assert editions.resolve_edition(edition(), home, fresh=True).id == "arms@base"
-    editions.save_edition(edition(), home)
-    second = editions.resolve_edition(edition(gamma=3.5), home, fresh=True)
-    assert second.id == "arms@base.2"
-    editions.save_edition(second, home)
-    assert editions.resolve_edition(edition(gamma=3.5), home).id == "arms@base.2"
-    with pytest.raises(EditionError, match=r"fresh=True starts arms@base\.3"):
-        editions.resolve_edition(edition(), home)
-
-
 def test_editions_do_not_disturb_each_other(home: Home) -> None:
     named = edition().study.at(set={"optimizer.epochs": 3}, name="long")
-    for one in (edition(), named, named.fresh(2)):
+    for one in (edition(), named, named.named("again")):
         editions.save_edition(one, home)
     assert editions.resolve_edition(edition(), home).id == "arms@base"
-    assert editions.resolve_edition(named, home).id == "arms@base~long.2"
+    assert editions.resolve_edition(named, home).id == "arms@base~long"
 
 
 def test_a_search_may_grow(home: Home) -> None:

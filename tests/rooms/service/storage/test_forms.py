@@ -38,7 +38,7 @@ def newer(home: Home) -> str:
     """Another form, whose first fact has a field more, and whose later lines nobody here can read."""
     first, *others = lines_of(home)
     put(home, [first | {"form": FORM + 1, "version": "7.1", "cluster": "x"}, *(line | {"more": 1} for line in others)])
-    return f"got form {FORM + 1} of locus 7.1: use that locus, or locus run {ID} --fresh"
+    return f"got form {FORM + 1} of locus 7.1: use that locus, or locus run {ID} --as WORD"
 
 
 def continued_by_a_newer_one(home: Home) -> str:
@@ -50,7 +50,7 @@ def continued_by_a_newer_one(home: Home) -> str:
 def older(home: Home) -> str:
     lines = [{name: value for name, value in line.items() if name != "by"} for line in lines_of(home)[1:]]
     home.study(ID).journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    return f"got form none of an older locus: use that locus, or locus run {ID} --fresh"
+    return f"got form none of an older locus: use that locus, or locus run {ID} --as WORD"
 
 
 def form_zero(home: Home) -> str:
@@ -127,11 +127,12 @@ def test_every_command_says_it_without_a_traceback(told) -> None:
     assert sentence in done.output.replace("\n", "")
 
 
-def test_a_fresh_start_leaves_it(told) -> None:
+def test_another_edition_leaves_it(told) -> None:
     home, _ = told
     before = home.study(ID).journal.read_bytes()
-    history, estimate = api.plan(editions.stored(home, ID), RunOptions(home=str(home.root)), fresh=True)
-    assert history.edition.id == "reach@base.2"
+    again = api.resolve(ID, home=str(home.root), edition="again")
+    history, estimate = api.plan(again, RunOptions(home=str(home.root)))
+    assert history.edition.id == "reach@base~again"
     assert estimate.to_train
     assert home.study(ID).journal.read_bytes() == before
 

@@ -4,7 +4,7 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Trial
-from service.storage.facts import Adopted, Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt
+from service.storage.facts import Counts, Ended, FailedWith, Measured, Planned, Started, StoppedAt
 from service.storage.history import History
 from service.storage.states import RunState, add_fact
 from trainables.encodings import Fourier
@@ -145,27 +145,7 @@ def test_only_the_code_that_counts_is_read() -> None:
         found.add(fact)
     assert found.state(runs[0]).status == "missing"
     assert found.code(runs[0]) == NEW
-    found.add(Adopted(run=runs[0].key, code=OLD, instead_of=NEW))
-    assert (found.code(runs[0]), found.state(runs[0]).status) == (OLD, "completed")
-    assert found.code(runs[1]) == NEW
-    assert [found.adopts(run) for run in runs[:2]] == [True, False]
-    found.add(Adopted(run=runs[0].key, code=None, instead_of=NEW))
-    assert found.code(runs[0]) == NEW
-    found.add(Adopted(run=runs[0].key, code=OLD, instead_of="0" * 12))
-    assert found.code(runs[0]) == NEW, "adopted instead of what was today's code then"
-
-
-def test_adopted_answers_of_a_trial_are_of_one_code() -> None:
-    """One seed was trained by a code that was given up; all five seeds have answers by another one."""
-    found, trial, runs = history()
-    for code, some in (("a" * 12, runs), ("b" * 12, runs[:1])):
-        for run in some:
-            found.add(measured(run, 5, 0.9, code))
-            found.add(ended(run, code=code))
-    for fact in found.older_answers():
-        found.add(fact)
-    assert {found.code(run) for run in runs} == {"a" * 12}
-    assert found.answer(trial).status == "completed"
+    assert found.stale == 1
 
 
 def test_the_best_come_first_and_earlier_numbers_win_ties() -> None:

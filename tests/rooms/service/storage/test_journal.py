@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from service.storage.facts import (
-    Adopted,
     Confirms,
     Counts,
     Ended,
@@ -20,6 +19,7 @@ from service.storage.facts import (
     Planned,
     Started,
     StoppedAt,
+    Tuned,
 )
 from service.storage.journal import Journal, JournalError, read
 
@@ -32,7 +32,7 @@ FACTS = [
     FailedWith(run=16 * "2", code=12 * "c", reason="a\nnew line", counts=False),
     Ended(run=16 * "3", code=12 * "c", outcome="diverged", epoch=2, reused=True),
     Confirms(numbers=(3, 0)),
-    Adopted(run=16 * "4", code=12 * "d", instead_of=12 * "c"),
+    Tuned(arm="near", number=None),
 ]
 
 
@@ -71,9 +71,9 @@ def test_a_torn_last_line_is_dropped_and_said(tmp_path: Path, kept: int) -> None
     with Journal(path, tmp_path / "lock") as journal:
         assert journal.torn
         assert unstamped(journal.facts) == FACTS[:-1]
-        journal.write(Adopted(run=16 * "5", code=12 * "e", instead_of=12 * "c"))
+        journal.write(Tuned(arm="far", number=2))
     found, torn = read(path)
-    assert unstamped(found) == [*FACTS[:-1], Adopted(run=16 * "5", code=12 * "e", instead_of=12 * "c")]
+    assert unstamped(found) == [*FACTS[:-1], Tuned(arm="far", number=2)]
     assert not torn
 
 
@@ -124,7 +124,7 @@ def test_decisions_are_durable_measurements_only_flushed(tmp_path: Path, monkeyp
             before = len(synced)
             journal.write(fact)
             kinds += [fact.fact] * (len(synced) > before)
-    assert kinds == ["counts", "planned", "stopped", "failed", "ended", "confirms", "adopted"]
+    assert kinds == ["counts", "planned", "stopped", "failed", "ended", "confirms", "tuned"]
 
 
 def test_lines_are_plain_json(tmp_path: Path) -> None:

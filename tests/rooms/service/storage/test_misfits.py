@@ -18,7 +18,7 @@ from service.cli import app
 from service.execution.signals import Control
 from service.planning.run_options import RunOptions
 from service.storage.editions import save_edition
-from service.storage.facts import Adopted, Confirms, Counts, Ended, Measured, Planned, Tuned, line_of
+from service.storage.facts import Confirms, Counts, Ended, Measured, Planned, Tuned, line_of
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import JournalError, read
@@ -29,7 +29,7 @@ from trainables.spec import LocusError, SpecError
 
 KEY, CODE = 16 * "1", 12 * "a"
 KNOWN = {"run": KEY, "code": CODE}
-ADOPTED = Adopted(**KNOWN, instead_of=CODE)
+ENDED = Ended(**KNOWN, outcome="completed", epoch=1)
 ARM = {"role": "trial", "number": 0, "name": "none", "values": {}}
 MISFITS: dict[str, tuple[Callable[[], Edition], Callable[[], dict], str]] = {
     "an arm of another study": (
@@ -63,8 +63,11 @@ MISFITS: dict[str, tuple[Callable[[], Edition], Callable[[], dict], str]] = {
     "less than no seeds": (arms, lambda: Counts(seeds=1).plain() | {"seeds": -1}, "is no fact"),
     "a million seeds": (arms, lambda: Counts(seeds=1).plain() | {"seeds": 1_000_000}, "is no fact"),
     "a million trials": (search, lambda: Counts(seeds=1, trials=9).plain() | {"trials": 1_000_000}, "is no fact"),
-    "a time beyond all calendars": (arms, lambda: ADOPTED.plain() | {"time": 1e300}, "is no fact"),
-    "a driver that never began": (arms, lambda: ADOPTED.plain() | {"by": 999_999_999}, "is no fact"),
+    "an answer of older code that was adopted": (
+        arms, lambda: {"fact": "adopted", **KNOWN, "instead_of": CODE, "time": 0.0}, "is no fact",
+    ),
+    "a time beyond all calendars": (arms, lambda: ENDED.plain() | {"time": 1e300}, "is no fact"),
+    "a driver that never began": (arms, lambda: ENDED.plain() | {"by": 999_999_999}, "is no fact"),
 }  # fmt: skip
 
 
@@ -175,7 +178,7 @@ def test_lines_of_a_driver_that_was_replaced_are_counted_aloud(sound, home, tmp_
     id = arms().id
     assert not conduct(home, arms()).trained, "a second driver"
     journal = home.study(id).journal
-    late = ADOPTED.plain() | {"by": 1}
+    late = ENDED.plain() | {"by": 1}
     journal.write_bytes(journal.read_bytes() + 2 * line_of(late))
     check = service.verify(id, home=str(tmp_path))[0]
     assert check.detail.endswith("(2 lines of a driver that another one had replaced left out)")

@@ -95,6 +95,6 @@ def test_after_the_smallest_size_comes_the_next_one(typed, tmp_path, monkeypatch
     monkeypatch.setattr(api, "here", lambda *_, **__: result)
     monkeypatch.setattr(sys, "argv", ["locus", *typed.split()])
     tell = (lambda **_: None) if typed == "job" else None
-    run_resolved(result.edition, RunOptions(home=str(tmp_path)), fresh=False, detail="quiet", tell=tell)
+    run_resolved(result.edition, RunOptions(home=str(tmp_path)), detail="quiet", tell=tell)
     shown = " ".join(capsys.readouterr().out.split())
     assert (f"next {NEXT[typed]}" if NEXT[typed] else "done no open question") in shown
