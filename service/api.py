@@ -131,8 +131,8 @@ def resolve(
         given = [name for name, value in own if value]
         if given:
             raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
-        named = study.named(edition) if edition else study
-        return named.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
+        study = study.named(edition) if edition else study
+        return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     names = (id.partition("@")[0] for id in Home.find(home).ids())
     definition = find(study, names) if isinstance(study, str) else study
     if not isinstance(definition, Study):
