@@ -124,13 +124,10 @@ def doctor(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Examine this machine, a cluster and its nodes, or images: what keeps studies from running well, what to do."""
-    if data is None:
-        findings = list(_examined(address, home, storage, tracking))
-    elif address is not None:
-        raise SpecError("--data must stand without --address: images are read on this machine")
-    else:
-        findings = _of_images(data)
+    """Examine this machine, images, or whether a cluster answers: what keeps studies from running well, what to do."""
+    if address is not None and (home or storage or tracking or data):
+        raise SpecError("--address must stand alone: a cluster says no more than that it answers, and how large it is")
+    findings = list(_examined(address, home, storage, tracking)) if data is None else _of_images(data)
     if as_json:
         print_json([finding.plain() for finding in findings])
     else:
@@ -143,7 +140,7 @@ def _examined(address: str | None, home: str | None, storage: str | None, tracki
     if address is not None:
         from service.doctor import examine_cluster
 
-        return examine_cluster(address, home)
+        return examine_cluster(address)
     from service.doctor import examine
     from service.planning.run_options import RunOptions
     from service.storage.home import tracking_uri

@@ -18,7 +18,7 @@ from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.commands.app import remark, say
 from service.commands.running import run_resolved
 from service.execution import job_messages
-from service.execution.job_messages import AnyQuestion, Asked, EventsOf, More, Nodes, ResultOf, StatusOf, StopNow, tell
+from service.execution.job_messages import AnyQuestion, Asked, EventsOf, More, ResultOf, StatusOf, StopNow, tell
 from service.execution.signals import Control
 from service.planning.run_options import RunOptions
 from service.storage import editions
@@ -73,10 +73,6 @@ def answer(question: AnyQuestion) -> Any:
         case ResultOf():
             editions.stored(home, question.study)
             return base64.b64encode(job_messages.pack(home, question.study)).decode()
-        case Nodes():
-            from service.doctor import examine_nodes
-
-            return [finding.plain() for finding in examine_nodes(home)]
 
 
 def _print_events(home: Home, question: EventsOf) -> bool:

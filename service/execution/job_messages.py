@@ -107,13 +107,7 @@ class ResultOf(Question):
     study: str
 
 
-class Nodes(Question):
-    """What `locus doctor` finds on the nodes."""
-
-    kind: Literal["nodes"] = Field(default="nodes", init=False)
-
-
-AnyQuestion = Annotated[More | StopNow | EventsOf | StatusOf | ResultOf | Nodes, Field(discriminator="kind")]
+AnyQuestion = Annotated[More | StopNow | EventsOf | StatusOf | ResultOf, Field(discriminator="kind")]
 
 
 class Asked(Spec):

@@ -181,7 +181,7 @@ def submissions(address: str) -> list[Submission]:
     return [*newest.values()]
 
 
-def connect(address: str) -> JobSubmissionClient:
+def connect(address: str) -> Client:
     """Returns a client with the token, once the cluster has answered and has this Ray.
 
     Raises: JobError with one line for each reason why it cannot connect.
@@ -207,6 +207,15 @@ def connect(address: str) -> JobSubmissionClient:
     if there != version("ray"):
         raise JobError(f"the cluster at {address} has ray {there}, here is ray {version('ray')}; use the same")
     return client
+
+
+def resources(client: Client) -> list[dict[str, float]]:
+    """Returns what each living node of a cluster has, by Ray's names: CPU, GPU, memory. Raises: JobError."""
+    answer = client._do_request("GET", "/api/v0/nodes?limit=10000")  # Ray's own limit is 100 nodes
+    if answer.status_code != requests.codes.ok:
+        client._raise_error(answer)
+    nodes = answer.json()["data"]["result"]["result"]
+    return [node["resources_total"] for node in nodes if node["state"] == "ALIVE"]
 
 
 def _jobs(client: JobSubmissionClient) -> list[Any]:
