@@ -67,10 +67,11 @@ def logs(
 ) -> None:
     """Print what has happened in a study, a line for every event; or the output of a submitted one."""
     if address:
-        from service.commands.remote import attached
+        from service.execution.jobs import attach
 
-        submission = attached(name, address, home)
-        for line in submission.events(run, follow=follow) if run else submission.logs(follow=follow):
+        if run:
+            raise SpecError(f"--run must stand without --address, got {run}; the output of a job has all runs")
+        for line in attach(name, address, home).logs(follow=follow):
             say(line)
         return
     from service.storage import editions
@@ -91,13 +92,13 @@ def stop(
 ) -> None:
     """Stop a study that runs, here or on a cluster: each run ends after its epoch; the same command continues."""
     if address:
-        from service.commands.remote import attached
+        from service.execution.jobs import attach
+        from service.execution.submission import STOP_S
 
-        submission = attached(name, address, home)
         if now:
-            submission.stop_now()
-        else:
-            submission.stop()
+            raise SpecError(f"--now must stand without --address; a job has {STOP_S} s to end its epochs in any case")
+        submission = attach(name, address, home)
+        submission.stop()
         say(submission.describe())
         return
     from service.execution.signals import Control, request

@@ -23,6 +23,7 @@ from service.commands.options import (
     study_names,
 )
 from service.terminal.output import print_json
+from trainables.errors import SpecError
 
 
 @app.command()
@@ -75,11 +76,13 @@ def status(
     adopt: AdoptOption = False,
     as_json: Json = False,
 ) -> None:
-    """Show the state of studies, from their journals. With --address on a cluster; --home serves where that is gone."""
+    """Show the state of studies, from their journals; with --address the state of a cluster's jobs."""
     if address:
-        from service.commands.remote import cluster_status
+        from service.commands.remote import show_jobs
 
-        cluster_status(name, address, home, adopt=adopt, as_json=as_json)
+        if adopt:
+            raise SpecError("--adopt must stand without --address: a cluster's jobs know nothing of answers")
+        show_jobs(name, address, home, as_json=as_json)
         return
     from service import api
     from service.storage.home import Home
