@@ -1,23 +1,19 @@
-"""Examines this machine and a cluster: packages, tokens, MLflow, disks, clocks, GPUs, memory, and each node."""
+"""Examines this machine (packages, token, MLflow, disk, clock, GPUs, memory), a folder of images, or a cluster."""
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import platform
 import shutil
-import socket
 import stat
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 import requests
@@ -25,8 +21,6 @@ from packaging.requirements import Requirement
 
 from search_spaces.words import plural
 from service.execution import machine
-from service.execution.job_messages import Nodes
-from service.execution.submission import Submission, ask
 from service.planning.run_options import RunOptions
 from service.storage.home import Home, without_secrets
 from trainables.cgroup import cores
@@ -34,9 +28,6 @@ from trainables.data.folder import FOLDER, mistakes, no_folder, sources, unread
 from trainables.data.folder_files import SPLITS, ImageFile, Layout, layout, shown
 from trainables.remote_files import RemoteFolder
 from trainables.spec import LocusError, Spec, absolute
-
-if TYPE_CHECKING:
-    from service.execution.ray_session import NodeAnswer
 
 State = Literal["ok", "look", "wrong"]
 """`look`: studies run, but perhaps not as their user expects."""
@@ -55,10 +46,9 @@ GIB = 2**30
 LITTLE_GIB, TOO_LITTLE_GIB = 10.0, 1.0
 """Free disk that is worth a look, and that ends the first study."""
 CLOCK_S = 5.0
-"""How far two clocks may be apart before times in journals and logs mislead."""
+"""How far the clock of the home's disk may be from this machine's before times in journals and logs mislead."""
 OTHER_GPUS = Path("/dev/kfd")
 """AMD's driver, whose GPUs a torch with ROCm sees."""
-OPEN = "can be written by everybody, who could change answers there"
 INSTALL = "in a checkout of locus: pip install -c constraints.txt '.[train]'"
 RUN_GIB = 0.8
 """The least memory of a run: a process with torch."""
@@ -78,8 +68,6 @@ def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
         yield storage(options.storage)
     yield gpus()
     yield memory(options)
-    if machine.gpus():
-        yield from speeds()
 
 
 def packages() -> Finding:
@@ -155,25 +143,17 @@ def folders(home: Home) -> Iterator[Finding]:
         yield Finding("home", "wrong", str(error), "give another folder by --home or LOCUS_HOME")
         return
     there = home.root if home.root.exists() else next(folder for folder in home.root.parents if folder.exists())
-    if home.root.exists() and is_world_writable(home.root):
-        yield Finding("home", "wrong", f"{home.root} {OPEN}", f"chmod o-w {home.root}")
+    mode = there.stat().st_mode
+    if there == home.root and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        what = f"{home.root} can be written by everybody, who could change answers there"
+        yield Finding("home", "wrong", what, f"chmod o-w {home.root}")
     else:
         yield Finding("home", "ok", str(home.root))
-    yield disk(str(there), shutil.disk_usage(there).free / GIB)
-    yield clock(there)
-
-
-def is_world_writable(folder: Path) -> bool:
-    """Returns whether everybody may write a folder and remove what others wrote there."""
-    mode = folder.stat().st_mode
-    return bool(mode & stat.S_IWOTH and not mode & stat.S_ISVTX)
-
-
-def disk(where: str, free: float) -> Finding:
-    """Checks whether there is room for weights and checkpoints. Units: `free` in GiB."""
+    free = shutil.disk_usage(there).free / GIB
     state: State = "wrong" if free < TOO_LITTLE_GIB else "look" if free < LITTLE_GIB else "ok"
     do = "" if state == "ok" else "make room, or give another folder by --home"
-    return Finding("disk", state, f"{free:.1f} GiB are free in {where}", do)
+    yield Finding("disk", state, f"{free:.1f} GiB are free in {there}", do)
+    yield clock(there)
 
 
 def clock(folder: Path) -> Finding:
@@ -181,18 +161,17 @@ def clock(folder: Path) -> Finding:
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.utime(file.fileno())
-            apart = os.fstat(file.fileno()).st_mtime - time.time()
+            return clocks_apart(folder, os.fstat(file.fileno()).st_mtime - time.time())
     except OSError as error:
         return Finding("clock", "look", f"{folder} cannot be written ({error.strerror})", "see home")
-    return clocks_apart(f"the clock of {folder}", apart)
 
 
-def clocks_apart(whose: str, apart: float) -> Finding:
-    """Returns a finding on a clock that is some seconds ahead of this machine's (behind, where negative)."""
+def clocks_apart(folder: Path, apart: float) -> Finding:
+    """Returns a finding on the clock of a folder that is some seconds ahead of this machine's (behind, if negative)."""
     if abs(apart) <= CLOCK_S:
-        return Finding("clock", "ok", f"{whose} agrees to {CLOCK_S:g} s")
+        return Finding("clock", "ok", f"the clock of {folder} agrees to {CLOCK_S:g} s")
     side = "ahead" if apart > 0 else "behind"
-    return Finding("clock", "look", f"{whose} is {abs(apart):.0f} s {side}", "synchronize clocks (NTP)")
+    return Finding("clock", "look", f"the clock of {folder} is {abs(apart):.0f} s {side}", "synchronize clocks (NTP)")
 
 
 def storage(uri: str) -> Finding:
@@ -213,66 +192,32 @@ def gpus() -> Finding:
     if sys.platform == "darwin":
         return Finding("GPUs", "ok", "this machine has none of NVIDIA's; studies train on the CPU, not on Apple's GPU")
     if not there and not OTHER_GPUS.exists():
-        return gpus_of("this machine", 0, 0)
+        return gpus_of(0, 0)
     import torch
 
-    return gpus_of("this machine", there, torch.cuda.device_count())
+    return gpus_of(there, torch.cuda.device_count())
 
 
-def speeds() -> Iterator[Finding]:
-    """Trains ViT-S/16 on the first GPU, and decodes photographs on the cores: what limits a training here.
-
-    Cost: about 20 s; nothing stays.
-    """
-    import torch
-
-    from trainables.launch.speed import BATCH, SIDE, decoding_speed, training_speed
-
-    try:
-        learned, gib = training_speed("cuda")
-    except (RuntimeError, OSError) as error:
-        yield Finding("speed", "wrong", f"a training on the GPU fails: {str(error).partition(chr(10))[0]}", "see GPUs")
-        return
-    total = torch.cuda.get_device_properties(0).total_memory / GIB
-    what = f"ViT-S/16 at {SIDE} px learns from {learned:,.0f} images/s in bfloat16, {BATCH} a step"
-    yield Finding("speed", "ok", f"{what}, in {gib:.1f} of {total:.0f} GiB")
-    yield feeding(learned, decoding_speed(workers := max(1, cores() - 1), "cuda"), workers)
-
-
-def feeding(learned: float, decoded: float, workers: int) -> Finding:
-    """Returns a finding on how many images a second the cores decode beside those that a GPU learns from."""
-    decode = "decodes" if workers == 1 else "decode"
-    what = f"{plural(workers, 'loader worker')} {decode} {decoded:,.0f} photographs/s with DeiT's augmentation"
-    if decoded >= learned:
-        return Finding("images", "ok", f"{what}: more than the GPU learns from")
-    do = (
-        "nothing for sets that fit into memory, which are decoded once; else a larger model, or more cores for each GPU"
-    )
-    return Finding("images", "look", f"{what}, {decoded / learned:.0%} of what the GPU learns from: they limit it", do)
-
-
-def gpus_of(whose: str, there: int, seen: int) -> Finding:
-    """Returns a finding on the GPUs of a node: those of NVIDIA's driver, and those that torch sees."""
+def gpus_of(there: int, seen: int) -> Finding:
+    """Returns a finding on this machine's GPUs: those of NVIDIA's driver, and those that torch sees."""
     if seen > there:
-        what = f"torch sees {plural(seen, 'GPU')} of {whose}, NVIDIA's driver {there}: studies train on the CPU"
+        what = f"torch sees {plural(seen, 'GPU')}, NVIDIA's driver {there}: studies train on the CPU"
         return Finding("GPUs", "look", what, "locus trains on NVIDIA's GPUs alone; is one hidden by a container?")
     if there > seen:
         do = "install a torch with CUDA that fits the driver"
-        return Finding("GPUs", "wrong", f"torch sees {seen} of {plural(there, 'GPU')} of {whose}", do)
-    return Finding("GPUs", "ok", f"{whose} has {plural(there, 'GPU')}" if there else f"{whose} has none")
+        return Finding("GPUs", "wrong", f"torch sees {seen} of {plural(there, 'GPU')}", do)
+    return Finding("GPUs", "ok", f"this machine has {plural(there, 'GPU')}" if there else "this machine has none")
 
 
 def memory(options: RunOptions) -> Finding:
     """Checks whether a run on each core would have the memory that the smallest one needs."""
     hardware = machine.machine(options)
-    return memory_of("this machine", hardware.cores, sum(node.gib for node in hardware.nodes))
+    return memory_of(hardware.cores, sum(node.gib for node in hardware.nodes))
 
 
-def memory_of(whose: str, cores: int, gib: float) -> Finding:
-    """Returns a finding on the memory of a node beside its cores. Units: `gib` in GiB."""
-    what = f"{whose} has {gib:.1f} GiB for {cores} cores"
-    if not cores:
-        return Finding("memory", "ok", f"{what}: no run is placed there")
+def memory_of(cores: int, gib: float) -> Finding:
+    """Returns a finding on this machine's memory beside its cores. Units: `gib` in GiB."""
+    what = f"this machine has {gib:.1f} GiB for {cores} cores"
     each = gib / cores
     if each >= RUN_GIB:
         return Finding("memory", "ok", f"{what}: {each:.1f} GiB for each of as many runs")
@@ -352,115 +297,23 @@ def _flaws(images: list[ImageFile]) -> Iterator[str]:
         pool.shutdown(cancel_futures=True)
 
 
-def seen_by_node(home: str, mark: str) -> dict[str, Any]:
-    """Returns what a node is and sees. `mark`: a file in the home that the driver has just written.
+def examine_cluster(address: str) -> Iterator[Finding]:
+    """Yields whether a cluster takes jobs with the token here and with no other, and how large it is."""
+    from service.execution.jobs import ANSWER_S, JobError, connect, resources
 
-    Units: `time` in seconds since 1970, `free` in GiB; None if the node does not see the home.
-    """
-    import torch
-
-    folder = Path(home)
-    there = folder.is_dir()
-    return {
-        "host": socket.gethostname(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "time": time.time(),
-        "shared": (folder / mark).exists(),
-        "open": there and is_world_writable(folder),
-        "free": shutil.disk_usage(folder).free / GIB if there else None,
-        "gpus": machine.gpus(),
-        "gpus_of_torch": torch.cuda.device_count(),
-    }
-
-
-def examine_cluster(address: str, home: str | None) -> Iterator[Finding]:
-    """Yields what is found at a cluster.
-
-    An open one is not used: nothing is sent there. `home`: that of the cluster.
-    """
-    from service.execution.jobs import JobError, connect
-
-    if is_open(address):
+    try:
+        is_open = requests.get(f"{address.rstrip('/')}/api/jobs/", timeout=ANSWER_S).ok
+    except requests.RequestException:
+        is_open = False
+    if is_open:
         do = "start every node with RAY_AUTH_MODE=token, and keep its ports off public networks"
         yield Finding("access", "wrong", f"{address} runs the code of whoever reaches it, without a token", do)
         return
     try:
-        client = connect(address)
+        nodes = resources(connect(address))
     except JobError as error:
         yield Finding("cluster", "wrong", str(error), "see deploy/README.md")
         return
-    yield Finding("cluster", "ok", f"{address} takes jobs with this token, and has this Ray")
-    yield secrecy(address)
-    try:
-        findings = ask(Submission(client, address, "doctor", "", home), Nodes(home=home))
-    except LocusError as error:
-        yield Finding("nodes", "wrong", str(error), "look at the job in Ray's dashboard")
-        return
-    yield from map(Finding.read, findings)
-
-
-def is_open(address: str) -> bool:
-    """Returns whether a cluster lists its jobs for somebody without a token. False if it does not answer."""
-    from service.execution.jobs import ANSWER_S
-
-    try:
-        return requests.get(f"{address.rstrip('/')}/api/jobs/", timeout=ANSWER_S).ok
-    except requests.RequestException:
-        return False
-
-
-def secrecy(address: str) -> Finding:
-    """Checks whether the token travels so that others on the network can read it."""
-    parts = urlsplit(address)
-    if parts.scheme == "https" or _is_loopback(parts.hostname or ""):
-        return Finding("access", "ok", "a token is asked for, and does not travel in the open")
-    what = f"the token travels unencrypted to {parts.hostname}"
-    return Finding("access", "look", what, "use an SSH tunnel (ssh -L 8265:localhost:8265 HEAD) or https")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def examine_nodes(home: Home) -> list[Finding]:
-    """Returns what is found on each node. A file is written into the home, to see which nodes see it, and removed."""
-    from service.execution.ray_session import ask_nodes
-
-    mark = f".doctor-{uuid.uuid4().hex}"
-    Home.usable(home.root).root.mkdir(parents=True, exist_ok=True)
-    try:
-        (home.root / mark).touch()
-        answers = ask_nodes("auto", seen_by_node, str(home.root), mark)
-    finally:
-        (home.root / mark).unlink(missing_ok=True)
-    return [finding for answer in answers for finding in of_node(answer, home)]
-
-
-def of_node(node: NodeAnswer, home: Home) -> Iterator[Finding]:
-    """Yields what the answer of one node tells."""
-    if node.answer is None:
-        do = "install the same Python there, and in a checkout of locus: pip install '.[train]'"
-        yield Finding(f"node {node.address}", "wrong", f"it does not answer: {node.error}", do)
-        return
-    seen, name = node.answer, f"node {node.address}"
-    whose = f"{seen['host']} ({node.address})"
-    if seen["python"] != platform.python_version():
-        what = f"{whose} has Python {seen['python']}, the head {platform.python_version()}"
-        yield Finding("packages", "wrong", what, "use the same on all nodes")
-    else:
-        yield Finding(name, "ok", f"{seen['host']}, Python {seen['python']}, torch {seen['torch']}")
-    if not seen["shared"]:
-        do = "give a folder that all nodes share, or a --storage URI"
-        yield Finding("home", "wrong", f"{whose} does not see {home.root} as the head does", do)
-    elif seen["open"]:
-        yield Finding("home", "wrong", f"{home.root} {OPEN}", f"chmod o-w {home.root}")
-    if seen["free"] is not None:
-        yield disk(f"{home.root} of {whose}", seen["free"])
-    ahead, behind = max(0.0, seen["time"] - node.came), max(0.0, node.sent - seen["time"])
-    yield clocks_apart(f"the clock of {whose}", ahead - behind)
-    yield gpus_of(whose, seen["gpus"], seen["gpus_of_torch"])
-    yield memory_of(whose, node.cores, node.gib)
+    cores, gpus = (sum(int(node.get(name, 0)) for node in nodes) for name in ("CPU", "GPU"))
+    size = f"{plural(len(nodes), 'node')}, {plural(cores, 'core')}, {plural(gpus, 'GPU')}"
+    yield Finding("cluster", "ok", f"{address} takes jobs with this token, and has this Ray: {size}")

@@ -6,16 +6,14 @@ result.trials(); result.best.model(); result.claims; result.report()
 
 from __future__ import annotations
 
-import base64
 import html
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from search_spaces.study import Edition
 from search_spaces.words import clock, plural
@@ -23,15 +21,11 @@ from service.analysis.comparison import Comparison, side
 from service.analysis.headline import headline
 from service.analysis.probes import RunProbes
 from service.analysis.study_result import StudyResult
-from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.analysis.trial_result import Training, TrialResult
 from service.execution import job_messages
-from service.execution.job_messages import EventsOf, ResultOf, StatusOf, StopNow
-from service.execution.submission import ENDED, AnswerError, Submission, ask, ask_for_lines
-from service.storage.editions import stored
+from service.execution.submission import Submission
 from service.storage.home import Home, StudyFolder
-from service.terminal.live import events, news
-from service.tracking import set_up_client
+from service.terminal.live import news
 from trainables.cgroup import cores
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import FURTHER_IMAGES, RIGHT_IMAGES
@@ -174,9 +168,9 @@ def watch_report(
 
 
 class SubmittedStudy(Submission):
-    """A submission that knows of the study behind its job: its state, its events, its result.
+    """A submission that knows the result of its study.
 
-    They are read from the home where this machine sees it, else a small job asks there.
+    It is read from the home if this machine sees it; else an archive of it is fetched.
     """
 
     def wait(self) -> Result:
@@ -184,88 +178,22 @@ class SubmittedStudy(Submission):
 
         Raises: SubmissionError for a job that failed; LocusError if the result cannot be had from here.
         """
-        return self._result(self.wait_for_end())
+        self.wait_for_end()
+        return self.result()
 
     def result(self) -> Result:
         """Returns the result so far, also of what others added since.
 
         Raises: LocusError if it cannot be had from here.
         """
-        return self._result(self.facts() | {"archive": None})
-
-    def _result(self, facts: dict[str, Any]) -> Result:
-        id, url = self.study, facts.get("mlflow") or None
+        facts = self.facts()
+        id = self.study
         home = self.visible_home(facts)
         if home is None or id not in home.ids():
-            packed = _stored(facts) or base64.b64decode(ask(self, ResultOf(home=self._where(facts), study=id)))
-            home = job_messages.fetched(packed, f"{self._where(facts) or 'the home'} of the cluster at {self.address}")
-        return Result.open(home, id, url)
-
-    def study_status(self) -> tuple[StudyStatus, Edition]:
-        """Returns the study's own state, and what it is.
-
-        A lock of another machine may not be seen through a shared folder: who seems to run nothing is asked there.
-        """
-        facts, ended = self.facts(), self.status() in ENDED
-        id, home = self.study, self.visible_home(facts)
-        if home is not None and id in home.ids():
-            status = one_status(home, id)
-            if ended or status.state == "running":
-                return status, stored(home, id)
-        reply = ask(self, StatusOf(home=self._where(facts), study=id))
-        return StudyStatus.read(reply["studies"][0]), Edition.read(reply["edition"])
-
-    def home_status(self) -> list[StudyStatus]:
-        """Returns the state of every study of the job's home."""
-        facts = self.facts()
-        if (home := self.visible_home(facts)) is not None and self.status() in ENDED:
-            return all_status(home)
-        reply = ask(self, StatusOf(home=self._where(facts)))
-        return [StudyStatus.read(status) for status in reply["studies"]]
-
-    def events(self, run: str | None = None, *, follow: bool = False) -> Iterator[str]:
-        """Returns the events of the study, or of one of its runs, a line each.
-
-        With `follow` until no driver runs it.
-        """
-        facts, ended = self.facts(), self.status() in ENDED
-        id, home = self.study, self.visible_home(facts)
-        if home is not None and id in home.ids() and (ended or not follow):
-            return events(home, id, run=run)
-        return ask_for_lines(self, EventsOf(home=self._where(facts), study=id, run=run, follow=follow))
-
-    def stop_now(self) -> str:
-        """Ends all runs now, and returns the job's state when it has ended.
-
-        Ray's own stop comes first: the job counts as stopped then, and is killed where its driver heeds nobody. But Ray
-        sends one signal, which waits for the end of an epoch, so the driver is asked to hurry by a file in its home.
-        """
-        if self.status() in ENDED:
-            return self.status()
-        self.ask_to_stop()
-        facts = self.facts()
-        with suppress(AnswerError):  # it ended before it was asked, or Ray kills it
-            if facts.get("study"):
-                ask(self, StopNow(home=self._where(facts), study=self.study))
-        return self.wait_until_ended()
-
-    def _where(self, facts: dict[str, Any]) -> str | None:
-        return facts.get("home") or self.home
-
-
-def _stored(facts: dict[str, Any]) -> bytes | None:
-    """Returns the archive of a study that ended, from MLflow.
-
-    None if MLflow has another one, or is not seen from here.
-    """
-    known = facts.get("archive")
-    if not known:
-        return None
-    set_up_client()
-    from service.tracking.sync import file_of
-
-    content = file_of(known["tracking"], known["run"], job_messages.NAME)
-    return content if content is not None and job_messages.digest(content) == known["sha256"] else None
+            where = facts.get("home") or self.home
+            origin = f"{where or 'the home'} of the cluster at {self.address}"
+            home = job_messages.fetched(self.archive(id, where), origin)
+        return Result.open(home, id, facts.get("mlflow") or None)
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ import trainables
 from search_spaces.study import Ablation, Edition
 from search_spaces.words import plural
 from service.callbacks import Callback, Callbacks
-from service.execution import job_messages, machine
+from service.execution import machine
 from service.execution import signals as steering
 from service.execution.costs import measure_costs
 from service.execution.driver import Driver, DriverPolls, Finished
@@ -163,8 +162,7 @@ def run_study(
 class StudyRun:
     """A study while a command runs it, in phases: prepared when it is made, then `open`, `run`, `close`, `result`.
 
-    `ended`: what MLflow shows of its end. `stored`: where an MLflow server has the archive of the result.
-    `took`: how long training took. Units: s.
+    `ended`: what MLflow shows of its end. `took`: how long training took. Units: s.
     """
 
     def __init__(
@@ -200,7 +198,6 @@ class StudyRun:
         self.edition, self.home = edition, home
         self.stop = Stop.after(options.hours)
         self.ended: MlflowStatus = "FAILED"
-        self.stored: dict[str, str] | None = None
         self.took = 0.0
 
     def _costed(self, home: Home, history: History) -> Costed | None:
@@ -320,7 +317,7 @@ class StudyRun:
         if self.driver.journal.lost:
             self.sync.leave()
         else:
-            self.stored = _close(self.driver, self.sync, self.progress, self.ended)
+            _close(self.driver, self.sync, self.progress, self.ended)
 
     def close_storage(self) -> None:
         """Sends what is left; leaves that to another driver that has taken the study over."""
@@ -344,7 +341,7 @@ class StudyRun:
         """Returns what came out, once all is closed. Raises: TakenOverError."""
         driver = self.driver
         driver.journal.look()
-        self.tell(ended=ENDS[self.ended], archive=self.stored)
+        self.tell(ended=ENDS[self.ended])
         if self.ended == "FINISHED" and self.estimate.to_train:
             peak = max(run_peaks(driver.history), default=None)
             self.progress.note(self.estimate.beside(self.took, peak))
@@ -419,11 +416,10 @@ def _next(driver: Driver, attention: DriverPolls) -> Job | Finished:
     return job
 
 
-def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> dict[str, str] | None:
+def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
     """Writes the report, and closes the MLflow run in any case.
 
     A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
-    Returns where an MLflow server has the archive of the result; None if there is none.
     """
     from service.tracking.row_contents import Conclusion
 
@@ -438,21 +434,5 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
         why = f"{type(error).__name__}: {error}"
         progress.note(f"the report cannot be written ({why}; see {driver.folder.log}); all answers are kept")
     finally:
-        with tempfile.TemporaryDirectory(prefix="locus-result-") as folder:
-            packed = _pack(driver, Path(folder), progress) if sync.serves else None
-            warning = sync.close(ended, report, conclusion, progress.note, archive=packed)
-            if warning:
-                progress.note(warning)
-            stored = {"sha256": job_messages.digest(packed.read_bytes())} if packed and not warning else None
-    return stored | sync.parent if stored else None
-
-
-def _pack(driver: Driver, folder: Path, progress: Progress) -> Path | None:
-    """Returns the archive of what is known so far, in a folder; None, and a word about it, where it cannot be made."""
-    path = folder / job_messages.NAME
-    try:
-        path.write_bytes(job_messages.pack(driver.home, driver.edition.id))
-    except (LocusError, OSError) as error:
-        progress.note(f"the archive of the result cannot be made ({error}); the home has all of it")
-        return None
-    return path
+        if warning := sync.close(ended, report, conclusion, progress.note):
+            progress.note(warning)

@@ -67,10 +67,11 @@ def logs(
 ) -> None:
     """Print what has happened in a study, a line for every event; or the output of a submitted one."""
     if address:
-        from service.commands.remote import attached
+        from service.execution.jobs import attach
 
-        submission = attached(name, address, home)
-        for line in submission.events(run, follow=follow) if run else submission.logs(follow=follow):
+        if run:
+            raise SpecError(f"--run must stand without --address, got {run}; the output of a job has all runs")
+        for line in attach(name, address, home).logs(follow=follow):
             say(line)
         return
     from service.storage import editions
@@ -91,13 +92,13 @@ def stop(
 ) -> None:
     """Stop a study that runs, here or on a cluster: each run ends after its epoch; the same command continues."""
     if address:
-        from service.commands.remote import attached
+        from service.execution.jobs import attach
+        from service.execution.submission import STOP_S
 
-        submission = attached(name, address, home)
         if now:
-            submission.stop_now()
-        else:
-            submission.stop()
+            raise SpecError(f"--now must stand without --address; a job has {STOP_S} s to end its epochs in any case")
+        submission = attach(name, address, home)
+        submission.stop()
         say(submission.describe())
         return
     from service.execution.signals import Control, request
@@ -124,13 +125,10 @@ def doctor(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Examine this machine, a cluster and its nodes, or images: what keeps studies from running well, what to do."""
-    if data is None:
-        findings = list(_examined(address, home, storage, tracking))
-    elif address is not None:
-        raise SpecError("--data must stand without --address: images are read on this machine")
-    else:
-        findings = _of_images(data)
+    """Examine this machine, images, or whether a cluster answers: what keeps studies from running well, what to do."""
+    if address is not None and (home or storage or tracking or data):
+        raise SpecError("--address must stand alone: a cluster says no more than that it answers, and how large it is")
+    findings = list(_examined(address, home, storage, tracking)) if data is None else _of_images(data)
     if as_json:
         print_json([finding.plain() for finding in findings])
     else:
@@ -143,7 +141,7 @@ def _examined(address: str | None, home: str | None, storage: str | None, tracki
     if address is not None:
         from service.doctor import examine_cluster
 
-        return examine_cluster(address, home)
+        return examine_cluster(address)
     from service.doctor import examine
     from service.planning.run_options import RunOptions
     from service.storage.home import tracking_uri

@@ -26,9 +26,8 @@ def report(
     home: HomeOption = None,
     address: Address = None,
 ) -> None:
-    """Write a study's report: a page of HTML, with figures. What is not seen from here is fetched first."""
+    """Write a study's report: a page of HTML, with figures. With --address the study's result is fetched first."""
     from service import api
-    from service.commands.remote import attached
     from service.terminal import summaries
 
     if every is not None and (every < 1 or not watch):
@@ -44,14 +43,22 @@ def report(
             raise SpecError(f"--watch must stand without --address, got {address}")
         result = _watched(name, EVERY_S if every is None else every, show, home=home)
     else:
-        there = attached(name, address, home) if address else None
-        result = there.result() if there else api.result(name, home=home)
+        result = _fetched(name, address, home) if address else api.result(name, home=home)
         api.check_report(result)
         show(result, result.report())
+        if address and (option := result.home.option):
+            remark(f"export, compare and other commands find the study by{option}")
     for verdict in result.claims:
         summaries.verdict(verdict)
     if check and any(verdict.word == "REFUTED" for verdict in result.claims):
         raise typer.Exit(1)
+
+
+def _fetched(name: str, address: str, home: str | None) -> Any:
+    from service.execution.jobs import attach
+    from service.results import SubmittedStudy
+
+    return SubmittedStudy(**vars(attach(name, address, home))).result()
 
 
 def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: str | None) -> Any:

@@ -70,11 +70,11 @@ def status(
     address: Address = None,
     as_json: Json = False,
 ) -> None:
-    """Show the state of studies, from their journals. With --address on a cluster; --home serves where that is gone."""
+    """Show the state of studies, from their journals; with --address the state of a cluster's jobs."""
     if address:
-        from service.commands.remote import cluster_status
+        from service.commands.remote import show_jobs
 
-        cluster_status(name, address, home, as_json=as_json)
+        show_jobs(name, address, home, as_json=as_json)
         return
     from service import api
     from service.storage.home import Home

@@ -1,8 +1,8 @@
-"""What a job and its client say to each other: questions, facts in the job's output, and an archive of results.
+"""What a job tells its client: facts in the job's output, and an archive of a study's result.
 
-A question travels in job.json. A fact is a line of JSON with a fixed beginning, among the lines for people. Ray takes
-no metadata after a job was sent, and these facts are known later: the study's id there, the address of its MLflow run,
-how it ended. A refusal and the answer to a question travel in the same way.
+A fact is a line of JSON with a fixed beginning, among the lines for people. Ray takes no metadata after a job was sent,
+and these facts are known later: the study's id there, the address of its MLflow run, how it ended. A refusal and an
+archive travel in the same way.
 
 In the archive are study.json, the journal, the home's id, and each run's answer with the files of its probes. Files of
 3,000 runs have the same words again and again, so they are compressed as one stream.
@@ -15,23 +15,18 @@ import io
 import json
 import lzma
 import os
-import shutil
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import Field
-
-from search_spaces.study import Edition
-from service.planning.run_options import RunOptions
 from service.storage.facts import Ended
 from service.storage.home import Home
 from service.storage.journal import read_on
 from trainables.kept import cache_folder
-from trainables.spec import LocusError, Spec
+from trainables.spec import LocusError
 
 MARK = "locus-fact "
 """How the line of a fact begins."""
@@ -62,67 +57,6 @@ def is_fact(line: str) -> bool:
     return line.startswith(MARK)
 
 
-class Question(Spec):
-    """A question in a home; None is the home of that cluster."""
-
-    home: str | None = Field(default=None, kw_only=True)
-
-
-class More(Question):
-    """Asks the driver of a study for what a command wants beyond what it does: seeds, trials, concurrent runs."""
-
-    kind: Literal["more"] = Field(default="more", init=False)
-    edition: Edition
-    options: RunOptions
-
-
-class StopNow(Question):
-    """Asks the driver of a study to end all runs now."""
-
-    kind: Literal["stop-now"] = Field(default="stop-now", init=False)
-    study: str
-
-
-class EventsOf(Question):
-    """Prints the events of a study, a line each. `run`: of one run; `follow`: until no driver runs the study."""
-
-    kind: Literal["events"] = Field(default="events", init=False)
-    study: str
-    run: str | None = None
-    follow: bool = False
-
-
-class StatusOf(Question):
-    """The state of a study, or of all in the home."""
-
-    kind: Literal["status"] = Field(default="status", init=False)
-    study: str | None = None
-
-
-class ResultOf(Question):
-    """The files that the result of a study needs, as an archive."""
-
-    kind: Literal["result"] = Field(default="result", init=False)
-    study: str
-
-
-class Nodes(Question):
-    """What `locus doctor` finds on the nodes."""
-
-    kind: Literal["nodes"] = Field(default="nodes", init=False)
-
-
-AnyQuestion = Annotated[More | StopNow | EventsOf | StatusOf | ResultOf | Nodes, Field(discriminator="kind")]
-
-
-class Asked(Spec):
-    """The content of a job that asks."""
-
-    question: AnyQuestion
-
-
-NAME = "result.tar.xz"
-"""What an archive is called among MLflow's artifacts."""
 PRESET: Final = 1
 """How hard xz compresses: 6 takes ten times as long for a quarter less."""
 MOST = 4 * 2**30
@@ -170,13 +104,8 @@ def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def digest(content: bytes) -> str:
-    """Returns what an archive is known by."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def fetched(content: bytes, origin: str) -> Home:
-    """Returns an archive as a home on this machine. Its folder is named by its content: one that is there is complete.
+    """Unpacks an archive into a home on this machine, beside what was fetched from the same home before.
 
     `origin` says where the weights stayed. Raises: ArchiveError for an archive that is damaged, or holds anything but
     files within its folder.
@@ -184,20 +113,18 @@ def fetched(content: bytes, origin: str) -> Home:
     cache = cache_folder()
     if cache is None:
         raise ArchiveError("XDG_CACHE_HOME must name a folder for fetched results, for this user has no home folder")
-    home = Home(cache / digest(content)[:16])
-    if home.root.is_dir():
-        return home
     cache.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=cache))
-    try:
-        unpack(content, draft)
-        Home(draft).fetched.write_text(origin, encoding="utf-8")
-        os.replace(draft, home.root)
-    except OSError:
-        if not home.root.is_dir():  # else another process was quicker
-            raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=".draft-", dir=cache) as draft:
+        unpack(content, Path(draft))
+        id = Path(draft) / "id"
+        home = Home(cache / hashlib.sha256(id.read_bytes() if id.is_file() else b"").hexdigest()[:16])
+        home.root.mkdir(exist_ok=True)
+        home.fetched.write_text(origin, encoding="utf-8")
+        files = [path for path in Path(draft).rglob("*") if path.is_file()]
+        for path in sorted(files, key=lambda path: path.suffix == ".jsonl"):  # a journal comes after its answers
+            target = home.root / path.relative_to(draft)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, target)
     return home
 
 

@@ -21,8 +21,7 @@ from ray.job_submission import JobSubmissionClient
 
 from search_spaces.study import Edition
 from service.execution import ray_session
-from service.execution.job_messages import More
-from service.execution.submission import ENDED, Submission, UnpackedError, ask, send, study_sent
+from service.execution.submission import ENDED, Submission, UnpackedError, send, study_sent
 from service.planning.run_options import RunOptions
 from service.storage.home import has_secrets
 from trainables.spec import LocusError
@@ -45,11 +44,7 @@ class JobError(LocusError):
     """A cluster that cannot be reached, has other versions, or knows no such study."""
 
 
-class GoneError(JobError):
-    """A cluster that does not answer, or that knows no such study: its head ended, or another one began."""
-
-
-class LostError(GoneError, ConnectionError):
+class LostError(JobError, ConnectionError):
     """A request without an answer; who waits for a study asks again."""
 
 
@@ -101,8 +96,8 @@ def submit(
 ) -> Submission:
     """Submits a study and prints its output until the plan is there.
 
-    A study that already runs there is not sent again: its driver is asked for what this command wants beyond it.
-    Raises: JobError before anything is sent; SubmissionError with the driver's own refusal.
+    Raises: JobError before anything is sent, also for a study that is running there; SubmissionError with the driver's
+    own refusal.
     """
     if options.tracking and has_secrets(options.tracking):
         raise JobError("--tracking must hold no credentials: whoever can see the cluster's jobs could read them")
@@ -113,38 +108,29 @@ def submit(
         sent = study_sent(edition, options)
         failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
         for _ in range(TRIES):
-            running = _find(client, edition.id, running=True)
-            if running is not None:
-                submission = _running(client, address, running, edition, options)
-                say(f"{edition.id} is already running there as {running}")
-                same_home = options.model_copy(update={"home": submission.home})
-                say(ask(submission, More(home=submission.home, edition=edition, options=same_home)))
-                return submission
-            job = _name(client, edition.id)
+            for job in _jobs(client):
+                if job.metadata[STUDY] == edition.id and job.status.value not in ENDED:
+                    running = _submission(client, address, job)
+                    raise JobError(
+                        f"{edition.id} is already running there as {running.job}; submit it again once it has ended, "
+                        f"or stop it first (locus stop {running.at})"
+                    )
+            name = _name(client, edition.id)
             try:
-                size = send(client, job, sent, options.home, metadata)
+                size = send(client, name, sent, options.home, metadata)
             except TakenError:  # by a command of the same moment, whose job is found now
                 continue
             say(f"sent {size / 1e6:.1f} MB: the three packages and the study")
-            submission = Submission(client, address, job, edition.id, options.home)
+            submission = Submission(client, address, name, edition.id, options.home)
             try:
                 for line in submission.followed():
                     say(line)
             except UnpackedError as error:
                 failed = str(error)
-                say(f"the files of {job} were not there yet; they are sent again")
+                say(f"the files of {name} were not there yet; they are sent again")
                 continue
             return submission
         raise JobError(failed)
-
-
-def _running(client: JobSubmissionClient, address: str, job: str, edition: Edition, options: RunOptions) -> Submission:
-    """Returns the job that runs a study already. Raises: JobError if a command asks for what that job cannot become."""
-    there = client.get_job_info(job).metadata.get(HOME) or None
-    runs = f"{edition.id} is already running there as {job}"
-    if options.home is not None and options.home != there:
-        raise JobError(f"{runs}, in the home {there or 'of that cluster'}; --home must be the same, or stop it first")
-    return Submission(client, address, job, edition.id, there)
 
 
 def attach(name: str, address: str, home: str | None = None) -> Submission:
@@ -152,16 +138,13 @@ def attach(name: str, address: str, home: str | None = None) -> Submission:
 
     Raises: JobError if there is none.
     """
-    with _told(address):
-        client = connect(address)
-        job = _find(client, name, home=home)
-        if job is None and (other := _find(client, name)):
-            there = client.get_job_info(other).metadata[HOME]
-            raise JobError(f"--home must be that of a job of {name!r}, such as {there} of {other}, got {home}")
-        if job is None:
-            raise GoneError(f"no study {name!r} was submitted to {address}")
-        metadata = client.get_job_info(job).metadata
-    return Submission(client, address, job, metadata[STUDY], metadata.get(HOME) or None)
+    mine = [job for job in submissions(address) if name in (job.study, job.study.partition("@")[0])]
+    if not mine:
+        raise JobError(f"no study {name!r} was submitted to {address}")
+    if not (here := of_home(mine, home)):
+        where = f"{mine[-1].home} of {mine[-1].job}"
+        raise JobError(f"--home must be that of a job of {name!r}, such as {where}, got {home}")
+    return here[-1]
 
 
 def submissions(address: str) -> list[Submission]:
@@ -170,13 +153,22 @@ def submissions(address: str) -> list[Submission]:
     with _told(address):
         client = connect(address)
         for job in _jobs(client):
-            study, home = job.metadata[STUDY], job.metadata.get(HOME) or None
-            newest.pop((study, home), None)
-            newest[study, home] = Submission(client, address, job.submission_id, study, home)
+            submission = _submission(client, address, job)
+            newest.pop((submission.study, submission.home), None)
+            newest[submission.study, submission.home] = submission
     return [*newest.values()]
 
 
-def connect(address: str) -> JobSubmissionClient:
+def _submission(client: JobSubmissionClient, address: str, job: Any) -> Submission:
+    return Submission(client, address, job.submission_id, job.metadata[STUDY], job.metadata.get(HOME) or None)
+
+
+def of_home(jobs: list[Submission], home: str | None) -> list[Submission]:
+    """Returns the jobs in a home, and those in the cluster's own, whose path they do not tell; all without `home`."""
+    return [job for job in jobs if home is None or PurePosixPath(job.home or home) == PurePosixPath(home)]
+
+
+def connect(address: str) -> Client:
     """Returns a client with the token, once the cluster has answered and has this Ray.
 
     Raises: JobError with one line for each reason why it cannot connect.
@@ -189,7 +181,7 @@ def connect(address: str) -> JobSubmissionClient:
     try:
         requests.get(f"{address.rstrip('/')}/api/version", timeout=ANSWER_S)
     except requests.RequestException:
-        raise GoneError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
+        raise JobError(f"no Ray cluster answers at {address} ({ANSWER_S} s)") from None
     try:
         ray_session.clear_cached_token()
         client = Client(address)
@@ -204,22 +196,19 @@ def connect(address: str) -> JobSubmissionClient:
     return client
 
 
+def resources(client: Client) -> list[dict[str, float]]:
+    """Returns what each living node of a cluster has, by Ray's names: CPU, GPU, memory. Raises: JobError."""
+    answer = client._do_request("GET", "/api/v0/nodes?limit=10000")  # Ray's own limit is 100 nodes
+    if answer.status_code != requests.codes.ok:
+        client._raise_error(answer)
+    nodes = answer.json()["data"]["result"]["result"]
+    return [node["resources_total"] for node in nodes if node["state"] == "ALIVE"]
+
+
 def _jobs(client: JobSubmissionClient) -> list[Any]:
     """Returns the jobs that run studies, the newest last."""
     jobs = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
     return sorted(jobs, key=lambda job: job.start_time or 0)
-
-
-def _find(client: JobSubmissionClient, name: str, *, running: bool = False, home: str | None = None) -> str | None:
-    """Returns the newest job of a study's id, or of any edition of a bare name.
-
-    `home`: of those in that home, or in the cluster's own, whose path they do not tell.
-    """
-    mine = [job for job in _jobs(client) if name in (job.metadata[STUDY], job.metadata[STUDY].partition("@")[0])]
-    if home is not None:
-        mine = [job for job in mine if PurePosixPath(job.metadata.get(HOME) or home) == PurePosixPath(home)]
-    mine = [job for job in mine if not (running and job.status.value in ENDED)]
-    return mine[-1].submission_id if mine else None
 
 
 def _name(client: JobSubmissionClient, id: str) -> str:

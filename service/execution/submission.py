@@ -1,4 +1,4 @@
-"""A study that is submitted to a cluster: what its job carries, its state, output and end; and questions to a cluster.
+"""A study that is submitted to a cluster: what its job carries, its state, output and end, and its result.
 
 A connection that breaks loses and doubles nothing of the output. Ray's stream always begins at the log's first letter.
 So the letters that were read are counted, and those of a new connection are left out. What a stream may lack at its end
@@ -11,6 +11,7 @@ because everyone with the token can read it.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import platform
 import queue
@@ -21,7 +22,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ from typing import Any, TypeVar
 import requests
 
 from search_spaces.study import Edition
-from service.execution.job_messages import Asked, Question, is_fact, told
+from service.execution.job_messages import is_fact, told
 from service.planning.run_options import RunOptions
 from service.storage.home import Home
 from service.storage.outcomes import commit
@@ -43,16 +44,13 @@ ENTRYPOINT = "python -m service job job.json"
 PACKAGES = ("service", "search_spaces", "trainables")
 STOP_S = 120
 """How long a stopped job may take to end its epochs."""
+ANSWER_S = 300.0
+"""How long the archive of a result may take: a busy head starts a job in half a minute."""
 
 
 def study_sent(edition: Edition, options: RunOptions) -> dict[str, Any]:
     """Returns the job.json of a study."""
     return {"edition": edition.plain(), "options": options.plain()}
-
-
-def question_sent(question: Question) -> dict[str, Any]:
-    """Returns the job.json of a question."""
-    return Asked.read({"question": question.plain()}).plain()
 
 
 def write_contents(folder: Path, sent: Mapping[str, Any]) -> int:
@@ -240,25 +238,38 @@ class Submission:
         return told(self._text().split("\n"))
 
     def stop(self) -> None:
-        """Asks each run to end at its next report; submitting again continues. Returns when the job has ended."""
-        self.ask_to_stop()
-        self.wait_until_ended()
+        """Asks each run to end at its next report; submitting again continues. Returns when the job has ended.
 
-    def ask_to_stop(self) -> None:
-        """Asks each run to end at its next report, and returns. Ray kills a job that does not end in two minutes."""
+        Ray kills a job that does not end in two minutes.
+        """
         self._ask(lambda: self.client.stop_job(self.job))
+        self.wait_until_ended()
 
     def wait_until_ended(self, at_most_s: float = float("inf")) -> str:
         """Waits for the end of the job, and returns its state then, or after a time. Units: seconds."""
         poll(lambda: self.status() in ENDED, POLL_S, at_most_s)
         return self.status()
 
-    def wait_for_end(self) -> dict[str, Any]:
-        """Waits for the end of the job; its facts. Raises: SubmissionError for a job that failed."""
-        state, facts = self.wait_until_ended(), self.facts()
-        if state == "FAILED" and facts.get("ended") != "finished":  # where it finished, some runs may have failed
+    def wait_for_end(self) -> None:
+        """Waits for the end of the job. Raises: SubmissionError for a job that failed."""
+        # where it finished, some runs may have failed
+        if self.wait_until_ended() == "FAILED" and self.facts().get("ended") != "finished":
             raise SubmissionError(f"{self.job} failed: {self.trouble()}")
-        return facts
+
+    def archive(self, study: str, home: str | None) -> bytes:
+        """Returns the archive of a study's result, which a small job packs in a home there; None is the cluster's.
+
+        Raises: SubmissionError with the refusal, or where there is no answer. Cost: 5-10 s.
+        """
+        name = f"locus-result-{uuid.uuid4().hex[:12]}"  # Ray takes each name once, also after its job was deleted
+        send(self.client, name, {"result_of": study}, home, {})
+        job = Submission(self.client, self.address, name, study, home)
+        if (state := job.wait_until_ended(ANSWER_S)) not in ENDED:
+            raise SubmissionError(f"{self.address} must answer within {ANSWER_S:g} s, got a job that is {state}")
+        facts = job.facts()
+        if "archive" not in facts:
+            raise SubmissionError(facts.get("refused") or f"{name} ended without an answer: {job.trouble()}")
+        return base64.b64decode(facts["archive"])
 
     def visible_home(self, facts: dict[str, Any]) -> Home | None:
         """Returns the home of the job, where this machine sees it: a folder of the same path and of the same id."""
@@ -331,71 +342,3 @@ def _is_lost(error: Exception) -> bool:
     if isinstance(error, requests.RequestException | ConnectionError):
         return True
     return any(f"status code {code}" in str(error) for code in (502, 503, 504))
-
-
-ASKS = "locus.asks"
-"""What the metadata of such a job tell: the job that it asks about."""
-ANSWER_S = 300.0
-"""How long an answer may take: a busy head starts a job in half a minute."""
-KEPT_S = 600
-"""How long a question stays in Ray's list of jobs."""
-
-
-class AnswerError(LocusError):
-    """A question that a cluster refused, or did not answer."""
-
-
-def ask(about: Submission, question: Question) -> Any:
-    """Returns the answer to a question, as plain JSON values.
-
-    Raises: AnswerError with the refusal, or where there is no answer. Cost: 5-10 s.
-    """
-    with _asking(about, question) as job:
-        state = job.wait_until_ended(ANSWER_S)
-        if state not in ENDED:
-            raise AnswerError(f"{about.address} must answer within {ANSWER_S:g} s, got a job that is {state}")
-        return _answer(job, told(job.printed()))
-
-
-def ask_for_lines(about: Submission, question: Question) -> Iterator[str]:
-    """Yields the lines that answer a question, as they come. Raises: AnswerError as `ask` does."""
-    with _asking(about, question) as job:
-        facts: dict[str, Any] = {}
-        for line in job.printed(follow=True):
-            if news := told([line]):
-                facts |= news
-            elif "refused" not in facts:  # the lines behind a refusal repeat it
-                yield line
-        _answer(job, facts)
-
-
-def _answer(job: Submission, facts: dict[str, Any]) -> Any:
-    if "refused" in facts:
-        raise AnswerError(facts["refused"])
-    if "answer" not in facts:
-        raise AnswerError(f"{job.job} ended without an answer: {job.trouble()}")
-    return facts["answer"]
-
-
-@contextmanager
-def _asking(about: Submission, question: Question) -> Iterator[Submission]:
-    """A job that asks, while the block lasts."""
-    name = f"locus-asks-{uuid.uuid4().hex[:12]}"  # Ray takes each name once, also after its job was deleted
-    send(about.client, name, question_sent(question), question.home, {ASKS: about.job})
-    job = Submission(about.client, about.address, name, about.study, about.home)
-    try:
-        yield job
-    finally:
-        with suppress(RuntimeError, LocusError):  # what is left of it is a line in Ray's list
-            if job.status() not in ENDED:
-                job.ask_to_stop()
-            _clear(about.client)
-
-
-def _clear(client: Any) -> None:
-    """Removes earlier questions from Ray's list. One that just ended stays: Ray would take it for a job that broke."""
-    jobs = client.list_jobs()
-    now = max(job.start_time or 0 for job in jobs)  # the newest job was sent just now, by the cluster's clock
-    for job in jobs:
-        if ASKS in (job.metadata or {}) and job.end_time and now - job.end_time > 1000 * KEPT_S:
-            client.delete_job(job.submission_id)

@@ -220,16 +220,11 @@ def _said(values: dict[str, Any]) -> str:
 
 
 def status_of_all(statuses: list[StudyStatus], home: Home) -> None:
-    """Prints the state of the studies of a home."""
-    if statuses:
-        status_table(statuses)
-    else:
-        sentence(console(), f"nothing was run in {home.root} yet; locus studies lists what could be")
-
-
-def status_table(statuses: list[StudyStatus]) -> None:
-    """Prints one row per study."""
+    """Prints the state of the studies of a home, one row each."""
     out = console()
+    if not statuses:
+        sentence(out, f"nothing was run in {home.root} yet; locus studies lists what could be")
+        return
     wide = out.width >= NARROW
     view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
     for status in statuses:
@@ -246,24 +241,9 @@ def status_table(statuses: list[StudyStatus]) -> None:
 
 
 def status_of_one(status: StudyStatus, home: Home) -> None:
-    """Prints the state of one study: one row per trial, and the command that goes on."""
+    """Prints the state of one study: one row per trial, how much of it is done, and the command that goes on."""
     out = console()
     edition = editions.stored(home, status.id)
-    status_rows(status, edition)
-    if any(trial.state.startswith("failed") for trial in status.rows):
-        log = home.study(status.id).log
-        labelled(out, "log", str(log), link=address(log))
-    if others := home.others(status.id):
-        labelled(out, "others", ", ".join(others))
-    if status.state == "done":
-        labelled(out, "next", run_command(status.id, home, f"--seeds {status.seeds + 2}"))
-    elif status.state != "running":
-        labelled(out, "to go on", run_command(status.id, home))
-
-
-def status_rows(status: StudyStatus, edition: Edition) -> None:
-    """Prints one row per trial, and how much of the study is done."""
-    out = console()
     sentence(out, title(status.id, status.question))
     out.print(trials_table(status.rows, edition))
     unknown = "; time left unknown" if status.state == "running" and status.left is None else ""
@@ -275,6 +255,15 @@ def status_rows(status: StudyStatus, edition: Edition) -> None:
     if status.stale:
         answers, names = plural(status.stale, "answer"), "locus plan names the files"
         sentence(out, f"not counted: {answers} of other code; locus run trains what is missing, {names}")
+    if any(trial.state.startswith("failed") for trial in status.rows):
+        log = home.study(status.id).log
+        labelled(out, "log", str(log), link=address(log))
+    if others := home.others(status.id):
+        labelled(out, "others", ", ".join(others))
+    if status.state == "done":
+        labelled(out, "next", run_command(status.id, home, f"--seeds {status.seeds + 2}"))
+    elif status.state != "running":
+        labelled(out, "to go on", run_command(status.id, home))
 
 
 def run_command(id: str, home: Home, *options: str) -> str:

@@ -321,8 +321,8 @@ class Store:
         """Returns where the files of a row lie."""
         return get_artifact_repository(self.shown[row].files, tracking_uri=self.uri)
 
-    def send_files(self, trials: list[Trial], report: Path | None, archive: Path | None) -> None:
-        """Stores the files of the study: its report, its archive, its trials' recipes by label; and its data sets."""
+    def send_files(self, trials: list[Trial], report: Path | None) -> None:
+        """Stores the files of the study, its report and its trials' recipes by label, and its data sets."""
         recipes = {trial.label: trial.recipe for trial in trials}
         text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
         with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
@@ -331,8 +331,6 @@ class Store:
             self.files().log_artifact(str(file))
         if report and report.is_dir():
             self.files().log_artifacts(str(report), "report")
-        if archive:
-            self.files().log_artifact(str(archive))
         sets: dict[tuple[str, str], DatasetInput] = {}
         for data in (recipe.data for recipe in recipes.values()):
             name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))

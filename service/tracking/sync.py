@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import queue
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from pathlib import Path
 
 from filelock import FileLock
 from mlflow.exceptions import MlflowException
-from mlflow.tracking import MlflowClient
 from mlflow.tracking._tracking_service.utils import get_default_host_creds
 from mlflow.utils.rest_utils import http_request
 from requests import RequestException, Response
@@ -102,7 +100,6 @@ class _Close:
     ended: MlflowStatus
     report: Path | None
     conclusion: Conclusion
-    archive: Path | None
 
 
 class _Leave:
@@ -181,14 +178,12 @@ class MlflowSync:
         report: Path | None = None,
         conclusion: Conclusion = NO_CONCLUSION,
         note: Callable[[str], None] = lambda line: None,
-        *,
-        archive: Path | None = None,
     ) -> str | None:
         """Sends what is left, ends what is open, stores the report. Returns a warning where MLflow lacks something.
 
-        `note` is told where that takes a while. `archive`: a file with all that the result needs, stored, too.
+        `note` is told where that takes a while.
         """
-        self._queue.put(_Close(ended, report, conclusion, archive))
+        self._queue.put(_Close(ended, report, conclusion))
         self._wait(note)
         if self._thread.is_alive():
             return f"MLflow stored nothing more for {CLOSE_S:.0f} s; run the study again to send the rest"
@@ -228,18 +223,6 @@ class MlflowSync:
         """Ends the thread, and leaves all in MLflow as it is: another driver goes on with the study."""
         self._queue.put(_Leave())
         self._thread.join(SOON_S)
-
-    @property
-    def serves(self) -> bool:
-        """Whether MLflow is a server, which other machines can ask."""
-        return served(self.tracking)
-
-    @property
-    def parent(self) -> dict[str, str]:
-        """The server, and the id of the study's own run there, once it was shown."""
-        assert self._store is not None
-        assert self.tracking is not None
-        return {"tracking": self.tracking, "run": self._store.shown[STUDY].id}
 
     def links(self, wait_s: float = ANSWER_S) -> Links | None:
         """Returns the addresses of the study on its server; None without a server, or where it lags behind `wait_s`."""
@@ -322,7 +305,7 @@ class MlflowSync:
         runs = {("run", trial.label, seed) for trial in trials for seed in state.history.runs(trial)}
         store.remove_others({STUDY, *(("trial", trial.label, None) for trial in trials), *runs})
         describe(store, self.edition, state.began)  # once more, for now all metrics are known
-        store.send_files(trials, close.report, close.archive)
+        store.send_files(trials, close.report)
         # last, for until then what lacks is behind
         store.put([study_row(state.history, ended, close.conclusion)])
 
@@ -407,19 +390,3 @@ class SyncState:
 def _line(error: BaseException) -> str:
     text = without_secrets(str(error).partition("\n")[0])[:200]
     return text if isinstance(error, MlflowException) else f"{type(error).__name__}: {text}"
-
-
-def file_of(tracking: str, run: str, name: str) -> bytes | None:
-    """Returns an artifact of an MLflow run.
-
-    None if this machine does not see the server, or the server has no such file.
-    """
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
-    if not answers(tracking):
-        return None
-    with tempfile.TemporaryDirectory(prefix="locus-fetched-") as folder:
-        try:
-            path = MlflowClient(tracking_uri=tracking).download_artifacts(run, name, folder)
-            return Path(path).read_bytes()
-        except (MlflowException, OSError):
-            return None

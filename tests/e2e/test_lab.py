@@ -48,7 +48,7 @@ def lab(tmp_path_factory):
             sent = laptop.type("submit", "./study.py", *size, "--home", str(home), "--tracking", tracking, *at)
             assert sent.code == 0, sent.out + sent.err
             followed = laptop.type("logs", ID, *at, "-f")
-            doctor = laptop.type("doctor", *at, "--home", str(home))
+            doctor = laptop.type("doctor", *at)
             yield Home(home), tracking, sent, followed, doctor
         finally:
             laptop.clear()

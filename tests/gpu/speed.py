@@ -12,11 +12,11 @@ import torch
 from timm.optim import create_optimizer_v2
 from torch.nn.functional import cross_entropy
 
+from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.data.splits_torch import Reading
 from trainables.encodings import IRPE, PEG, Fourier, Learnable, RelativeBias, Rotary
 from trainables.launch.job import Job
-from trainables.launch.speed import VIT_S
 from trainables.launch.worker import member_of
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
@@ -25,6 +25,8 @@ from trainables.training.optional.out_of_memory import free_memory
 from trainables.training.runtime import runtime
 
 BATCH, STEPS, EPOCHS = 256, 8, 3
+VIT_S = ViT(patch_size=16, embed_dim=384, depth=12, num_heads=6)
+"""ViT-S/16."""
 DATA = RedGreen(image_size=224, square=32, train_size=BATCH * STEPS, val_size=8, test_size=8)
 
 

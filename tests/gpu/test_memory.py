@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tests.gpu.speed import VIT_S
 from trainables.data import RedGreen
 from trainables.data.splits_torch import Reading
 from trainables.encodings import IRPE, Learnable, RelativeBias
 from trainables.launch.job import Job
-from trainables.launch.speed import VIT_S
 from trainables.launch.worker import SHARED, work
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.code_digest import CodeDigests

@@ -11,48 +11,25 @@ from tests.waiting import LIMIT_S
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-def examined(laptop, *words):
-    done = laptop.type("doctor", *words, "--json")
+def examined(terminal, *words):
+    done = terminal.type("doctor", *words, "--json")
     assert done.err == "", done.err
     return done.code, json.loads(done.out)
 
 
-def test_a_cluster_with_a_token_and_a_shared_home_is_sound(cluster, laptop, tmp_path):
-    home = tmp_path / "shared"
-    code, found = examined(laptop, "--address", cluster.address, "--home", str(home))
-    assert code == 0, found
-    assert not [one for one in found if one["state"] == "wrong"]
-    assert [one["name"] for one in found[:2]] == ["cluster", "access"]
-    nodes = [one["name"] for one in found if one["name"].startswith("node ")]
-    assert len({*nodes}) == len(nodes) == 2
-    assert sum(one["name"] == "memory" for one in found) == 2
-    assert list(home.iterdir()) == [], "the file that the nodes look for is removed"
-
-
-def test_a_home_that_everybody_may_write_is_wrong(cluster, laptop, tmp_path):
-    home = tmp_path / "open"
-    home.mkdir()
-    home.chmod(0o777)
-    code, found = examined(laptop, "--address", cluster.address, "--home", str(home))
-    assert code == 1
-    assert {one["do"] for one in found if one["state"] == "wrong"} == {f"chmod o-w {home}"}
-
-
-def test_a_home_that_cannot_be_written_there_is_wrong(cluster, laptop):
-    code, found = examined(laptop, "--address", cluster.address, "--home", "/proc/none/home")
-    assert code == 1
-    (wrong,) = [one for one in found if one["state"] == "wrong"]
-    assert "home must be a folder that can be written" in wrong["detail"]
+def test_a_cluster_with_a_token_says_how_large_it_is(cluster, laptop):
+    code, (found,) = examined(laptop, "--address", cluster.address)
+    size = "2 nodes, 2 cores, 0 GPUs"
+    assert (code, found["state"]) == (0, "ok"), found
+    assert found["detail"] == f"{cluster.address} takes jobs with this token, and has this Ray: {size}"
 
 
 def test_an_open_cluster_is_refused_and_nothing_is_sent_there(tmp_path):
     with cluster_of_two(is_open=True) as cluster:
         laptop = Terminal(tmp_path)
         try:
-            code, found = examined(laptop, "--address", cluster.address)
-            assert code == 1
-            (only,) = found
-            assert (only["name"], only["state"]) == ("access", "wrong")
+            code, (only,) = examined(laptop, "--address", cluster.address)
+            assert (code, only["name"], only["state"]) == (1, "access", "wrong")
             assert "without a token" in only["detail"]
             jobs = laptop.python(
                 f"import requests; print(requests.get('{cluster.address}/api/jobs/', timeout={LIMIT_S}).json())"

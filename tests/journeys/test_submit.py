@@ -26,7 +26,7 @@ def shown(home: Home, edition: Edition) -> dict:
 
 
 @pytest.mark.gate
-def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp_path):
+def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     home = Home(laptop.home)
     at = ("--address", cluster.address)
     send = ("submit", "./study.py", "--budget", "long", "--home", str(laptop.home), *at)
@@ -40,21 +40,13 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     home_there = f"--home {laptop.home}"
     assert f"locus stop {ID} {' '.join(at)} {home_there}\n" in first.out
 
-    again = laptop.type(*send)
-    assert again.code == 0, again.err
-    assert f"{ID} is already running there as locus-waves-long-1" in again.out
-    assert "which does all of this" in " ".join(again.out.split())
-
-    more = laptop.type(*send, "--seeds", "2")
-    assert more.code == 0, more.err
-    assert "was asked for 2 seeds" in " ".join(more.out.split())
-    other = laptop.type(*send[:4], "--home", str(tmp_path / "other"), *at)
-    assert other.code == 2
-    assert "--home must be the same, or stop it first" in " ".join(other.err.split())
+    again = laptop.type(*send, "--seeds", "2")
+    assert again.code == 2
+    assert f"{ID} is already running there as locus-waves-long-1; submit it again once it has ended" in again.err
+    assert f"(locus stop {ID} {' '.join(at)} {home_there})" in again.err
 
     status = laptop.type("status", "waves", *at)
-    assert re.search(r"job +locus-waves-long-1 +RUNNING", status.out), status.out + status.err
-    assert re.search(r"running; \d of 6 runs", status.out)
+    assert f"{ID}  RUNNING  job locus-waves-long-1\n" in status.out, status.out + status.err
 
     watch = laptop.begin("logs", ID, *at, "-f")
     watch.wait_for("epoch 1/40")
@@ -63,18 +55,17 @@ def test_it_is_submitted_asked_for_more_stopped_and_goes_on(cluster, laptop, tmp
     said = watch.end()
     assert said.code == 0
     measured = len(laptop.facts(ID, "measured"))
-    assert 0 < measured < 6 * EPOCHS
+    assert 0 < measured < 3 * EPOCHS
     edition = editions.stored(home, ID)
     before = shown(home, edition)
     assert "RUNNING" not in {status for _, status in before.values()}, said.out
     assert before[STUDY][1] == "SCHEDULED"
 
-    on = laptop.type(*send)
+    on = laptop.type(*send, "--seeds", "2")
     assert on.code == 0, on.err
     rest = laptop.type("logs", "waves", *at, "-f")
     status = laptop.type("status", ID, *at)
-    assert re.search(r"job +locus-waves-long-\d +SUCCEEDED", status.out), status.out + rest.out
-    assert "done; 6 of 6 runs" in status.out
+    assert f"{ID}  SUCCEEDED  job locus-waves-long-2\n" in status.out, status.out + rest.out
     assert f"locus report {ID} {' '.join(at)} {home_there}\n" in status.out
     assert f"locus ui {ID} {home_there}\n" in rest.out, "a job's own home is not that of who reads this"
     assert len(laptop.facts(ID, "ended")) == 6, rest.out
@@ -94,16 +85,14 @@ def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     assert not os.path.exists(Home(laptop.home).study("waves@base").root)
     status = laptop.type("status", "waves@base", "--address", cluster.address)
     assert status.code == 0, status.err
-    assert re.search(r"waves@base +FAILED +job locus-waves-base-1", status.out)
-    assert "the study itself cannot be shown: no study 'waves@base' was run in" in status.out
+    assert "waves@base  FAILED  job locus-waves-base-1\nlast line  locus: a run of 1 x 9 threads" in status.out
 
 
 @pytest.mark.gate
 def test_an_unknown_study_and_a_wrong_token_are_one_line(cluster, laptop, tmp_path):
     unknown = laptop.type("status", "nothing", "--address", cluster.address)
     assert unknown.code == 2
-    assert unknown.err.startswith(f"locus: no study 'nothing' was submitted to {cluster.address}; --home shows")
-    assert len(unknown.err.strip().splitlines()) == 1
+    assert unknown.err == f"locus: no study 'nothing' was submitted to {cluster.address}\n"
     token = tmp_path / "token"
     token.write_text("f" * 48)
     refused = laptop.type("status", "nothing", "--address", cluster.address, RAY_AUTH_TOKEN_PATH=str(token))

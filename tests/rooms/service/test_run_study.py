@@ -135,7 +135,7 @@ def test_a_report_that_cannot_be_written_takes_no_answer_and_fails_no_study(tmp_
         asked, RunOptions(home=str(tmp_path), experiment="mine"), progress, lambda **facts: told.append(facts)
     )
     known = {"study": asked.id, "home": str(tmp_path), "home_id": Home(tmp_path).id}
-    assert told == [known, {"mlflow": ""}, {"ended": "finished", "archive": None}]
+    assert told == [known, {"mlflow": ""}, {"ended": "finished"}]
     assert [line for line in notes if "the report cannot be written (ZeroDivisionError: division by zero" in line]
     assert "ZeroDivisionError" in Home(tmp_path).study(asked.id).log.read_text()
     assert result.headline

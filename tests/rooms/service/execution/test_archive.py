@@ -9,10 +9,8 @@ import pytest
 
 from service.execution import job_messages
 from service.execution.job_messages import ArchiveError
-from service.results import Result
-from service.storage.facts import Ended
+from service.results import Result, compare
 from service.storage.home import Home
-from service.storage.journal import Journal
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import conduct
@@ -152,13 +150,25 @@ def test_a_file_with_holes_is_refused(cached):
     assert [*cached.iterdir()] == []
 
 
-def test_an_archive_that_was_fetched_before_is_not_unpacked_again(home, cached):
-    packed = job_messages.pack(home, arms().id)
-    first = job_messages.fetched(packed, "there")
-    (first.root / "mine").write_text("report")
-    assert job_messages.fetched(packed, "there").root == first.root
-    assert (first.root / "mine").exists()
-    folder = home.study(arms().id)
-    with Journal(folder.journal, folder.lock) as journal:
-        journal.write(Ended(run=16 * "1", code=12 * "c", outcome="completed", epoch=1))
-    assert job_messages.fetched(job_messages.pack(home, arms().id), "there").root != first.root
+def test_what_is_fetched_again_is_as_it_is_now_beside_the_other_studies_of_its_home(tmp_path, cached):
+    home, one, other = Home(tmp_path / "growing"), arms(), arms(name="others", seeds=3)
+    conduct(home, one, cut=8)
+    home.named()
+    first = job_messages.fetched(job_messages.pack(home, one.id), "there")
+    assert Result.open(first, one.id).table().to_csv() == Result.open(home, one.id).table().to_csv()
+    conduct(home, one)
+    conduct(home, other)
+    for edition in (one, other):
+        again = job_messages.fetched(job_messages.pack(home, edition.id), "there")
+        assert again.root == first.root
+        assert Result.open(first, edition.id).table().to_csv() == Result.open(home, edition.id).table().to_csv()
+    both = [compare(place, one.id, other.id, adopt=False).table().to_csv() for place in (first, home)]
+    assert both[0] == both[1]
+
+
+def test_studies_of_two_homes_lie_apart(home, cached, tmp_path):
+    another = Home(tmp_path / "another")
+    conduct(another, arms())
+    another.named()
+    places = {job_messages.fetched(job_messages.pack(one, arms().id), "there").root for one in (home, another)}
+    assert len(places) == 2

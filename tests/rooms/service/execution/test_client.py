@@ -14,9 +14,8 @@ import pytest
 from search_spaces.library import find
 from search_spaces.study import Edition
 from service.execution import jobs
-from service.execution.job_messages import Asked, EventsOf, More, ResultOf, StatusOf, StopNow
 from service.execution.jobs import JobError
-from service.execution.submission import PACKAGES, job_environment, question_sent, study_sent, write_contents
+from service.execution.submission import PACKAGES, job_environment, study_sent, write_contents
 from service.planning.run_options import RunOptions
 from trainables.spec import LocusError
 
@@ -121,22 +120,6 @@ def test_a_job_carries_the_packages_and_the_study_and_nothing_else(edition, tmp_
     assert size == sum(path.stat().st_size for path in files) < 4e6
 
 
-@pytest.mark.parametrize("home", [None, "/shared/locus"], ids=str)
-def test_a_question_arrives_as_it_was_asked(edition, tmp_path: Path, home):
-    for number, asked in enumerate(
-        (
-            More(edition, RunOptions(max_concurrent=2), home=home),
-            StopNow("reach@cpu", home=home),
-            EventsOf("reach@cpu", "3.0", True, home=home),
-            StatusOf(home=home),
-            ResultOf("reach@cpu", home=home),
-        )
-    ):
-        write_contents(tmp_path / str(number), question_sent(asked))
-        sent = json.loads((tmp_path / str(number) / "job.json").read_text())
-        assert Asked.read({"question": sent["question"]}).question == asked
-
-
 def test_a_submission_id_is_new_and_plain():
     used = [SimpleNamespace(submission_id=f"locus-reach-cpu-3f9a-{number}") for number in (1, 2)]
     client = SimpleNamespace(list_jobs=lambda: used)
@@ -164,11 +147,26 @@ def test_of_two_jobs_of_a_study_that_of_the_home_is_meant(monkeypatch):
     for home, job in ((None, "-2"), ("/shared/anna", "-1"), ("/shared/anna/", "-1"), ("/shared/bob", "-2")):
         assert jobs.attach("reach", CLOSED, home).job.endswith(job)
     said = r"--home must be that of a job of 'reach', such as /shared/bob of locus-reach-cpu-2, got /shared/eve"
-    with pytest.raises(JobError, match=said) as refused:
+    with pytest.raises(JobError, match=said):
         jobs.attach("reach", CLOSED, "/shared/eve")
-    assert not isinstance(refused.value, jobs.GoneError), "which would show what another home has"
     known["locus-reach-cpu-2"].metadata[jobs.HOME] = ""
     assert jobs.attach("reach", CLOSED, "/shared/eve").job == "locus-reach-cpu-2"
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+def test_a_study_that_runs_there_is_not_sent_again(edition, monkeypatch, state):
+    """Whatever else this command asks for: nobody would tell the driver of it."""
+    client = Unready(times=0)
+    metadata = {jobs.STUDY: edition.id, jobs.HOME: "/shared/locus"}
+    job = SimpleNamespace(submission_id="locus-1", metadata=metadata, start_time=1, status=SimpleNamespace(value=state))
+    monkeypatch.setattr(client, "list_jobs", lambda: [job])
+    monkeypatch.setattr(jobs, "connect", lambda address: client)
+    stop = f"locus stop {edition.id} --address {CLOSED} --home /shared/locus"
+    with pytest.raises(JobError, match=rf"already running there as locus-1; .* or stop it first \({stop}\)$"):
+        jobs.submit(edition, RunOptions(), CLOSED)
+    assert client.sent == []
+    job.status.value = "STOPPED"
+    assert jobs.submit(edition, RunOptions(), CLOSED).job == client.sent[-1]
 
 
 class Unready:
