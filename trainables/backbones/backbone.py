@@ -52,10 +52,7 @@ class ModelSpec(Spec):
         raise NotImplementedError
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """Counts the numbers saved for backward for each image, within a factor of 1.5.
-
-        `saved_pairs` as an encoding has it.
-        """
+        """Counts the numbers that an image saves for backward, within a factor of 1.5; `saved_pairs`: an encoding's."""
         raise NotImplementedError
 
 

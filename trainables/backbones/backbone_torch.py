@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from trainables.backbones.backbone import ModelSpec, Size
+from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Cache, Composition, Grid, PositionEncoding, Tokens, full_precision
@@ -48,10 +50,7 @@ class Host(nn.Module):
         return (self.forward_head(t.x),)
 
     def predictions(self, t: Tokens) -> tuple[Tensor, ...]:
-        """Returns the output of each head, computed in float32 or float64 also under autocast.
-
-        Shapes: (B, outputs) each.
-        """
+        """Returns the output of each head, in float32 or float64 also under autocast. Shapes: (B, outputs) each."""
         with full_precision(t.x):
             return self.answers(replace(t, x=residual(t.x)))
 
@@ -63,9 +62,8 @@ class Host(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Returns the output, computed from no more tokens than it needs.
 
-        Shapes: (B, channels, height, width) to (B, outputs).
-
         The same from all tokens is `output(features(images))`; for timm's ViT it is timm's to the last bit.
+        Shapes: (B, channels, height, width) to (B, outputs).
         """
         return self.output(self.head_tokens(images))
 
@@ -76,6 +74,25 @@ class Host(nn.Module):
     def forward_intermediates(self, *_: Any, **__: Any) -> Any:
         """Is refused: timm's version runs the blocks without their encoding. Raises: LocusError."""
         raise LocusError("forward_intermediates runs blocks without their position; use hooks on model.blocks instead")
+
+
+class TimmHost(Host):
+    """A backbone of timm whose parameters start as timm's. `truncated`: the ends of the names of those that it cuts."""
+
+    truncated: tuple[str, ...] = ("cls_token",)
+
+    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
+        """Fills a parameter of the backbone: a truncated normal, or as a ViT's (`timm_init`)."""
+        if name.endswith(self.truncated):
+            trunc_normal(value, stream)
+        else:
+            timm_init(self, name, value, stream)
+
+
+def timm_arguments(model: ModelSpec, size: Size, outputs: int, *others: str) -> dict[str, Any]:
+    """Returns what timm makes a model with. The fields of a spec have timm's names, but for some `others`."""
+    names = [name for name in type(model).model_fields if name not in ("kind", *others)]
+    return {"in_chans": size[0], "num_classes": outputs, **{name: getattr(model, name) for name in names}}
 
 
 def residual(x: Tensor) -> Tensor:
@@ -103,9 +120,6 @@ def positions(encoding: EncodingSpec, shapes: tuple[Shape, ...]) -> nn.ModuleLis
 
 
 def on_map(encoding: PositionEncoding, x: Tensor, block: int, cache: Cache) -> Tensor:
-    """Returns a map of tokens as an encoding changes it before a block.
-
-    Shapes: (B, R, C, D) to (B, R, C, D or more).
-    """
+    """Returns a map of tokens as an encoding changes it before a block. Shapes: (B, R, C, D) to the same, or more D."""
     t = encoding.tokens(Tokens(residual(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]), cache=cache), block)
     return residual(t.x).reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)

@@ -38,9 +38,8 @@ class CaiT(Patches):
         """Counts what a token keeps for norms, projections and MLP, its pairs in each of four steps, and its pixels."""
         tokens = self.shape(size).tokens
         block = (13 + 2 * self.mlp_ratio) * self.embed_dim + 5 * self.num_heads * tokens
-        return tokens * (
-            int(self.depth * block) + (4 + 5 * self.depth_token_only) * self.embed_dim + size[0] * self.patch_size**2
-        )
+        around = (4 + 5 * self.depth_token_only) * self.embed_dim + size[0] * self.patch_size**2
+        return tokens * (int(self.depth * block) + around)
 
 
 CAIT_XXS36 = CaiT(embed_dim=192, depth=36, num_heads=4, patch_size=16, init_values=1e-5)

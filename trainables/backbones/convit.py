@@ -32,12 +32,8 @@ class ConViT(Patches):
 
     @model_validator(mode="after")
     def _class_token_enters(self) -> ConViT:
-        require(
-            self.local_up_to_layer < self.depth,
-            "local_up_to_layer",
-            f"below depth ({self.depth})",
-            self.local_up_to_layer,
-        )
+        layers = self.local_up_to_layer
+        require(layers < self.depth, "local_up_to_layer", f"below depth ({self.depth})", layers)
         return self
 
     def check(self, size: Size) -> None:

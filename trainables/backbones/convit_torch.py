@@ -10,14 +10,14 @@ from timm.models.convit import ConVit
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, position, residual
+from trainables.backbones.backbone_torch import TimmHost, position, residual, timm_arguments
 from trainables.backbones.convit import ConViT
-from trainables.backbones.initial_torch import timm_init, trunc_normal
+from trainables.backbones.initial_torch import trunc_normal
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 
 
-class PositionedConViT(Host, ConVit):  # type: ignore[misc]
+class PositionedConViT(TimmHost, ConVit):  # type: ignore[misc]
     """A ConViT with `encoding` for its tokens; the gated attention of its first blocks uses offsets as well.
 
     Raises: SpecError if the encoding reserves too many channels.
@@ -26,25 +26,12 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
     encoding: Composition
 
     def __init__(self, model: ConViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        (shape,) = model.shapes(size)
-        composition = position(encoding, shape)
-        ConVit.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch_size,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dim=model.embed_dim // model.num_heads,  # a head's: timm multiplies
-            depth=model.depth,
-            num_heads=model.num_heads,
-            mlp_ratio=model.mlp_ratio,
-            local_up_to_layer=model.local_up_to_layer,
-            locality_strength=model.locality_strength,
-            use_pos_embed=False,
-        )
-        self.patch_embed = PatchEmbed(
-            size[1:], model.patch_size, size[0], model.embed_dim - composition.reserved.tokens
-        )
+        composition = position(encoding, model.shape(size))
+        arguments = timm_arguments(model, size, outputs)
+        arguments["embed_dim"] //= model.num_heads  # a head's: timm multiplies
+        ConVit.__init__(self, img_size=size[1:], use_pos_embed=False, **arguments)
+        content = model.embed_dim - composition.reserved.tokens
+        self.patch_embed = PatchEmbed(size[1:], model.patch_size, size[0], content)
         self.encoding, self.heads = composition, model.num_heads
         for block in self.blocks[: model.local_up_to_layer]:  # timm computes the offsets in the first forward pass
             block.attn.rel_indices = block.attn.get_rel_indices(self.patch_embed.num_patches)
@@ -60,13 +47,11 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
         return Tokens(self.norm(x), Grid(rows, columns, 1))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Initializes the backbone's parameters as timm does: gated attention looks at one neighbor in each head.
+        """Fills a parameter as timm does: gated attention looks at one neighbor in each head.
 
         Source: ConViT eqs. 7, 8; timm's `local_init`. Differs: heads beyond a square number of them start at random.
         """
-        if name == "cls_token":
-            trunc_normal(value, stream)
-        elif name.endswith(".gating_param"):
+        if name.endswith(".gating_param"):
             value.fill_(1.0)
         elif name.endswith(".attn.v.weight"):
             value.copy_(torch.eye(len(value), dtype=value.dtype))
@@ -76,14 +61,11 @@ class PositionedConViT(Host, ConVit):  # type: ignore[misc]
             value[: len(near)] = near
             value.mul_(self.locality_strength)
         else:
-            timm_init(self, name, value, stream)
+            super().init_parameter(name, value, stream)
 
 
 def neighbors(heads: int) -> Tensor:
-    """Returns the weights of (dx, dy, squared distance) in each head, by which each looks at one neighbor.
-
-    Shapes: (k^2, 3).
-    """
+    """Returns the weights of (dx, dy, squared distance) by which each head looks at one neighbor. Shapes: (k^2, 3)."""
     side = math.isqrt(heads)
     offsets = 2 * torch.arange(side) - (side - 1)
     rows, columns = torch.meshgrid(offsets, offsets, indexing="ij")

@@ -28,10 +28,7 @@ class DropPath(nn.Module):
         self.factors: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the branch as it is kept.
-
-        Shapes: (B, N, D) to the same. Raises: LocusError without numbers for it.
-        """
+        """Returns the branch as it is kept. Shapes: (B, N, D) to the same. Raises: LocusError without numbers."""
         if not self.training:
             return x
         if self.factors is None:

@@ -43,13 +43,11 @@ def timm_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generat
     layer = module.get_submodule(path)
     if name in ("cls_token", "reg_token"):
         value.normal_(std=1e-6, generator=stream)
-    elif name == "dist_token":
-        nn.init.trunc_normal_(value, std=0.02, generator=stream)
     elif isinstance(layer, LayerScale):
         value.fill_(layer.init_values)
+    elif name == "dist_token" or (isinstance(layer, nn.Linear) and leaf == "weight"):
+        trunc_normal(value, stream)
     elif not isinstance(layer, nn.Linear):
         torch_init(module, name, value, stream)
-    elif leaf == "weight":
-        trunc_normal(value, stream)
     else:
         value.zero_()

@@ -1,7 +1,7 @@
-"""What the backbones with one grid of tokens beside the ViT share: CaiT, ConViT, VOLO and TNT.
+"""What the backbones with one grid of tokens share: ViT, CaiT, ConViT, VOLO and TNT.
 
-In each, a code is injected where timm adds the backbone's own table. That table is left out: `encoding` is the only
-code. All are read out at their class token, without dropout.
+In all but the ViT, a code is injected where timm adds the backbone's own table. That table is left out: `encoding` is
+the only code. They are read out at their class token, without dropout.
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ from trainables.backbones.counts import hidden
 from trainables.encodings.encoding import InjectionPoint, Shape, Widths
 
 Count = Annotated[int, Field(gt=0)]
-
-
 DIM, HEADS = "a positive number of channels", "a positive number of heads"
-_DEPTH, _PATCH = "a positive number of blocks", "a positive side in pixels"
-
-
 RATIO = "a positive ratio of the MLP's width to dim"
 
 
@@ -43,17 +38,12 @@ class OneGrid(ModelSpec):
 
 
 class Patches(OneGrid):
-    """What CaiT, ConViT and TNT have in common: they cut an image as a ViT does.
-
-    `prefix`: how many prefix tokens there are where position is injected.
-    """
-
-    prefix: ClassVar[int] = 0
+    """What ViT, CaiT, ConViT and TNT have in common: they cut an image into patches, and keep one width."""
 
     embed_dim: int = Field(default=64, gt=0, description=DIM)
-    depth: int = Field(default=2, gt=0, description=_DEPTH)
+    depth: int = Field(default=2, gt=0, description="a positive number of blocks")
     num_heads: int = Field(default=4, gt=0, description=HEADS)
-    patch_size: int = Field(default=4, gt=0, description=_PATCH)
+    patch_size: int = Field(default=4, gt=0, description="a positive side in pixels")
     mlp_ratio: float = Field(default=4.0, gt=0, description=RATIO)
 
     @model_validator(mode="after")
@@ -61,6 +51,11 @@ class Patches(OneGrid):
         check_heads(self.embed_dim, self.num_heads)
         check_ratio(self.embed_dim, self.mlp_ratio)
         return self
+
+    @property
+    def prefix(self) -> int:
+        """How many tokens stand before the patches where position is injected."""
+        return 0
 
     @property
     def hidden(self) -> int:

@@ -34,18 +34,17 @@ def make(kind: str, source: str, size: Size, patch_size: int, outputs: int) -> A
     """
     file, _, name = kind.partition(":")
     require_installed(file, source)
-    there = vars(load(file, source))
-    if not callable(maker := there.get(name)):
-        raise SpecError(
-            f"model.kind must name a class or a function in {file}, got {name!r}{did_you_mean(name, there)}"
-        )
-    given = {"img_size": size[1:], "patch_size": patch_size, "in_chans": size[0], "num_classes": outputs}
+    names = vars(load(file, source))
+    if not callable(maker := names.get(name)):
+        got = f"{name!r}{did_you_mean(name, names)}"
+        raise SpecError(f"model.kind must name a class or a function in {file}, got {got}")
+    arguments = {"img_size": size[1:], "patch_size": patch_size, "in_chans": size[0], "num_classes": outputs}
     try:
-        model = maker(**given)
+        model = maker(**arguments)
     except LocusError:
         raise
     except Exception as error:
-        must = f"model.kind must name what makes a model of {', '.join(given)}"
+        must = f"model.kind must name what makes a model of {', '.join(arguments)}"
         raise SpecError(f"{must}, got {type(error).__name__} of {kind}: {error}") from error
     if not isinstance(model, VisionTransformer):
         must = "model.kind must name what makes a VisionTransformer of timm"

@@ -18,13 +18,10 @@ class PVTv2(Pyramid):
     Source: Wang et al. 2022, PVT v2, section 3. Differs: the linear attention of B2-Li is left out.
     """
 
+    cut: ClassVar[int] = 4
     mlp_steps: ClassVar[int] = 3
 
     kind: Literal["pvt_v2"] = Field(default="pvt_v2", init=False)
-
-    @property
-    def cut(self) -> int:
-        return 4
 
     def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         total, before = 0, size[0]
@@ -38,15 +35,8 @@ class PVTv2(Pyramid):
 
 
 PVT_V2_B1 = PVTv2(
-    depths=(2, 2, 2, 2),
-    num_heads=(1, 2, 5, 8),
-    embed_dims=(64, 128, 320, 512),
-    sr_ratios=(8, 4, 2, 1),
+    depths=(2, 2, 2, 2), num_heads=(1, 2, 5, 8), embed_dims=(64, 128, 320, 512), sr_ratios=(8, 4, 2, 1),
     mlp_ratios=(8.0, 8.0, 4.0, 4.0),
-)
-
-
+)  # fmt: skip
 PVT_V2_B2 = PVTv2.read({**PVT_V2_B1.plain(), "depths": (3, 4, 6, 3)})
-
-
 PVT_V2_B3 = PVTv2.read({**PVT_V2_B1.plain(), "depths": (3, 4, 18, 3)})

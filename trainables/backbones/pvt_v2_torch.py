@@ -10,7 +10,7 @@ from timm.models.pvt_v2 import PyramidVisionTransformerV2
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, positions, residual
+from trainables.backbones.backbone_torch import Host, positions, residual, timm_arguments
 from trainables.backbones.initial_torch import pyramid_init
 from trainables.backbones.pvt_v2 import PVTv2
 from trainables.encodings import EncodingSpec
@@ -24,16 +24,7 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
 
     def __init__(self, model: PVTv2, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         stages = positions(encoding, model.shapes(size))
-        PyramidVisionTransformerV2.__init__(
-            self,
-            in_chans=size[0],
-            num_classes=outputs,
-            depths=model.depths,
-            embed_dims=model.embed_dims,
-            num_heads=model.num_heads,
-            sr_ratios=model.sr_ratios,
-            mlp_ratios=model.mlp_ratios,
-        )
+        PyramidVisionTransformerV2.__init__(self, **timm_arguments(model, size, outputs))
         self.encoding = stages
 
     def features(self, images: Tensor) -> Tokens:

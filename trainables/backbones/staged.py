@@ -50,9 +50,8 @@ class Staged(ModelSpec):
                 alike = len(value) == len(self.depths)
                 require(alike, name, f"as many numbers as depths ({len(self.depths)})", list(value))
         for dim, heads in zip(self.widths, self.num_heads, strict=True):
-            require(
-                dim % heads == 0, "num_heads", f"divisors of the stages' channels {self.widths}", list(self.num_heads)
-            )
+            must = f"divisors of the stages' channels {self.widths}"
+            require(dim % heads == 0, "num_heads", must, list(self.num_heads))
         return self
 
     def check(self, size: Size) -> None:

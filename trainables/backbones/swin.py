@@ -45,13 +45,9 @@ class Swin(Staged):
         super().check(size)
         for shape in self.shapes(size):
             sides = (shape.rows, shape.columns)
+            fits = all(side <= self.window_size or side % self.window_size == 0 for side in sides)
             must = f"a divisor of the stages' sides, or larger, here {sides}"
-            require(
-                all(side <= self.window_size or side % self.window_size == 0 for side in sides),
-                "model.window_size",
-                must,
-                self.window_size,
-            )
+            require(fits, "model.window_size", must, self.window_size)
 
     def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         total = convolution(size[0], self.embed_dim, self.patch_size) + norm(self.embed_dim)

@@ -9,8 +9,7 @@ from timm.models.swin_transformer import SwinTransformer
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, on_map, positions
-from trainables.backbones.initial_torch import timm_init, trunc_normal
+from trainables.backbones.backbone_torch import Host, TimmHost, on_map, positions, timm_arguments
 from trainables.backbones.swin import Swin
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Cache, Grid, Tokens
@@ -19,44 +18,28 @@ from trainables.encodings.resample_torch import resampled_offsets
 TABLE = "relative_position_bias_table"
 
 
-class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
+class PositionedSwin(TimmHost, SwinTransformer):  # type: ignore[misc]
     """A Swin with an `encoding` for each stage; its tables stay unless the spec has `relative_bias=False`."""
 
     encoding: Any  # a list of compositions, one a stage
-    no_decay = (TABLE,)
+    no_decay = truncated = (TABLE,)
 
     def __init__(self, model: Swin, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         stages = positions(encoding, model.shapes(size))
-        SwinTransformer.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch_size,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dim=model.embed_dim,
-            depths=model.depths,
-            num_heads=model.num_heads,
-            window_size=model.window_size,
-            mlp_ratio=model.mlp_ratio,
-            drop_path_rate=0.0,
-        )
-        if not model.relative_bias:
-            self._forget_offsets()
+        arguments = timm_arguments(model, size, outputs, "relative_bias")
+        SwinTransformer.__init__(self, img_size=size[1:], drop_path_rate=0.0, **arguments)
         self.encoding = stages
-
-    def _forget_offsets(self) -> None:
-        """Replaces all tables of offsets by zeros that are not trained."""
-        for stage in self.layers:
-            for block in stage.blocks:
-                zeros = torch.zeros_like(getattr(block.attn, TABLE))
-                delattr(block.attn, TABLE)
-                block.attn.register_buffer(TABLE, zeros, persistent=False)
+        attentions = [] if model.relative_bias else [block.attn for stage in self.layers for block in stage.blocks]
+        for attention in attentions:  # their tables become zeros that are not trained
+            zeros = torch.zeros_like(getattr(attention, TABLE))
+            delattr(attention, TABLE)
+            attention.register_buffer(TABLE, zeros, persistent=False)
 
     def resampled(self, name: str, value: Tensor, other: Host) -> Tensor:
         """Returns a table of offsets for the other's windows, which are smaller where its grid is."""
         if not name.endswith(TABLE):
             return value
-        return resampled_offsets(value.T, _window(self, name), _window(other, name)).T
+        return resampled_offsets(value.T, _window_of_table(self, name), _window_of_table(other, name)).T
 
     def features(self, images: Tensor) -> Tokens:
         """Returns the patches of the last stage after the norm. Shapes: to (B, P, D)."""
@@ -72,16 +55,8 @@ class PositionedSwin(Host, SwinTransformer):  # type: ignore[misc]
         """Returns the head's output for the mean of the patches."""
         return (self.head(t.x.reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)),)
 
-    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Initializes the backbone's parameters as timm does."""
-        if name.endswith(TABLE):
-            trunc_normal(value, stream)
-        else:
-            timm_init(self, name, value, stream)
 
-
-def _window(host: Host, table: str) -> Grid:
-    """Returns the window that a table of offsets is for."""
+def _window_of_table(host: Host, table: str) -> Grid:
     attention: Any = host.get_submodule(table.rpartition(".")[0])
     rows, columns = attention.window_size
     return Grid(rows, columns)

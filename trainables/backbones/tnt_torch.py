@@ -7,14 +7,13 @@ from timm.models import tnt as timm_tnt
 from torch import Tensor, nn
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, position, residual
-from trainables.backbones.initial_torch import timm_init, trunc_normal
+from trainables.backbones.backbone_torch import TimmHost, position, residual, timm_arguments
 from trainables.backbones.tnt import TNT
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 
 
-class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
+class PositionedTNT(TimmHost, timm_tnt.TNT):  # type: ignore[misc]
     """A TNT in which `encoding` alone gives the positions of patches; a table gives those of the pixels in a patch.
 
     Raises: SpecError if the encoding reserves too many channels.
@@ -22,24 +21,12 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
 
     encoding: Composition
     no_decay = ("pixel_pos",)
+    truncated = ("cls_token", "pixel_pos")
 
     def __init__(self, model: TNT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        (shape,) = model.shapes(size)
-        composition = position(encoding, shape)
-        timm_tnt.TNT.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch_size,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dim=model.embed_dim,
-            inner_dim=model.inner_dim,
-            depth=model.depth,
-            num_heads_inner=model.num_heads_inner,
-            num_heads_outer=model.num_heads,
-            mlp_ratio=model.mlp_ratio,
-            first_stride=model.first_stride,
-        )
+        composition = position(encoding, model.shape(size))
+        arguments = timm_arguments(model, size, outputs, "num_heads")
+        timm_tnt.TNT.__init__(self, img_size=size[1:], num_heads_outer=model.num_heads, **arguments)
         del self.patch_pos
         content = model.embed_dim - composition.reserved.tokens
         self.proj = nn.Linear(model.pixels * model.inner_dim, content)
@@ -58,10 +45,3 @@ class PositionedTNT(Host, timm_tnt.TNT):  # type: ignore[misc]
         for block in self.blocks:
             pixels, x = block(pixels, x)
         return Tokens(self.norm(x), t.grid)
-
-    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Initializes the backbone's parameters as timm does."""
-        if name in ("cls_token", "pixel_pos"):
-            trunc_normal(value, stream)
-        else:
-            timm_init(self, name, value, stream)

@@ -47,9 +47,8 @@ class Twins(Pyramid):
         for stage, dim in enumerate(self.embed_dims):
             block = 2 * norm(dim) + self.attention(stage) + mlp(dim, self.hidden(stage))
             peg = 10 * dim if self.peg else 0
-            total += (
-                convolution(before, dim, 2 if stage else self.patch_size) + norm(dim) + self.depths[stage] * block + peg
-            )
+            patches = convolution(before, dim, 2 if stage else self.patch_size) + norm(dim)
+            total += patches + self.depths[stage] * block + peg
             before = dim
         return total + (before if self.pool == "token" else 0) + norm(before) + linear(before, outputs)
 

@@ -10,7 +10,7 @@ from timm.models import twins as timm_twins
 from torch import Tensor, nn
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, positions, residual
+from trainables.backbones.backbone_torch import Host, positions, residual, timm_arguments
 from trainables.backbones.initial_torch import pyramid_init, trunc_normal
 from trainables.backbones.twins import Twins
 from trainables.encodings import EncodingSpec
@@ -25,18 +25,7 @@ class PositionedTwins(Host, timm_twins.Twins):  # type: ignore[misc]
 
     def __init__(self, model: Twins, size: Size, outputs: int, encoding: EncodingSpec) -> None:
         stages = positions(encoding, model.shapes(size))
-        timm_twins.Twins.__init__(
-            self,
-            img_size=size[1:],
-            patch_size=model.patch_size,
-            in_chans=size[0],
-            num_classes=outputs,
-            embed_dims=model.embed_dims,
-            num_heads=model.num_heads,
-            mlp_ratios=model.mlp_ratios,
-            depths=model.depths,
-            sr_ratios=model.sr_ratios,
-        )
+        timm_twins.Twins.__init__(self, img_size=size[1:], **timm_arguments(model, size, outputs, "peg", "pool"))
         if not model.peg:
             self.pos_block = nn.ModuleList()
         if model.pool == "token":

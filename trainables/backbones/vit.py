@@ -6,13 +6,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import ModelSpec, Size, check_heads, check_patches, check_ratio
-from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
-from trainables.encodings.encoding import ReservedChannels, Shape, Widths
+from trainables.backbones.backbone import Size
+from trainables.backbones.counts import convolution, linear, mlp, norm
+from trainables.backbones.one_grid import Patches
+from trainables.encodings.encoding import INJECTION_POINTS, InjectionPoint, ReservedChannels
 from trainables.spec import require
 
 
-class ViT(ModelSpec):
+class ViT(Patches):
     """timm's VisionTransformer, one block of 64 channels by default.
 
     Units: `patch_size` in pixels. `pool`: the class token; the class and a distillation token with a head each, whose
@@ -29,15 +30,12 @@ class ViT(ModelSpec):
     `reg_tokens` and `layer_scale` `init_values`, and its norms of queries and keys have biases, as here.
     """
 
+    supported_points: ClassVar[frozenset[InjectionPoint]] = INJECTION_POINTS
     supports_shrinking: ClassVar[bool] = True
     ordered_layers: ClassVar[bool] = True
 
     kind: Literal["vit"] = Field(default="vit", init=False)
-    embed_dim: int = Field(default=64, gt=0, description="a positive number of channels")
     depth: int = Field(default=1, gt=0, description="a positive number of blocks")
-    num_heads: int = Field(default=4, gt=0, description="a positive number of heads")
-    patch_size: int = Field(default=4, gt=0, description="a positive side in pixels")
-    mlp_ratio: float = Field(default=4.0, gt=0, description="a positive ratio of the MLP's width to dim")
     pool: Literal["token", "distilled", "avg", "gap"] = Field(
         default="token", description="token, distilled, avg or gap"
     )
@@ -47,9 +45,7 @@ class ViT(ModelSpec):
     qk_norm: bool = Field(default=False, description="true (queries and keys are normalized) or false")
 
     @model_validator(mode="after")
-    def _divides(self) -> ViT:
-        check_heads(self.embed_dim, self.num_heads)
-        check_ratio(self.embed_dim, self.mlp_ratio)
+    def _first_block_stays(self) -> ViT:
         must = "0 where depth is 1, because the first block is never left out"
         require(self.depth > 1 or self.drop_path == 0, "drop_path", must, self.drop_path)
         return self
@@ -61,21 +57,12 @@ class ViT(ModelSpec):
 
     @property
     def prefix(self) -> int:
-        """How many tokens stand before the patches."""
         return self.class_tokens + self.registers
-
-    def check(self, size: Size) -> None:
-        check_patches(size, self.patch_size)
-
-    def shapes(self, size: Size) -> tuple[Shape, ...]:
-        rows, columns = size[1] // self.patch_size, size[2] // self.patch_size
-        widths = Widths(self.embed_dim, self.num_heads, self.embed_dim // self.num_heads)
-        return (Shape(widths, self.depth, rows, columns, self.prefix),)
 
     def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         dim, content = self.embed_dim, self.embed_dim - reserved.tokens
         projections = linear(dim, 3 * dim - self.num_heads * (reserved.q + reserved.k + reserved.v))
-        block = 2 * norm(dim) + projections + linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio))
+        block = 2 * norm(dim) + projections + linear(dim, dim) + mlp(dim, self.hidden)
         if self.qk_norm:
             block += norm(dim // self.num_heads - reserved.q) + norm(dim // self.num_heads - reserved.k)
         if self.layer_scale is not None:
@@ -89,7 +76,7 @@ class ViT(ModelSpec):
 
         In the last block of a model that is read at its prefix tokens, the others keep what norms and keys need.
         """
-        tokens = self.shapes(size)[0].tokens
+        tokens = self.shape(size).tokens
         layers = 11 + 2 * self.mlp_ratio + 2 * self.qk_norm + 2 * (self.layer_scale is not None)
         block = layers * self.embed_dim + saved_pairs * self.num_heads * tokens
         read = self.prefix if self.class_tokens else tokens

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, position, residual
-from trainables.backbones.initial_torch import timm_init
+from trainables.backbones.backbone_torch import TimmHost, position, residual
 from trainables.backbones.vit import ViT
 from trainables.encodings import EncodingSpec, ReservedChannels
 from trainables.encodings.encoding_torch import Composition, Grid, Heads, PositionEncoding, Tokens, TokensBND
@@ -50,13 +49,13 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         """Makes the projection, and the norms of queries and keys, narrower by the channels that position fills."""
         self.reserved = reserved
         self.qkv = nn.Linear(self.qkv.in_features, sum(self._widths()))
-        if self._normed():
+        if self._normalizes_qk():
             self.q_norm = _narrower(self.q_norm, self.head_dim - reserved.q)
             self.k_norm = _narrower(self.k_norm, self.head_dim - reserved.k)
 
     def forward(self, t: Tokens, encoding: PositionEncoding, block: int, queries: int | None = None) -> TokensBND:
         """Returns the output of the first tokens, by default of all. Shapes: (B, N, D) to (B, queries, D)."""
-        if queries is not None and encoding.in_heads == "nothing" and not self._normed():
+        if queries is not None and encoding.in_heads == "nothing" and not self._normalizes_qk():
             return self._of_first(t, encoding.bias(t.grid, queries, block), queries)
         projected = self._projected(t, None if encoding.in_heads == "all" else queries)
         q, k, v = (part.reshape(*part.shape[:2], self.num_heads, -1).transpose(1, 2) for part in projected)
@@ -84,17 +83,16 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
         """
         source = t.x if t.qk_input is None else t.qk_input
         (images, _, dim), heads = t.x.shape, self.num_heads
-        (wq, wk, wv), (bq, _, bv) = (of_all.chunk(3) for of_all in (self.qkv.weight, self.qkv.bias))
+        (wq, wk, wv), (bq, _, bv) = (values.chunk(3) for values in (self.qkv.weight, self.qkv.bias))
         q = linear(source[:, :queries], wq, bq).reshape(images, queries, heads, -1) * self.scale
-        asked = torch.einsum("bqhe,hed->bhqd", q, wk.reshape(heads, -1, dim))
-        logits = (asked.flatten(1, 2) @ source.mT).reshape(images, heads, queries, -1)
+        queries_x = torch.einsum("bqhe,hed->bhqd", q, wk.reshape(heads, -1, dim))
+        logits = (queries_x.flatten(1, 2) @ source.mT).reshape(images, heads, queries, -1)
         weights = torch.softmax(logits if bias is None else logits + bias, dim=3)
         summed = (weights.flatten(1, 2) @ t.x).reshape(images, heads, queries, dim)
         o = torch.einsum("bhqd,hed->bqhe", summed, wv.reshape(heads, -1, dim))
         return self.proj(o.flatten(2) + bv)  # type: ignore[no-any-return]
 
-    def _normed(self) -> bool:
-        """Returns whether queries and keys are normalized."""
+    def _normalizes_qk(self) -> bool:
         return not isinstance(self.q_norm, nn.Identity)
 
     def weights(self, h: Heads) -> Tensor:
@@ -118,18 +116,17 @@ class Attention(timm_vit.Attention):  # type: ignore[misc]
 
     def _parts(self, *widths: int) -> list[Callable[[Tensor], Tensor]]:
         """Returns the projection cut into several, each with its own output channels."""
-        parts = zip(*(torch.split(of_all, list(widths)) for of_all in (self.qkv.weight, self.qkv.bias)), strict=True)
-        return [partial(linear, weight=weight, bias=bias) for weight, bias in parts]
+        weights, biases = (torch.split(values, list(widths)) for values in (self.qkv.weight, self.qkv.bias))
+        return [partial(linear, weight=weight, bias=bias) for weight, bias in zip(weights, biases, strict=True)]
 
     def _widths(self) -> list[int]:
-        taken = (self.reserved.q, self.reserved.k, self.reserved.v)
-        return [self.num_heads * (self.head_dim - channels) for channels in taken]
+        reserved = (self.reserved.q, self.reserved.k, self.reserved.v)
+        return [self.num_heads * (self.head_dim - channels) for channels in reserved]
 
 
 def _narrower(norm: nn.Module, channels: int) -> nn.Module:
-    """Returns a norm of the same kind over other channels."""
-    made: nn.Module = type(norm)(channels, eps=norm.eps)
-    return made
+    narrower: nn.Module = type(norm)(channels, eps=norm.eps)
+    return narrower
 
 
 def narrow(model: Any, reserved: ReservedChannels) -> None:
@@ -158,12 +155,13 @@ class Block(timm_vit.Block):  # type: ignore[misc]
         return replace(t, x=x + self.drop_path2(self.ls2(self.mlp(self.norm2(x)))), qk_input=None)
 
 
-class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
+class PositionedViT(TimmHost, timm_vit.VisionTransformer):  # type: ignore[misc]
     """A ViT whose only source of position is `encoding`.
 
     Raises: SpecError if the encoding reserves too many channels, or its parts are in an order that cannot work.
     """
 
+    truncated = ()
     encoding: Composition
     patch_embed: PatchEmbed
     embed_dim: int
@@ -176,8 +174,7 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
     reg_token: nn.Parameter | None
 
     def __init__(self, model: ViT, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        (shape,) = model.shapes(size)
-        positions = position(encoding, shape)
+        positions = position(encoding, model.shape(size))
         timm_vit.VisionTransformer.__init__(
             self,
             img_size=size[1:],
@@ -217,14 +214,11 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         rows, columns = self.patch_embed.grid_size
         return Grid(rows, columns, self.num_prefix_tokens)
 
-    def features(self, images: Tensor) -> Tokens:
-        return self._after_blocks(images, None)
-
     def head_tokens(self, images: Tensor) -> Tokens:
         """Returns the prefix tokens alone if the heads read no others; then the last block computes no others."""
-        return self._after_blocks(images, self.num_prefix_tokens if self.global_pool == "token" else None)
+        return self.features(images, self.num_prefix_tokens if self.global_pool == "token" else None)
 
-    def _after_blocks(self, images: Tensor, read: int | None) -> Tokens:
+    def features(self, images: Tensor, read: int | None = None) -> Tokens:
         """Returns the first tokens after the last block and norm (None: all), on the grid they end on."""
         x = residual(self.patch_embed(images))
         tokens = (self.cls_token, self.dist_token, self.reg_token)
@@ -240,7 +234,3 @@ class PositionedViT(Host, timm_vit.VisionTransformer):  # type: ignore[misc]
         """Returns the head's output for the pooled tokens, and the distillation head's for the distillation token."""
         first = self.forward_head(t.x)
         return (first,) if self.head_dist is None else (first, self.head_dist(t.x[:, 1]))
-
-    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Initializes the backbone's parameters as timm does (`trainables.training.init.init_weights`)."""
-        timm_init(self, name, value, stream)

@@ -48,9 +48,8 @@ class VOLO(OneGrid):
 
     def check(self, size: Size) -> None:
         divides = all(side % (2 * self.patch_size) == 0 for side in size[1:])
-        require(
-            divides, "model.patch_size", f"such that twice its side divides the image's {size[1:]}", self.patch_size
-        )
+        must = f"such that twice its side divides the image's {size[1:]}"
+        require(divides, "model.patch_size", must, self.patch_size)
 
     def shape(self, size: Size) -> Shape:
         widths = Widths(self.embed_dims[1], self.num_heads[1], self.embed_dims[1] // self.num_heads[1])
@@ -58,10 +57,9 @@ class VOLO(OneGrid):
 
     def parameters(self, size: Size, outputs: int, reserved: ReservedChannels) -> int:
         (fine, dim), content = self.embed_dims, self.embed_dims[1] - reserved.tokens
-        stem = convolution(size[0], self.stem_hidden_dim, 7, False) + 2 * convolution(
-            self.stem_hidden_dim, self.stem_hidden_dim, 3, False
-        )
-        patches = stem + 3 * norm(self.stem_hidden_dim) + convolution(self.stem_hidden_dim, fine, self.patch_size // 2)
+        stem = self.stem_hidden_dim
+        patches = convolution(size[0], stem, 7, False) + 2 * convolution(stem, stem, 3, False)
+        patches += 3 * norm(stem) + convolution(stem, fine, self.patch_size // 2)
         outlook = fine**2 + linear(fine, 81 * self.num_heads[0]) + linear(fine, fine)
         outlooker = 2 * norm(fine) + outlook + mlp(fine, hidden(fine, self.mlp_ratio))
         block = 2 * norm(dim) + 3 * dim**2 + linear(dim, dim) + mlp(dim, hidden(dim, self.mlp_ratio))

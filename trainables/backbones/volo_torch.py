@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import torch
 from timm.models import volo as timm_volo
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, on_map, position, residual
-from trainables.backbones.initial_torch import timm_init, trunc_normal
+from trainables.backbones.backbone_torch import TimmHost, on_map, position, residual, timm_arguments
 from trainables.backbones.volo import VOLO
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 
 
-class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
+class PositionedVOLO(TimmHost, timm_volo.VOLO):  # type: ignore[misc]
     """A VOLO with `encoding` for its tokens; stem and outlookers see the border as well.
 
     Raises: SpecError if the encoding reserves too many channels.
@@ -23,24 +21,15 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
     encoding: Composition
 
     def __init__(self, model: VOLO, size: Size, outputs: int, encoding: EncodingSpec) -> None:
-        (shape,) = model.shapes(size)
-        composition = position(encoding, shape)
+        composition = position(encoding, model.shape(size))
         (fine, dim), others = model.embed_dims, len(model.layers) - 1
-        timm_volo.VOLO.__init__(
-            self,
-            layers=model.layers,
-            img_size=size[1:],
-            in_chans=size[0],
-            num_classes=outputs,
-            patch_size=model.patch_size,
-            stem_hidden_dim=model.stem_hidden_dim,
-            embed_dims=(fine, *[dim] * others),
-            num_heads=(model.num_heads[0], *[model.num_heads[1]] * others),
-            downsamples=(True, *[False] * others),
-            outlook_attention=(True, *[False] * others),
-            mlp_ratio=model.mlp_ratio,
-            use_aux_head=False,
-        )
+        arguments = timm_arguments(model, size, outputs) | {
+            "embed_dims": (fine, *[dim] * others),
+            "num_heads": (model.num_heads[0], *[model.num_heads[1]] * others),
+            "downsamples": (True, *[False] * others),
+            "outlook_attention": (True, *[False] * others),
+        }
+        timm_volo.VOLO.__init__(self, img_size=size[1:], use_aux_head=False, **arguments)
         del self.pos_embed
         self.network[1] = timm_volo.Downsample(fine, dim - composition.reserved.tokens, 2)
         self.encoding = composition
@@ -53,10 +42,3 @@ class PositionedVOLO(Host, timm_volo.VOLO):  # type: ignore[misc]
         for stage in stages:
             x = stage(x)
         return Tokens(self.norm(self.forward_cls(x.flatten(1, 2))), Grid(x.shape[1], x.shape[2], 1))
-
-    def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Initializes the backbone's parameters as timm does."""
-        if name == "cls_token":
-            trunc_normal(value, stream)
-        else:
-            timm_init(self, name, value, stream)

@@ -15,19 +15,19 @@ from trainables.spec import SpecError
 def copies(data: object) -> list[str]:
     """Returns how many images of a file of arrays are copies of others, a sentence; none for other images.
 
-    What was found is kept in the user's cache folder. Cost: a second for 1 GiB.
+    The sentences are kept in the user's cache folder. Cost: a second for 1 GiB.
     """
     if not isinstance(data, Arrays):
         return []
     name, mark = f"arrays/{data.digest}.json", fingerprint(Path(__file__).read_text(encoding="utf-8"), __file__)
-    found: list[str] | None = kept(name, mark)
-    if found is None:
-        found = [*_found(data)]
-        keep(name, mark, found)
-    return found
+    sentences: list[str] | None = kept(name, mark)
+    if sentences is None:
+        sentences = [*_look_for_copies(data)]
+        keep(name, mark, sentences)
+    return sentences
 
 
-def _found(data: Arrays) -> Iterator[str]:
+def _look_for_copies(data: Arrays) -> Iterator[str]:
     try:
         images, labels = read(data.path)
     except SpecError:  # the file is gone; the runs say so
@@ -40,7 +40,6 @@ def _found(data: Arrays) -> Iterator[str]:
     groups = [group for group in alike.values() if len(group) > 1]
     of_classes = [group for group in groups if len({*labels[group].tolist()}) > 1]
     if chosen := of_classes or groups:
-        images_found = "1 image found" if len(chosen) == 1 else f"{len(chosen):,} images found"
-        once = "more than once (one may be trained, and another scored)"
-        first, second = chosen[0][:2]
-        yield f"{images_found} {'in more than one class' if of_classes else once}, such as {first} and {second}"
+        count = "1 image" if len(chosen) == 1 else f"{len(chosen):,} images"
+        how = "in more than one class" if of_classes else "more than once (one may be trained, and another scored)"
+        yield f"{count} found {how}, such as {chosen[0][0]} and {chosen[0][1]}"

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 NAMES = ("images", "labels")
 """What the arrays of a file are called."""
-CHANNELS = (1, 3)
-"""How many channels an image may have: gray, or red, green and blue."""
-_SAVE = "np.savez(path, images=images, labels=labels)"
 
 
 def checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -42,35 +39,32 @@ def checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int
         if pixels.dtype == np.uint16:
             how = "where white is 65535, (images / 257).round().astype('uint8')"
         raise SpecError(f"images must be of type uint8, black 0 and white 255, got {pixels.dtype}; {how} makes them so")
-    last = _with_channels_last(pixels)
-    if targets.dtype.kind not in "iu" or targets.shape != last.shape[:1]:
+    if pixels.ndim == 3 and pixels.size:
+        pixels = pixels[..., None]
+    else:
+        shape = pixels.shape
+        first, last = (pixels.ndim == 4 and pixels.size > 0 and shape[axis] in (1, 3) for axis in (1, 3))
+        if first and last:
+            raise SpecError(f"images must be of a shape that says where channels are, got {shape}: axis 1 or axis 3?")
+        if not (first or last):
+            must = "(N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3"
+            raise SpecError(f"images must be of shape {must}, got {shape}")
+        pixels = pixels.transpose(0, 2, 3, 1) if first else pixels
+    if targets.dtype.kind not in "iu" or targets.shape != pixels.shape[:1]:
         got = f"{targets.dtype} of shape {targets.shape}"
-        raise SpecError(f"labels must be {len(last)} integers, one for each image, got {got}")
-    there = np.unique(targets)
-    if len(there) < 2 or there.tolist() != [*range(len(there))]:
-        known = ", ".join(map(str, there[:3])) + (", ..." if len(there) > 3 else "")
-        raise SpecError(f"labels must be 0, 1 and so on, each with images, two classes or more, got {known or 'none'}")
-    return np.ascontiguousarray(last), targets.astype(np.int64)
-
-
-def _with_channels_last(images: NDArray[Any]) -> NDArray[Any]:
-    """Moves channels last. Shapes: (N, H, W, C). Raises: SpecError if they are not found, or could be two axes."""
-    shape, legal = images.shape, "(N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3"
-    if images.ndim == 3 and images.size:
-        return images[..., None]
-    first, last = (images.ndim == 4 and images.size > 0 and shape[axis] in CHANNELS for axis in (1, 3))
-    if first and last:
-        raise SpecError(f"images must be of a shape that says where channels are, got {shape}: axis 1 or axis 3?")
-    if not (first or last):
-        raise SpecError(f"images must be of shape {legal}, got {shape}")
-    return images.transpose(0, 2, 3, 1) if first else images
+        raise SpecError(f"labels must be {len(pixels)} integers, one for each image, got {got}")
+    classes = np.unique(targets)
+    if len(classes) < 2 or classes.tolist() != [*range(len(classes))]:
+        got = ", ".join(map(str, classes[:3])) + (", ..." if len(classes) > 3 else "")
+        raise SpecError(f"labels must be 0, 1 and so on, each with images, two classes or more, got {got or 'none'}")
+    return np.ascontiguousarray(pixels), targets.astype(np.int64)
 
 
 def read(path: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Returns the arrays of a file. Raises: SpecError if it is none, or its arrays cannot be used."""
     import numpy as np
 
-    must = f"an .npz file with arrays images and labels, as {_SAVE} writes it"
+    must = "an .npz file with arrays images and labels, as np.savez(path, images=images, labels=labels) writes it"
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             names = list(getattr(file, "files", []))
@@ -107,9 +101,6 @@ def content(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> dict[str, A
     }
 
 
-_POSITIVE = "a positive number"
-
-
 class Arrays(ImagesSpec):
     """Images and labels in an `.npz` file of numpy, as `np.savez(path, images=images, labels=labels)` writes it.
 
@@ -131,9 +122,11 @@ class Arrays(ImagesSpec):
         validate_default=True,
         description="the 16 hex digits of the arrays' digest",
     )
-    classes: int = Field(default=0, gt=0, validate_default=True, description=f"{_POSITIVE} of classes")
-    images: int = Field(default=0, gt=0, validate_default=True, description=f"{_POSITIVE} of images")
-    side: Annotated[int, WHERE] = Field(default=0, gt=0, validate_default=True, description=f"{_POSITIVE} of pixels")
+    classes: int = Field(default=0, gt=0, validate_default=True, description="a positive number of classes")
+    images: int = Field(default=0, gt=0, validate_default=True, description="a positive number of images")
+    side: Annotated[int, WHERE] = Field(
+        default=0, gt=0, validate_default=True, description="a positive number of pixels"
+    )
     most: Annotated[float, WHERE] = Field(default=0.0, gt=0, le=1, validate_default=True, description="a share")
     least: Annotated[float, WHERE] = Field(default=0.0, gt=0, le=1, validate_default=True, description="a share")
 

@@ -52,14 +52,24 @@ class Augmentation:
     def batch(self, images: Tensor, targets: Tensor, numbers: Tensor, epoch: int, step: int) -> tuple[Tensor, Tensor]:
         """Returns a batch of floats, changed, with its targets: classes, or a probability of each class.
 
-        `numbers`: the numbers of the images. If images are mixed, a worker's share must hold the two images that
-        are mixed, the first of one half and the last of the other (`DataParallel.shard`).
+        `numbers`: the numbers of the images. Each image is mixed with the one that is as far from the batch's other
+        end, so a worker's share must hold both (`DataParallel.shard`).
         Shapes: (B, C, R, S) and (B,) to the same and (B,) or (B, K).
         """
         if isinstance(self.spec, Standard):
             return self._cropped(self.spec, images, numbers, epoch), targets
         if isinstance(self.spec, Mixing) and self.spec.mixes:
-            images, targets = self._mixed(self.spec, images, targets, step)
+            mixup = Mixup(
+                mixup_alpha=self.spec.mixup, cutmix_alpha=self.spec.cutmix, label_smoothing=self.spec.smoothing,
+                num_classes=self.classes,
+            )  # fmt: skip
+            middle, odd = len(images) // 2, len(images) % 2 == 1
+            if odd:  # timm wants an even number: the middle one is there twice
+                images, targets = (torch.cat([values[: middle + 1], values[middle:]]) for values in (images, targets))
+            with seeded(stream_seed(self.seed, "mixup", step)):
+                images, targets = mixup(images, targets)
+            if odd:
+                images, targets = (torch.cat([values[:middle], values[middle + 1 :]]) for values in (images, targets))
         elif isinstance(self.spec, Mixing) and self.spec.soft:
             targets = mixup_target(targets, self.classes, 1.0, self.spec.smoothing)
         return images, targets.to(images.dtype) if targets.is_floating_point() else targets
@@ -83,18 +93,3 @@ class Augmentation:
             stream = torch_stream(self.seed, "augment", epoch)
             self._epoch = epoch, torch.rand(self.count, 3, generator=stream).to(device)
         return self._epoch[1]
-
-    def _mixed(self, spec: Mixing, images: Tensor, targets: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Returns each image mixed with the one that is as far from the batch's other end."""
-        mixup = Mixup(
-            mixup_alpha=spec.mixup, cutmix_alpha=spec.cutmix, label_smoothing=spec.smoothing, num_classes=self.classes
-        )
-        middle = len(images) // 2
-        odd = len(images) % 2 == 1
-        if odd:  # timm wants an even number: the middle one is there twice
-            images, targets = (torch.cat([of[: middle + 1], of[middle:]]) for of in (images, targets))
-        with seeded(stream_seed(self.seed, "mixup", step)):
-            images, targets = mixup(images, targets)
-        if odd:
-            images, targets = (torch.cat([of[:middle], of[middle + 1 :]]) for of in (images, targets))
-        return images, targets

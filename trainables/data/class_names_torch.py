@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from torchvision import datasets
@@ -19,24 +21,17 @@ def class_names(spec: Data, folder: Path | None) -> tuple[str, ...]:
         return ()
     if isinstance(spec, Folder):
         return spec.names or tuple(f"output {number}" for number in range(spec.outputs))
-    try:
-        names = _names(spec, folder)
-    except (RuntimeError, OSError):  # it is gone or damaged: the model is there all the same
-        names = []
+    names: Sequence[str] = ()
+    with suppress(RuntimeError, OSError):  # it is gone or damaged: the model is there all the same
+        match spec:
+            case Flowers102():
+                names = datasets.Flowers102.classes
+            case Cifar10() if folder is not None:
+                names = datasets.CIFAR10(folder, train=False).classes
+            case Cifar100() if folder is not None:
+                names = datasets.CIFAR100(folder, train=False).classes
+            case OxfordPets() if folder is not None:
+                names = datasets.OxfordIIITPet(folder, split="test").classes
+            case TinyImageNet() if folder is not None:
+                names = sorted((folder / spec.FOLDER / "wnids.txt").read_text(encoding="utf-8").split())
     return tuple(names if len(names) == spec.outputs else map(str, range(spec.outputs)))
-
-
-def _names(spec: Data, folder: Path | None) -> list[str]:
-    """Returns the names of a set that has some, as those who opened its images numbered the classes."""
-    if isinstance(spec, Flowers102):
-        return list(datasets.Flowers102.classes)
-    if folder is None:
-        return []
-    if isinstance(spec, Cifar10 | Cifar100):
-        reader = datasets.CIFAR10 if isinstance(spec, Cifar10) else datasets.CIFAR100
-        return list(reader(folder, train=False).classes)
-    if isinstance(spec, OxfordPets):
-        return list(datasets.OxfordIIITPet(folder, split="test").classes)
-    if isinstance(spec, TinyImageNet):
-        return sorted((folder / spec.FOLDER / "wnids.txt").read_text(encoding="utf-8").split())
-    return []

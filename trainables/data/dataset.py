@@ -25,7 +25,6 @@ class ImageCounts(NamedTuple):
 
 SplitName = Literal["val", "test"]
 """The splits that are scored, as they begin the names of scores."""
-_COUNTED = {"val": "validation", "test": "test"}
 
 
 class Chances(NamedTuple):
@@ -154,7 +153,8 @@ class DatasetSpec(Spec):
 
     def step(self, split: SplitName) -> float:
         """Returns what one image of a split can change of the metric, 0 for R^2, which has no steps."""
-        return 0.0 if self.metric == "r2" else 1 / getattr(self.image_counts, _COUNTED[split])
+        counts = self.image_counts
+        return 0.0 if self.metric == "r2" else 1 / (counts.validation if split == "val" else counts.test)
 
     @property
     def reported(self) -> str:

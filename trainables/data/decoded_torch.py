@@ -36,7 +36,6 @@ OWN = re.compile(r"([0-9a-f]{16})(\.labels\.npy|\.npy|\.tmp)")
 SUBMITTED = 4096
 """Images that wait for a thread, at most."""
 
-
 Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Decoded images and their labels. Shapes: (N, C, R, S) of bytes, (N,)."""
 
@@ -57,8 +56,8 @@ def has_room(folder: Path, name: str, count: int) -> bool:
     """Returns whether the decoded images of a name are there, or half of the free disk holds them. Units: bytes."""
     if _files(folder, name)[1].exists():
         return True
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return shutil.disk_usage(there).free >= 2 * count
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(existing).free >= 2 * count
 
 
 def stored(folder: Path, name: str, number: int) -> NDArray[np.uint8]:
@@ -68,7 +67,6 @@ def stored(folder: Path, name: str, number: int) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=8)
 def _mapped(file: Path) -> NDArray[np.uint8]:
-    """Returns a file of decoded images, mapped into the memory of this process."""
     images: NDArray[np.uint8] = np.load(file, mmap_mode="r")
     return images
 
@@ -92,32 +90,24 @@ def decode(
         return images, labels
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / f"{name}.lock"):
-        return kept(folder, name) or _written(folder, name, shape, labels, pixels)
-
-
-def _written(
-    folder: Path,
-    name: str,
-    shape: tuple[int, ...],
-    labels: NDArray[np.int64],
-    pixels: Callable[[int], NDArray[np.uint8]],
-) -> Arrays:
-    of_images, of_labels = _files(folder, name)
-    draft = of_images.with_suffix(".tmp")
-    try:
-        images = _reserved(draft, shape)
-        _fill(images, pixels)
-        images.flush()
-        rename_durably(draft, of_images)
-        with draft.open("wb") as file:
-            np.save(file, labels)
-        rename_durably(draft, of_labels)  # last: where it is, the images are
-    finally:
-        draft.unlink(missing_ok=True)
-    arrays = kept(folder, name)
-    assert arrays is not None, "both files were written"
-    _remove_unread(folder)
-    return arrays
+        if (arrays := kept(folder, name)) is not None:
+            return arrays
+        image_file, label_file = _files(folder, name)
+        draft = image_file.with_suffix(".tmp")
+        try:
+            mapped = _reserved(draft, shape)
+            _fill(mapped, pixels)
+            mapped.flush()
+            rename_durably(draft, image_file)
+            with draft.open("wb") as file:
+                np.save(file, labels)
+            rename_durably(draft, label_file)  # last: where it is, the images are
+        finally:
+            draft.unlink(missing_ok=True)
+        arrays = kept(folder, name)
+        assert arrays is not None, "both files were written"
+        _remove_unread(folder)
+        return arrays
 
 
 def _files(folder: Path, name: str) -> tuple[Path, Path]:
@@ -137,7 +127,7 @@ def _remove_unread(folder: Path) -> None:
     read = {name: max(status.st_mtime for status, _ in files) for name, files in sets.items()}
     size = {name: sum(status.st_size for status, _ in files) for name, files in sets.items()}
     over = sum(size.values()) - MOST_BYTES
-    for name in sorted(read, key=lambda of: read[of]):
+    for name in sorted(read, key=lambda name: read[name]):
         if over <= 0 or read[name] > recent:
             return
         with suppress(Timeout, OSError), FileLock(folder / f"{name}.lock", timeout=0):

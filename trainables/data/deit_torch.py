@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -43,15 +43,17 @@ Level = tuple[float, ...]
 """How strong a change is, as timm's function of that name has it."""
 Named = tuple[str, Level]
 """A change of one image by the name of timm's function."""
+Rectangle = tuple[int, int, int, int, int, int]
+"""Its top, left, height and width, and the row and the column where its noise begins. Units: pixels."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What was drawn for one image. `erased`: a rectangle's top, left, height and width, and where its noise begins."""
+    """What was drawn for one image. `erased`: the rectangle that becomes noise."""
 
     flip: bool
     changes: tuple[Named, ...]
-    erased: tuple[int, int, int, int, int, int] | None
+    erased: Rectangle | None
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,13 @@ class Changes:
         """Returns the parts of a batch, changed. Shapes: (B, 3, side, side) of bytes to the same."""
         side = images.shape[2]
         with seeded(0):
-            chosen = [self.choose(of_image, side) for of_image in drawn]
-        flips = _sent([float(one.flip) for one in chosen], images).bool()[:, None, None, None]
+            chosen = [self.choose(image, side) for image in drawn]
+        flips = _sent([float(choice.flip) for choice in chosen], images).bool()[:, None, None, None]
         images = torch.where(flips, images.flip(3), images)
-        for layer in range(max((len(one.changes) for one in chosen), default=0)):
-            images = changed(images, [one.changes[layer : layer + 1] for one in chosen])
-        return self._erased(images, [(place, one.erased) for place, one in enumerate(chosen) if one.erased], drawn)
+        for layer in range(max((len(choice.changes) for choice in chosen), default=0)):
+            images = changed(images, [choice.changes[layer : layer + 1] for choice in chosen])
+        erased = {number: choice.erased for number, choice in enumerate(chosen) if choice.erased}
+        return self._erased(images, erased, drawn[0][0]) if erased else images
 
     def choose(self, drawn: Drawn, side: int) -> Chosen:
         """Returns what is done to an image of this side. Draws from the global generators, which it seeds."""
@@ -84,27 +87,26 @@ class Changes:
         np.random.seed(seed % 2**32)
         flip = random.random() < self.spec.flip
         if isinstance(self.spec, ThreeAugment):
-            return Chosen(flip, (_one_of_three(), *_jitter(self.spec.color_jitter)), None)
+            blurred = ("gaussian_blur", (random.uniform(*BLURS),))
+            change = random.choice([("desaturate", (1.0,)), ("solarize", (float(DARK),)), blurred])
+            return Chosen(flip, (change, *_jitter(self.spec.color_jitter)), None)
         changes = _jitter(self.spec.color_jitter) if self.spec.rand is None else _rand_augment(self.spec.rand, side)([])
         erased = _rectangle(side) if random.random() < self.spec.erase else None
         return Chosen(flip, tuple(changes), erased)
 
-    def _erased(self, images: Tensor, places: list[tuple[int, Any]], drawn: Sequence[Drawn]) -> Tensor:
-        """Returns the images; in those of these places a rectangle is noise of the mean and deviation of ImageNet.
+    def _erased(self, images: Tensor, rectangles: Mapping[int, Rectangle], epoch: int) -> Tensor:
+        """Returns the images; in those of these numbers a rectangle is noise of the mean and deviation of ImageNet.
 
         The noise of an epoch is one picture, of which each rectangle takes another part.
         """
-        if not places:
-            return images
-        side, rows = images.shape[2], torch.arange(images.shape[2], device=images.device)
-        number, *_ = zip(*places, strict=True)
-        which = _sent(number, images).long()
-        values = _sent([rectangle for _, rectangle in places], images).long()[:, :, None]
-        top, left, height, width, down, right = values.unbind(1)
-        inside = ((rows >= top) & (rows < top + height))[:, :, None] & ((rows >= left) & (rows < left + width))[:, None]
-        noise = _noise(self.seed, drawn[0][0], side).to(images.device, non_blocking=True)
-        taken = noise[:, ((rows + down) % side)[:, :, None], ((rows + right) % side)[:, None]].transpose(0, 1)
-        return images.index_copy(0, which, torch.where(inside[:, None], taken, images[which]))
+        side, line = images.shape[2], torch.arange(images.shape[2], device=images.device)
+        numbers = _sent([*rectangles], images).long()
+        corners = _sent([*rectangles.values()], images).long()[:, :, None]
+        top, left, height, width, down, right = corners.unbind(1)
+        inside = ((line >= top) & (line < top + height))[:, :, None] & ((line >= left) & (line < left + width))[:, None]
+        noise = _noise(self.seed, epoch, side).to(images.device, non_blocking=True)
+        taken = noise[:, ((line + down) % side)[:, :, None], ((line + right) % side)[:, None]].transpose(0, 1)
+        return images.index_copy(0, numbers, torch.where(inside[:, None], taken, images[numbers]))
 
 
 def random_part(image: Image.Image, least: float, side: int) -> NDArray[np.uint8]:
@@ -114,11 +116,10 @@ def random_part(image: Image.Image, least: float, side: int) -> NDArray[np.uint8
     Cost: a third of Pillow's. Shapes: (3, side, side).
     """
     top, left, height, width = RandomResizedCropAndInterpolation.get_params(image, (least, 1.0), RATIO)
-    part = np.array(image.crop((left, top, left + width, top + height)))
-    pixels = torch.from_numpy(part).permute(2, 0, 1)[None]
-    resized: Tensor = interpolate(pixels, (side, side), mode="bicubic", antialias=True)
-    found: NDArray[np.uint8] = resized[0].contiguous().numpy()
-    return found
+    part = torch.from_numpy(np.array(image.crop((left, top, left + width, top + height)))).permute(2, 0, 1)[None]
+    resized: Tensor = interpolate(part, (side, side), mode="bicubic", antialias=True)
+    pixels: NDArray[np.uint8] = resized[0].contiguous().numpy()
+    return pixels
 
 
 def _jitter(most: float) -> list[Named]:
@@ -128,13 +129,7 @@ def _jitter(most: float) -> list[Named]:
     return [(name, (random.uniform(1 - most, 1 + most),)) for name in names]
 
 
-def _one_of_three() -> Named:
-    """Returns gray, solarized or blurred, each as likely."""
-    blurred = ("gaussian_blur", (random.uniform(*BLURS),))
-    return random.choice([("desaturate", (1.0,)), ("solarize", (float(DARK),)), blurred])
-
-
-def _rectangle(side: int) -> tuple[int, int, int, int, int, int] | None:
+def _rectangle(side: int) -> Rectangle | None:
     """Returns a random rectangle of an image, as timm's RandomErasing; None if it finds none that fits."""
     for _ in range(TRIES):
         area = random.uniform(*ERASED) * side * side
@@ -148,9 +143,8 @@ def _rectangle(side: int) -> tuple[int, int, int, int, int, int] | None:
 
 @lru_cache(maxsize=2)
 def _noise(seed: int, epoch: int, side: int) -> Tensor:
-    """Returns a picture of noise. Shapes: (3, side, side) of bytes."""
     normal = torch.randn(3, side, side, generator=torch_stream(seed, "erase", epoch))
-    mean, std = (torch.tensor(of)[:, None, None] for of in (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD))
+    mean, std = torch.tensor([IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD])[:, :, None, None]
     return _bytes((normal * std + mean) * 255)
 
 
@@ -163,26 +157,27 @@ def _rand_augment(text: str, side: int) -> auto_augment.RandAugment:
     return drawing
 
 
-def _noted(name: str, before: list[Named], *level: float, **_: Any) -> list[Named]:
-    return [*before, (name, level)]
+def _noted(name: str, changes: list[Named], *level: float, **_: Any) -> list[Named]:
+    return [*changes, (name, level)]
 
 
 def changed(images: Tensor, changes: Sequence[Sequence[Named]]) -> Tensor:
     """Returns images, each changed in at most one way. Shapes: (B, 3, S, S) of bytes."""
     groups: dict[str, list[tuple[int, Level]]] = defaultdict(list)
-    for place, (name, level) in ((place, one) for place, some in enumerate(changes) for one in some):
-        groups[name].append((place, level))
+    for number, of_image in enumerate(changes):
+        for name, level in of_image:
+            groups[name].append((number, level))
     for name, members in groups.items():
-        places = _sent([place for place, _ in members], images).long()
+        numbers = _sent([number for number, _ in members], images).long()
         levels = _sent([level or (0.0,) for _, level in members], images)[:, 0]
-        images = images.index_copy(0, places, CHANGES[name](images[places], levels))
+        images = images.index_copy(0, numbers, CHANGES[name](images[numbers], levels))
     return images
 
 
 def _sent(values: Sequence[Any], like: Tensor) -> Tensor:
     """Returns numbers on the device of a tensor; the host does not wait for it."""
-    here = torch.tensor(values, dtype=torch.float32)
-    return here.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else here
+    numbers = torch.tensor(values, dtype=torch.float32)
+    return numbers.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else numbers
 
 
 def _bytes(values: Tensor) -> Tensor:
@@ -204,14 +199,6 @@ def _values(images: Tensor) -> Tensor:
     return torch.arange(LEVELS, device=images.device)[None, None]
 
 
-def _counts(images: Tensor) -> Tensor:
-    """Returns how many pixels have each byte. Shapes: (B, 3, 256)."""
-    flat = images.flatten(2).long()
-    return torch.zeros(*flat.shape[:2], LEVELS, dtype=torch.int64, device=images.device).scatter_add_(
-        2, flat, torch.ones_like(flat)
-    )
-
-
 def _auto_contrast(images: Tensor, _: Tensor) -> Tensor:
     flat = images.flatten(2).float()
     low, high = flat.amin(2, keepdim=True), flat.amax(2, keepdim=True)
@@ -221,24 +208,14 @@ def _auto_contrast(images: Tensor, _: Tensor) -> Tensor:
 
 
 def _equalize(images: Tensor, _: Tensor) -> Tensor:
-    counts = _counts(images)
+    flat = images.flatten(2).long()
+    none = torch.zeros(*flat.shape[:2], LEVELS, dtype=torch.int64, device=images.device)
+    counts = none.scatter_add_(2, flat, torch.ones_like(flat))  # how many pixels have each byte
     highest = LEVELS - 1 - (counts.flip(2) > 0).byte().argmax(2, keepdim=True)
     step = (counts.sum(2, keepdim=True) - counts.gather(2, highest)) // WHITE
     before = counts.cumsum(2) - counts
     spread = (step // 2 + before) // step.clamp(min=1)
     return _looked_up(images, torch.where(step > 0, spread, _values(images)))
-
-
-def _invert(images: Tensor, _: Tensor) -> Tensor:
-    return WHITE - images
-
-
-def _solarize(images: Tensor, level: Tensor) -> Tensor:
-    return torch.where(images < level[:, None, None, None], images, WHITE - images)
-
-
-def _solarize_add(images: Tensor, level: Tensor) -> Tensor:
-    return torch.where(images < DARK, (images + level[:, None, None, None]).clamp(max=WHITE).to(torch.uint8), images)
 
 
 def _posterize(images: Tensor, level: Tensor) -> Tensor:
@@ -260,20 +237,9 @@ def _gray(images: Tensor) -> Tensor:
     return gray.float()
 
 
-def _brightness(images: Tensor, level: Tensor) -> Tensor:
-    return _blended(torch.zeros_like(images, dtype=torch.float32), images, level)
-
-
 def _contrast(images: Tensor, level: Tensor) -> Tensor:
-    return _blended((_gray(images).mean((1, 2, 3), keepdim=True) + 0.5).floor(), images, level)
-
-
-def _color(images: Tensor, level: Tensor) -> Tensor:
-    return _blended(_gray(images), images, level)
-
-
-def _desaturate(images: Tensor, level: Tensor) -> Tensor:
-    return _color(images, (1 - level).clamp(0, 1))
+    mean = (_gray(images).mean((1, 2, 3), keepdim=True) + 0.5).floor()
+    return _blended(mean, images, level)
 
 
 def _sharpness(images: Tensor, level: Tensor) -> Tensor:
@@ -319,27 +285,25 @@ def _rotate(images: Tensor, level: Tensor) -> Tensor:
     return _moved(images, cosine, -sine, 0, sine, cosine, 0)
 
 
-def _shear_x(images: Tensor, level: Tensor) -> Tensor:
-    return _moved(images, 1, level, level * images.shape[2] / 2, 0, 1, 0)  # Pillow's begins at the upper edge
-
-
-def _shear_y(images: Tensor, level: Tensor) -> Tensor:
-    return _moved(images, 1, 0, 0, level, 1, level * images.shape[2] / 2)
-
-
-def _translate_x_rel(images: Tensor, level: Tensor) -> Tensor:
-    return _moved(images, 1, 0, level * images.shape[2], 0, 1, 0)
-
-
-def _translate_y_rel(images: Tensor, level: Tensor) -> Tensor:
-    return _moved(images, 1, 0, 0, 0, 1, level * images.shape[2])
-
-
 CHANGES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    change.__name__.removeprefix("_"): change
-    for change in (
-        _auto_contrast, _brightness, _color, _contrast, _desaturate, _equalize, _gaussian_blur, _invert, _posterize,
-        _rotate, _sharpness, _shear_x, _shear_y, _solarize, _solarize_add, _translate_x_rel, _translate_y_rel,
-    )
-}  # fmt: skip
-"""The changes by timm's names."""
+    "auto_contrast": _auto_contrast,
+    "brightness": lambda images, level: _blended(torch.zeros_like(images, dtype=torch.float32), images, level),
+    "color": lambda images, level: _blended(_gray(images), images, level),
+    "contrast": _contrast,
+    "desaturate": lambda images, level: _blended(_gray(images), images, (1 - level).clamp(0, 1)),
+    "equalize": _equalize,
+    "gaussian_blur": _gaussian_blur,
+    "invert": lambda images, level: WHITE - images,
+    "posterize": _posterize,
+    "rotate": _rotate,
+    "sharpness": _sharpness,
+    "shear_x": lambda images, level: _moved(images, 1, level, level * images.shape[2] / 2, 0, 1, 0),
+    "shear_y": lambda images, level: _moved(images, 1, 0, 0, level, 1, level * images.shape[2] / 2),
+    "solarize": lambda images, level: torch.where(images < level[:, None, None, None], images, WHITE - images),
+    "solarize_add": lambda images, level: torch.where(
+        images < DARK, (images + level[:, None, None, None]).clamp(max=WHITE).to(torch.uint8), images
+    ),
+    "translate_x_rel": lambda images, level: _moved(images, 1, 0, level * images.shape[2], 0, 1, 0),
+    "translate_y_rel": lambda images, level: _moved(images, 1, 0, 0, 0, 1, level * images.shape[2]),
+}
+"""The changes by timm's names. Pillow's shear begins at the upper edge."""

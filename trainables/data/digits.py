@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,12 @@ class Digits(DatasetSpec):
     Source: scikit-learn's `load_digits`. Differs: train, validation and test are drawn at random, each with the same
     share of every class; images that no split asks for are left out.
     """
+
+    outputs: ClassVar[int] = CLASSES
+    metric: ClassVar[Metric] = "accuracy"
+    size: ClassVar[tuple[int, int, int]] = (1, 8, 8)
+    fingerprint: ClassVar[str] = "65e5b4619795efb40c1082f4c350c049e4ad552200d369b6ae99e21eef5e72c5"
+    """The SHA-256 of the images and labels; a test compares it with the installed set."""
 
     kind: Literal["digits"] = Field(default="digits", init=False)
     train_size: int = Field(default=1197, gt=0, description="a positive number of images")
@@ -37,20 +43,3 @@ class Digits(DatasetSpec):
         must = f"{most}, or at most {most - CLASSES}: the digits left out need an image of each class"
         require(rest == 0 or rest >= CLASSES, "train_size", must, self.train_size)
         return self
-
-    @property
-    def outputs(self) -> int:
-        return CLASSES
-
-    @property
-    def metric(self) -> Metric:
-        return "accuracy"
-
-    @property
-    def size(self) -> tuple[int, int, int]:
-        return 1, 8, 8
-
-    @property
-    def fingerprint(self) -> str:
-        """The SHA-256 of the images and labels; a test compares it with the installed set."""
-        return "65e5b4619795efb40c1082f4c350c049e4ad552200d369b6ae99e21eef5e72c5"

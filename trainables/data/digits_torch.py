@@ -20,9 +20,7 @@ MAX_VALUE = 16
 
 
 def arrays(spec: Digits) -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Returns images and labels of train, validation and test.
-
-    Each class has the same share of each split, to one image.
+    """Returns images and labels of train, validation and test. Each class has the same share of each, to one image.
 
     Shapes: images (N, 1, 8, 8), labels (N,). Units: gray values from 0 to 16.
     """
@@ -30,7 +28,11 @@ def arrays(spec: Digits) -> dict[str, tuple[NDArray[np.uint8], NDArray[np.int64]
     order = np.arange(len(labels))
     splits = {}
     for name, count in (("test", spec.test_size), ("validation", spec.val_size), ("train", spec.train_size)):
-        taken, order = _stratified(order, labels, count, stream_seed(spec.data_seed, "digits", name) % 2**32)
+        seed = stream_seed(spec.data_seed, "digits", name) % 2**32
+        if count == len(order):
+            taken = np.random.default_rng(seed).permutation(order)
+        else:
+            taken, order = train_test_split(order, train_size=count, stratify=labels[order], random_state=seed)
         splits[name] = (images[taken], labels[taken])
     return splits
 
@@ -44,13 +46,3 @@ def checksum() -> str:
 def _all() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     bunch = load_digits()
     return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)
-
-
-def _stratified(
-    order: NDArray[np.int64], labels: NDArray[np.int64], count: int, seed: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns `count` images of `order`, class-balanced, and the rest."""
-    if count == len(order):
-        return np.random.default_rng(seed).permutation(order), order[:0]
-    taken, rest = train_test_split(order, train_size=count, stratify=labels[order], random_state=seed)
-    return taken, rest

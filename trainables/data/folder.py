@@ -35,19 +35,14 @@ def scan(root: str) -> tuple[Layout, dict[str, Content]]:
     Raises: an error as `require` raises for a layout that is not that of ImageFolder, or a file that is no image.
     Cost: see `contents`; 10 us for a file whose content is known.
     """
-    there = layout(root)
-    for must, got in mistakes(there):
+    tree = layout(root)
+    for must, got in mistakes(tree):
         raise _refused(must, got)
-    held = contents(root, there.files) if is_read(there) else {}
-    if wrong := [shown(f"{at}: {image.flaw}") for at, image in held.items() if image.flaw]:
-        more = f" (locus doctor --data lists all {len(wrong)})" if len(wrong) > 1 else ""
-        raise _refused("a folder of images that can be read", f"{wrong[0]}{more}")
-    return there, held
-
-
-def is_read(there: Layout) -> bool:
-    """Returns whether a folder is known by what its files hold."""
-    return there.size <= READ_BYTES
+    held = contents(root, tree.files) if tree.size <= READ_BYTES else {}
+    if damaged := [shown(f"{path}: {image.flaw}") for path, image in held.items() if image.flaw]:
+        more = f" (locus doctor --data lists all {len(damaged)})" if len(damaged) > 1 else ""
+        raise _refused("a folder of images that can be read", f"{damaged[0]}{more}")
+    return tree, held
 
 
 def no_folder(root: str) -> str:
@@ -63,51 +58,48 @@ def _refused(must: str, got: str) -> PydanticCustomError:
     return PydanticCustomError("require", "{path} must be {must}, got {got}", context)
 
 
-def mistakes(there: Layout) -> Iterator[tuple[str, str]]:
-    """Yields what must be so and is not, and what is there: why a folder cannot be read as ImageFolder."""
-    for flaw in there.flaws:
+def mistakes(tree: Layout) -> Iterator[tuple[str, str]]:
+    """Yields what must be so and is not, and what is so instead: why a folder cannot be read as ImageFolder."""
+    for flaw in tree.flaws:
         yield "a folder of which all can be read", shown(f"{flaw.at}: {flaw.why}")
-    for folders in there.folders.values():
+    for folders in tree.folders.values():
         if len(folders) > 1:
             yield "a folder with one folder a split", shown(" and ".join(folders))
-    train = there.images["train"]
+    train = tree.images["train"]
     if not train:
-        some, more = ", ".join(there.others[:MOST]), ", ..." * (len(there.others) > MOST)
-        how = f" (call {some}{more} train, val or test, or let each hold the images of one class)" if some else ""
-        named = [name for split in SPLITS for name in there.folders[split] if not there.classes[split]]
-        if plain := [name for name in named if any(path.startswith(f"{name}/") for path in there.unread)]:
-            how = (
-                f" (the images in {plain[0]}/ are of no class; if it is a class, put all classes into a folder train/)"
-            )
-        if os.path.basename(there.root).lower() in NAMES:
+        names, more = ", ".join(tree.others[:MOST]), ", ..." * (len(tree.others) > MOST)
+        how = f" (call {names}{more} train, val or test, or let each hold the images of one class)" if names else ""
+        empty = [name for split in SPLITS for name in tree.folders[split] if not tree.classes[split]]
+        if flat := [name for name in empty if any(path.startswith(f"{name}/") for path in tree.unread)]:
+            how = f" (the images in {flat[0]}/ are of no class; if it is a class, put all classes into a folder train/)"
+        if os.path.basename(tree.root).lower() in NAMES:
             how = " (name the folder above it, or call this one otherwise)"
-        yield FOLDER, shown(f"{there.root}{how}")
+        yield FOLDER, shown(f"{tree.root}{how}")
         return
     classes = sorted({file.label for file in train})
-    for names in look_alikes(sorted({file.label for file in there.files})):
+    for names in look_alikes(sorted({file.label for file in tree.files})):
         yield "a folder whose classes have names that differ to the eye", names
     if len(classes) < 2:
-        yield shown(f"a folder with two classes or more in {there.folders['train'][0]}/"), shown(f"{classes[0]} alone")
+        yield shown(f"a folder with two classes or more in {tree.folders['train'][0]}/"), shown(f"{classes[0]} alone")
     for split in SPLITS:
-        for name in there.folders[split]:
-            yield from _wrong_classes(name, classes, there.classes[split], there.images[split])
-    if there.others:
+        for name in tree.folders[split]:
+            yield from _wrong_classes(name, classes, tree.classes[split], tree.images[split])
+    if tree.others:
         must = "a folder without folders of images that are not read (splits are train, val or valid, test)"
-        yield must, shown(", ".join(there.others))
+        yield must, shown(", ".join(tree.others))
 
 
 def _wrong_classes(
-    folder: str, classes: list[str], there: list[str], images: list[ImageFile]
+    folder: str, trained: list[str], listed: list[str], images: list[ImageFile]
 ) -> Iterator[tuple[str, str]]:
-    """Yields the classes that lack images in a split, and those of a split that are not trained."""
-    have = {file.label for file in images}
-    for name in sorted({*classes, *there} - have):
+    labels = {file.label for file in images}
+    for name in sorted({*trained, *listed} - labels):
         yield shown(f"a folder with images in {folder}/{name}"), "none there"
-    for name in sorted(have - {*classes}):
+    for name in sorted(labels - {*trained}):
         yield shown(f"a folder without classes that train/ has not, such as {folder}/{name}"), f"{folder}/{name}"
 
 
-def content(there: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
+def content(tree: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
     """Returns what a folder holds: its digest, its classes, their names, and how many images each of its splits has.
 
     The digest is of the paths and contents of all images; if they are too large together, of paths, sizes and times.
@@ -115,18 +107,18 @@ def content(there: Layout, held: Mapping[str, Content]) -> dict[str, Any]:
     """
     text = hashlib.sha256()
     for split in SPLITS:
-        for file in there.images[split]:
-            what = held[file.at].digest if held else f"{file.seen.size} {file.seen.mtime}"
-            text.update(os.fsencode(f"{split}/{file.path}\0{what}\0"))
-    scored = [there.images[split] or there.images["train"] for split in SPLITS[1:]]
-    names = sorted({file.label for file in there.images["train"]})
+        for file in tree.images[split]:
+            value = held[file.at].digest if held else f"{file.seen.size} {file.seen.mtime}"
+            text.update(os.fsencode(f"{split}/{file.path}\0{value}\0"))
+    scored = [tree.images[split] or tree.images["train"] for split in SPLITS[1:]]
+    names = sorted({file.label for file in tree.images["train"]})
     return {
         "digest": text.hexdigest()[:16],
         "classes": len(names),
         "names": [shown(name) for name in names],
-        "images": [len(there.images[split]) for split in SPLITS],
-        "most": [max(_shares(images)) for images in scored],
-        "least": [min(_shares(images)) for images in scored],
+        "images": [len(tree.images[split]) for split in SPLITS],
+        "most": [max(_class_shares(images)) for images in scored],
+        "least": [min(_class_shares(images)) for images in scored],
     }
 
 
@@ -144,13 +136,11 @@ def sources(images: Sequence[int], val_from: str | None = None) -> tuple[Split, 
     return "train", "test" if val_from == "test" else "train", "test" if test else "train"
 
 
-def _shares(images: list[ImageFile]) -> list[float]:
-    """Returns the share of each class."""
+def _class_shares(images: list[ImageFile]) -> list[float]:
     return [count / len(images) for count in Counter(file.label for file in images).values()]
 
 
 Shares = tuple[float, float] | None
-_PATH = f"the path of {FOLDER}"
 
 
 class Folder(ImagesSpec):
@@ -173,7 +163,7 @@ class Folder(ImagesSpec):
     READ: ClassVar[tuple[str, ...]] = ("digest", "classes", "images", "most", "least", "names")
 
     kind: Literal["folder"] = Field(default="folder", init=False)
-    path: FilePath = Field(default="", min_length=1, validate_default=True, description=_PATH)
+    path: FilePath = Field(default="", min_length=1, validate_default=True, description=f"the path of {FOLDER}")
     digest: str = Field(
         default="",
         pattern="^[0-9a-f]{16}$",
@@ -185,21 +175,16 @@ class Folder(ImagesSpec):
         default=(0, 0, 0), strict=False, description="the numbers of images in train, val and test"
     )
     most: Annotated[Shares, WHERE] = Field(
-        default=None,
-        strict=False,
-        description="the shares of the most frequent class in val and in test, or null",
+        default=None, strict=False, description="the shares of the most frequent class in val and in test, or null"
     )
     least: Annotated[Shares, WHERE] = Field(
-        default=None,
-        strict=False,
-        description="the shares of the rarest class in val and in test, or null",
+        default=None, strict=False, description="the shares of the rarest class in val and in test, or null"
     )
     names: Annotated[tuple[str, ...], WHERE] = Field(
         default=(), strict=False, description="the names of the classes, in the order of a model's outputs"
     )
     val_from: Literal["train", "test"] | None = Field(
-        default=None,
-        description="'train' or 'test', of which a part validates where val or test is missing, or null",
+        default=None, description="'train' or 'test', of which a part validates where val or test is missing, or null"
     )
 
     @model_validator(mode="before")
@@ -242,40 +227,35 @@ class Folder(ImagesSpec):
     def described(self) -> Described:
         """Returns which folders the images come from, and what a reader should know of them. It looks at the folder."""
         try:
-            there, held = scan(self.path)
+            tree, held = scan(self.path)
         except PydanticCustomError:  # it is gone, or has changed: a run says so
             return super().described()
-        if wrong := self.wrong_counts(there):
+        if wrong := self.wrong_counts(tree):
             return super().described()._replace(remarks=(f"runs will fail: {wrong}",))
-        own = {split: f"{there.folders[split][0]}/" for split in SPLITS if there.folders[split]}
-        _, validates, tests = (own[split] for split in self.sources)
-        train = own["train"]
+        names = {split: f"{tree.folders[split][0]}/" for split in SPLITS if tree.folders[split]}
+        train, validates, tests = (names[split] for split in self.sources)
         validation = f"held out of {validates}" if validates in (train, tests) else f"of {validates}"
         test = f"held out of {tests}" if tests == train else f"of {tests}"
-        return self._with_folds(Described(train, validation, test, (*self._replaced(own), *_remarks(there, held))))
+        remarks = []
+        if {*names} == {"train", "val"} and self.val_from is None:
+            remarks.append(
+                f"there is no test/: data.val_from=train makes {names['val']} the test set, as in ImageNet; then "
+                "data.folds=5 validates on train/ in turn"
+            )
+        if {*names} == {"train", "test"} and self.val_from is None and not self.folds:
+            remarks.append(f"there is no val/: data.val_from=test lets half of {names['test']} validate")
+        return self._with_folds(Described(train, validation, test, (*remarks, *_remarks(tree, held))))
 
-    def wrong_counts(self, there: Layout) -> str:
-        """Returns what is wrong where a folder has other numbers of images than this spec says.
-
-        Empty if it has the same.
+    def wrong_counts(self, tree: Layout) -> str:
+        """Returns what is wrong if a folder has other numbers of images than this spec says, else nothing.
 
         A spec from before `val` without `test` was the validation set says that the images of `val` test.
         """
-        counts = tuple(len(there.images[split]) for split in SPLITS)
+        counts = tuple(len(tree.images[split]) for split in SPLITS)
         if counts == self.images:
             return ""
         must = f"{[*counts]}, the numbers in train, val and test of {shown(self.path)}"
         return f"data.images must be {must}, got {[*self.images]}; name the study with its values again"
-
-    def _replaced(self, own: Mapping[Split, str]) -> Iterator[str]:
-        """Yields what can take the place of a split that is missing, where that was not said."""
-        if {*own} == {"train", "val"} and self.val_from is None:
-            yield (
-                f"there is no test/: data.val_from=train makes {own['val']} the test set, as in ImageNet; then "
-                "data.folds=5 validates on train/ in turn"
-            )
-        if {*own} == {"train", "test"} and self.val_from is None and not self.folds:
-            yield f"there is no val/: data.val_from=test lets half of {own['test']} validate"
 
     @property
     def natural_side(self) -> int:
@@ -302,13 +282,13 @@ class Folder(ImagesSpec):
 
     @property
     def frequent(self) -> Chances:
-        return super().frequent if self.most is None else self._scored(self.most)
+        return super().frequent if self.most is None else self._of_scored(self.most)
 
     @property
     def rarest(self) -> Chances:
-        return super().rarest if self.least is None else self._scored(self.least)
+        return super().rarest if self.least is None else self._of_scored(self.least)
 
-    def _scored(self, shares: tuple[float, float]) -> Chances:
+    def _of_scored(self, shares: tuple[float, float]) -> Chances:
         """Returns the shares of the images that validate and of those that test, from those of `val` and of `test`.
 
         If a folder is missing, its share is that of `train`.
@@ -325,60 +305,60 @@ class Folder(ImagesSpec):
         return self.digest
 
 
-def _remarks(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
+def _remarks(tree: Layout, held: Mapping[str, Content]) -> Iterator[str]:
     """Yields what a reader should know of a folder: what is not read, and what becomes of images of unusual kinds."""
-    if not there.is_split:
-        names = sorted(there.classes["train"])
-        some = ", ".join(names[:MOST_CLASSES]) + ", ..." * (len(names) > MOST_CLASSES)
-        yield shown(f"no folder is named train, val or test, so each folder is a class: {some}")
-    if there.unread:
-        yield unread(there)
+    if not tree.is_split:
+        names = sorted(tree.classes["train"])
+        first = ", ".join(names[:MOST_CLASSES]) + ", ..." * (len(names) > MOST_CLASSES)
+        yield shown(f"no folder is named train, val or test, so each folder is a class: {first}")
+    if tree.unread:
+        yield unread(tree)
     if alpha := sum(image.has_alpha for image in held.values()):
         yield f"{_images(alpha)} can have transparent pixels, which become white"
     if deep := sum(image.is_deep for image in held.values()):
         yield f"{_images(deep)} of 16 bits gray, scaled to 8 bits"
     if several := sum(image.pages for image in held.values()):
         yield f"{_images(several)} of several pages or frames, of which the first counts"
-    yield from _copies(there, held)
+    yield from _copies(tree, held)
     if not held:
         yield (
-            f"{shown(there.root)} holds more than {READ_BYTES / 2**30:.3g} GiB: its images are known by name, size and "
+            f"{shown(tree.root)} holds more than {READ_BYTES / 2**30:.3g} GiB: its images are known by name, size and "
             f"time of change, and what they hold is not looked at (locus doctor --data reads them all)"
         )
 
 
-def _copies(there: Layout, held: Mapping[str, Content]) -> Iterator[str]:
+def _copies(tree: Layout, held: Mapping[str, Content]) -> Iterator[str]:
     """Yields how many files are copies of others, and of which that matters most: labels, then splits."""
     alike: dict[str, list[tuple[str, ImageFile]]] = {}
     for split in SPLITS if held else ():
-        for file in there.images[split]:
+        for file in tree.images[split]:
             alike.setdefault(held[file.at].digest, []).append((split, file))
 
-    def apart(place: Callable[[str, ImageFile], str]) -> list[list[str]]:
-        """Returns one path in each place, of images that are in several."""
-        firsts = [{place(*copy): copy[1].at for copy in reversed(group)} for group in alike.values()]
+    def apart(key: Callable[[str, ImageFile], str]) -> list[list[str]]:
+        """Returns one path for each key, of images that have several."""
+        firsts = [{key(*copy): copy[1].at for copy in reversed(group)} for group in alike.values()]
         return [[*first.values()][::-1] for first in firsts if len(first) > 1]
 
     of_classes, of_splits = apart(lambda _, file: file.label), apart(lambda split, _: split)
     others = [] if of_classes or of_splits else apart(lambda _, file: file.at)
-    for groups, words in (
+    for groups, copies in (
         (of_classes, "found in more than one class"),
         (of_splits, "found in more than one split (scores of images that were trained say little)"),
         (others, "found more than once (one may be trained, and another scored)"),
     ):
         if groups:
-            some = " and ".join(os.path.relpath(at, there.root) for at in groups[0][:2])
-            yield shown(f"{_images(len(groups))} {words}, such as {some}")
+            pair = " and ".join(os.path.relpath(path, tree.root) for path in groups[0][:2])
+            yield shown(f"{_images(len(groups))} {copies}, such as {pair}")
 
 
-def unread(there: Layout) -> str:
+def unread(tree: Layout) -> str:
     """Returns which files are not read, in a sentence: images of no class, and what is no image, by ending."""
-    kinds = Counter(os.path.splitext(path)[1].lower() or "no ending" for path in there.unread)
-    some = ", ".join(f"{count:,} of {ending}" for ending, count in kinds.most_common(MOST))
+    kinds = Counter(os.path.splitext(path)[1].lower() or "no ending" for path in tree.unread)
+    endings = ", ".join(f"{count:,} of {ending}" for ending, count in kinds.most_common(MOST))
     more = ", ..." if len(kinds) > MOST else ""
-    are = "file is" if len(there.unread) == 1 else "files are"
-    first = os.path.join(there.root, there.unread[0])
-    return shown(f"{len(there.unread):,} {are} not read: {some}{more}, such as {first}")
+    are = "file is" if len(tree.unread) == 1 else "files are"
+    first = os.path.join(tree.root, tree.unread[0])
+    return shown(f"{len(tree.unread):,} {are} not read: {endings}{more}, such as {first}")
 
 
 def _images(count: int) -> str:

@@ -51,15 +51,19 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
     Cost: the time to decode it; 40 us for the header of a small file; 3 us where it is in the cache.
     """
     files = list(files)
+    sources = [Path(__file__).with_name(name) for name in ("upright_rgb.py", "folder_contents.py")]
+    code = [code_fingerprint(source.read_text(encoding="utf-8"), source.name) for source in sources]
+    name, mark = f"folders/{digest(os.fsencode(root).hex())}.json", digest([code, version("pillow")], 64)
+    entries = {path: (Seen(*times), Content(*content)) for path, (times, content) in (kept(name, mark) or {}).items()}
     read_one = partial(_read, whole=sum(file.seen.size for file in files) <= DECODED_BYTES)
-    known, held, unknown = _known(root), {}, []
+    held, unread = {}, []
     for file in files:
-        entry = known.get(file.at)
+        entry = entries.get(file.at)
         if entry is not None and entry[0] == file.seen:
             held[file.at] = entry[1]
         else:
-            unknown.append(file)
-    read = [*zip(unknown, _all_read(read_one, unknown), strict=True)]
+            unread.append(file)
+    read = [*zip(unread, _all_read(read_one, unread), strict=True)]
     held |= {file.at: content for file, content in read}
     settled = time.time_ns() - SETTLED_NS
     new = {
@@ -68,7 +72,7 @@ def contents(root: str, files: Iterable[ImageFile]) -> dict[str, Content]:
         if content.digest and max(file.seen.mtime, file.seen.ctime) < settled
     }
     if new:
-        keep(_name(root), _mark(), {at: entry for at, entry in (known | new).items() if at in held})
+        keep(name, mark, {path: entry for path, entry in (entries | new).items() if path in held})
     return held
 
 
@@ -106,20 +110,3 @@ def _read(file: ImageFile, whole: bool) -> Content:
     except OSError as error:
         return Content("", error.strerror or str(error), False, False, False, 0)
     return Content("", "it is being changed", False, False, False, 0) if changed else content
-
-
-def _name(root: str) -> str:
-    return f"folders/{digest(os.fsencode(root).hex())}.json"
-
-
-def _mark() -> str:
-    """Returns what a content follows from beside its file: today's code and Pillow."""
-    here = Path(__file__).parent
-    names = ("upright_rgb.py", "folder_contents.py")
-    code = [code_fingerprint((here / name).read_text(encoding="utf-8"), name) for name in names]
-    return digest([code, version("pillow")], 64)
-
-
-def _known(root: str) -> dict[str, tuple[Seen, Content]]:
-    entries = kept(_name(root), _mark()) or {}
-    return {at: (Seen(*seen), Content(*content)) for at, (seen, content) in entries.items()}

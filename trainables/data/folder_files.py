@@ -106,10 +106,7 @@ Ids = frozenset[tuple[int, int]]
 
 
 def layout(root: str) -> Layout:
-    """Returns what lies in a folder; hidden files are passed over, links are followed.
-
-    It raises no error: see `flaws`.
-    """
+    """Returns what lies in a folder, hidden files left out and links followed. It raises no error: see `flaws`."""
     layout = Layout(root)
     real = Path(os.path.realpath(root))
     try:
@@ -131,9 +128,9 @@ def layout(root: str) -> Layout:
             _read_split(layout, split, entry.at, f"{entry.name}/", inside, above | {_id(entry.status)})
         elif any(file.is_image for file in _files(entry, above, [])):
             layout.others.append(entry.name)
-    elsewhere = [flaw for flaw in layout.flaws if os.path.dirname(flaw.at) == root]
-    for flaw in elsewhere:  # a broken link beside the splits is nobody's image
-        if os.path.basename(flaw.at).lower() not in NAMES:
+    for flaw in [*layout.flaws]:
+        folder, name = os.path.split(flaw.at)
+        if folder == root and name.lower() not in NAMES:  # a broken link beside the splits is nobody's image
             layout.flaws.remove(flaw)
     return layout
 
@@ -154,8 +151,8 @@ def _classes(root: str, entries: list[_Entry], above: Ids) -> Layout | None:
     return layout if images and all(os.path.dirname(image.path) == image.label for image in images) else None
 
 
-def _read_split(layout: Layout, split: Split, at: str, below: str, entries: list[_Entry], above: Ids) -> None:
-    """Reads the classes of a split, whose folder lies at a path and holds these entries; images lie by their paths."""
+def _read_split(layout: Layout, split: Split, root: str, below: str, entries: list[_Entry], above: Ids) -> None:
+    """Reads the classes of a split, whose folder is `root` and holds these entries; sorts its images by their paths."""
     for entry in entries:
         if not entry.is_folder:
             if entry.is_image:
@@ -163,7 +160,7 @@ def _read_split(layout: Layout, split: Split, at: str, below: str, entries: list
             continue
         layout.classes[split].append(entry.name)
         for file in _files(entry, above, layout.flaws):
-            path = file.at[len(at) + 1 :]
+            path = file.at[len(root) + 1 :]
             if not file.is_image:
                 layout.unread.append(f"{below}{path}")
             elif not stat.S_ISREG(file.status.st_mode):
@@ -174,7 +171,6 @@ def _read_split(layout: Layout, split: Split, at: str, below: str, entries: list
 
 
 def _files(folder: _Entry, above: Ids, flaws: list[Flaw]) -> Iterator[_Entry]:
-    """Yields all files below a folder."""
     if _id(folder.status) in above:
         flaws.append(Flaw(folder.at, "it leads to a folder above it"))
         return
@@ -186,7 +182,6 @@ def _files(folder: _Entry, above: Ids, flaws: list[Flaw]) -> Iterator[_Entry]:
 
 
 def _entries(folder: str, flaws: list[Flaw]) -> list[_Entry]:
-    """Returns what lies in a folder, by name."""
     try:
         with os.scandir(folder) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
@@ -204,10 +199,10 @@ def _entries(folder: str, flaws: list[Flaw]) -> list[_Entry]:
     return readable
 
 
-def _flaw(at: str, error: OSError) -> Flaw:
-    if error.errno == errno.ENOENT and os.path.islink(at):
-        return Flaw(at, f"a link to {os.readlink(at)}, which is not there")
-    return Flaw(at, error.strerror or str(error))
+def _flaw(path: str, error: OSError) -> Flaw:
+    if error.errno == errno.ENOENT and os.path.islink(path):
+        return Flaw(path, f"a link to {os.readlink(path)}, which is not there")
+    return Flaw(path, error.strerror or str(error))
 
 
 def _id(status: os.stat_result) -> tuple[int, int]:

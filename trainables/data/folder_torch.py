@@ -10,8 +10,7 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from trainables.data.folder import Folder, content, scan
-from trainables.data.folder_files import ImageFile
-from trainables.data.images_torch import Records, load_images, of_files, stratified_order
+from trainables.data.images_torch import Files, Records, load_images, stratified_order
 from trainables.data.splits_torch import SPLITS, Reading, Splits
 from trainables.spec import LocusError
 
@@ -39,21 +38,18 @@ def records(spec: Folder) -> dict[str, Records]:
     if wrong := spec.wrong_counts(layout):
         raise LocusError(wrong)
     labels = {name: number for number, name in enumerate(sorted({file.label for file in layout.images["train"]}))}
-    files = {name: layout.images[split] for name, split in zip(SPLITS, spec.sources, strict=True)}
+    files = {name: layout.images[source] for name, source in zip(SPLITS, spec.sources, strict=True)}
     if spec.sources[1:] == ("test", "test"):
-        files["validation"], files["test"] = _halves(spec, files["test"])
-    own = {name: files[name] for name, count in zip(SPLITS, spec.available, strict=True) if count}
+        both = files["test"]  # halves with the same share of each class, to one image
+        order = stratified_order(np.array([file.label for file in both]), spec.data_seed, "images", "halves")
+        halves = np.split(order, [len(both) // 2])
+        files["validation"], files["test"] = ([both[number] for number in half] for half in halves)
     return {
-        name: of_files(
-            [labels[file.label] for file in files],
-            [Path(file.at) for file in files],
-            [(file.seen.size, file.seen.mtime) for file in files],
+        split: Files(
+            np.array([labels[file.label] for file in files[split]]),
+            [Path(file.at) for file in files[split]],
+            [(file.seen.size, file.seen.mtime) for file in files[split]],
         )
-        for name, files in own.items()
+        for split, count in zip(SPLITS, spec.available, strict=True)
+        if count
     }
-
-
-def _halves(spec: Folder, files: list[ImageFile]) -> list[list[ImageFile]]:
-    """Returns two parts of some images, as large and with the same share of each class, to one image."""
-    order = stratified_order(np.array([file.label for file in files]), spec.data_seed, "images", "halves")
-    return [[files[number] for number in half] for half in np.split(order, [len(files) // 2])]

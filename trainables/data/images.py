@@ -95,25 +95,22 @@ class ImagesSpec(DatasetSpec):
         return side
 
     def held_out_at(self, seed: int) -> ImageCounts:
-        """Returns how many of the set's training images become validation and test images.
-
-        `train`: how many are left.
-        """
-        there = self.available
-        share = max(1, round(HELD_OUT * there.train))
-        test = 0 if there.test or self.cross_validated else self.test_size or share
-        left = there.train - test
+        """Returns how many of the set's training images validate and test, and how many are left to train."""
+        available = self.available
+        share = max(1, round(HELD_OUT * available.train))
+        test = 0 if available.test or self.cross_validated else self.test_size or share
+        left = available.train - test
         if self.folds:
             validation = left // self.folds + (seed % self.folds < left % self.folds)
         else:
-            validation = 0 if there.validation else self.val_size or share
+            validation = 0 if available.validation else self.val_size or share
         return ImageCounts(left - validation, validation, test)
 
     def counts_at(self, seed: int) -> ImageCounts:
-        there, held = self.available, self.held_out_at(seed)
+        available, held = self.available, self.held_out_at(seed)
         train = self.samples_per_class * self.outputs if self.samples_per_class else self.train_size or held.train
-        validation = held.validation or self.val_size or there.validation
-        test = validation if self.cross_validated else held.test or self.test_size or there.test
+        validation = held.validation or self.val_size or available.validation
+        test = validation if self.cross_validated else held.test or self.test_size or available.test
         return ImageCounts(train, validation, test)
 
     @property
@@ -132,8 +129,8 @@ class ImagesSpec(DatasetSpec):
 
     def described(self) -> Described:
         """Returns where the images of each split come from, in words."""
-        own = zip(self.OWN, self.available, strict=True)
-        _, validation, test = (f"of {name}" if there else f"held out of {self.OWN[0]}" for name, there in own)
+        splits = zip(self.OWN, self.available, strict=True)
+        _, validation, test = (f"of {name}" if count else f"held out of {self.OWN[0]}" for name, count in splits)
         return self._with_folds(Described(self.OWN[0], validation, test))
 
     def _with_folds(self, described: Described) -> Described:
@@ -146,31 +143,29 @@ class ImagesSpec(DatasetSpec):
 
     @model_validator(mode="after")
     def _fits(self) -> ImagesSpec:
-        """Each draw has its images, and none comes from two fields."""
-        there, left = self.available, self.held_out_at(0).train
+        """Each draw has its images, none comes from two fields, and every fold has an image of each class."""
+        available, held = self.available, self.held_out_at(0)
+        left = held.train
         if self.folds:
-            self._check_folds(self.folds)
+            require(not available.validation, "folds", "null where images of their own validate", self.folds)
+            for name in ("train_size", "samples_per_class", "val_size"):
+                require(getattr(self, name) is None, name, "null where folds is given", getattr(self, name))
+            fewest = math.ceil((left + held.validation) * self.rarest.val - 1e-9)
+            must = f"at most {fewest}, the training images of the rarest class"
+            require(self.folds <= fewest, "folds", must, self.folds)
         both = self.train_size is None or self.samples_per_class is None
         require(both, "samples_per_class", "null where train_size is given", self.samples_per_class)
-        require(left > 0, "val_size", f"such that some of the {there.train} images are left to train", self.val_size)
+        must = f"such that some of the {available.train} images are left to train"
+        require(left > 0, "val_size", must, self.val_size)
         most = f"at most {left}, the training images that are not held out"
         require((self.train_size or 0) <= left, "train_size", most, self.train_size)
         each = f"at most {left // self.outputs} ({left} training images of {self.outputs} classes)"
         fits = (self.samples_per_class or 0) * self.outputs <= left
         require(fits, "samples_per_class", each, self.samples_per_class)
-        for name, own in (("val_size", there.validation), ("test_size", there.test)):
-            asked = getattr(self, name)
-            require(not own or (asked or 0) <= own, name, f"at most {own}, all that the set has", asked)
+        for name, count in (("val_size", available.validation), ("test_size", available.test)):
+            size = getattr(self, name)
+            require(not count or (size or 0) <= count, name, f"at most {count}, all that the set has", size)
         return self
-
-    def _check_folds(self, folds: int) -> None:
-        """Checks that every fold has an image of each class, and that nothing else says which images validate."""
-        require(not self.available.validation, "folds", "null where images of their own validate", folds)
-        for name in ("train_size", "samples_per_class", "val_size"):
-            require(getattr(self, name) is None, name, "null where folds is given", getattr(self, name))
-        held = self.held_out_at(0)
-        fewest = math.ceil((held.train + held.validation) * self.rarest.val - 1e-9)
-        require(folds <= fewest, "folds", f"at most {fewest}, the training images of the rarest class", folds)
 
     @property
     def decoded_bytes(self) -> int:
@@ -189,9 +184,9 @@ class ImagesSpec(DatasetSpec):
         unread = {"normalize", "balanced", "skill"}
         fields = {name: value for name, value in self.identity().items() if name not in unread}
         folder = Path(__file__).parents[1]
-        own = type(self).__module__.partition(".")[2].replace(".", "/")
-        readers = (*READERS, f"{own}.py", f"{own}_torch.py")
-        code = [code_fingerprint((folder / name).read_text(encoding="utf-8"), name) for name in readers]
+        module = type(self).__module__.partition(".")[2].replace(".", "/")
+        files = (*READERS, f"{module}.py", f"{module}_torch.py")
+        code = [code_fingerprint((folder / name).read_text(encoding="utf-8"), name) for name in files]
         return digest([fields, self.fingerprint, code, version("pillow"), version("numpy")])
 
     def root(self, folder: Path) -> Path:

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,13 +30,18 @@ from trainables.spec import LocusError
 class Records:
     """Images that are not decoded yet: of one split of a set, or those that a spec asks for.
 
-    `image`: opens an image by its number; `name`: what to call it in an error message.
     Shapes: labels (N,) of class numbers.
     """
 
     labels: NDArray[np.int64]
-    image: Callable[[int], Image.Image]
-    name: Callable[[int], str]
+
+    def image(self, number: int) -> Image.Image:
+        """Opens an image by its number."""
+        raise NotImplementedError
+
+    def name(self, number: int) -> str:
+        """Returns what to call an image in an error message."""
+        raise NotImplementedError
 
     def opened(self, number: int) -> Image.Image:
         """Returns an image in RGB. Raises: LocusError that names an image that cannot be read."""
@@ -49,11 +53,14 @@ class Records:
 
 
 @dataclass(frozen=True)
-class _Files:
-    """Images that are files. `seen`: the size and the time of change that each must have; empty if nobody looked."""
+class Files(Records):
+    """Images that are files. `seen`: the size and the time of change that each must have; empty if nobody looked.
+
+    Units: `seen` in bytes and nanoseconds.
+    """
 
     paths: Sequence[Path]
-    seen: Sequence[tuple[int, int]]
+    seen: Sequence[tuple[int, int]] = ()
 
     def image(self, number: int) -> Image.Image:
         path = self.paths[number]
@@ -67,10 +74,34 @@ class _Files:
         return str(self.paths[number])
 
 
-def of_files(labels: Iterable[int], paths: Sequence[Path], seen: Sequence[tuple[int, int]] = ()) -> Records:
-    """Returns images that are files. Units: `seen` in bytes and nanoseconds; a file that has others is refused."""
-    files = _Files(paths, seen)
-    return Records(np.array(labels), files.image, files.name)
+@dataclass(frozen=True)
+class Pixels(Records):
+    """Images that lie in memory. Shapes: images (N, H, W, C) with 1 or 3 channels."""
+
+    images: NDArray[np.uint8]
+    file: str
+
+    def image(self, number: int) -> Image.Image:
+        pixels = self.images[number]
+        return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+
+    def name(self, number: int) -> str:
+        return f"image {number} of {self.file}"
+
+
+@dataclass(frozen=True)
+class Selected(Records):
+    """Images of several sets, each with its set and its number there."""
+
+    members: Sequence[tuple[Records, int]]
+
+    def image(self, number: int) -> Image.Image:
+        images, member = self.members[number]
+        return images.image(member)
+
+    def name(self, number: int) -> str:
+        images, member = self.members[number]
+        return images.name(member)
 
 
 def centered(image: Image.Image, spec: ImagesSpec) -> Image.Image:
@@ -96,8 +127,8 @@ def stratified_order(labels: NDArray[np.int64], seed: int, *names: str) -> NDArr
     shuffled = numpy_stream(seed, *names).permutation(len(labels))
     share = np.empty(len(labels))
     for label in np.unique(labels):
-        own = shuffled[labels[shuffled] == label]
-        share[own] = (np.arange(len(own)) + 0.5) / len(own)
+        members = shuffled[labels[shuffled] == label]
+        share[members] = (np.arange(len(members)) + 0.5) / len(members)
     return shuffled[np.argsort(share[shuffled], kind="stable")]
 
 
@@ -117,15 +148,21 @@ def chosen(spec: ImagesSpec, labels: Mapping[str, NDArray[np.int64]]) -> dict[st
     elif spec.samples_per_class is None:
         train = train[: counts.train]
     else:
-        train = _each(train, labels["train"], spec.samples_per_class)
-    places = {"train": [("train", int(number)) for number in train]}
+        classes = labels["train"][train]
+        every = np.unique(labels["train"])
+        firsts = [train[classes == label][: spec.samples_per_class] for label in every]
+        fewest = min(len(images) for images in firsts)
+        if fewest < spec.samples_per_class:
+            raise LocusError(f"data.samples_per_class must be at most {fewest}, the images of the smallest class")
+        train = train[np.isin(train, np.concatenate(firsts))]
+    numbers = {"train": [("train", int(number)) for number in train]}
     for name, held_out, count in (("validation", validation, counts.validation), ("test", test, counts.test)):
         if len(held_out) or name not in labels:
-            places[name] = [("train", int(number)) for number in held_out]
+            numbers[name] = [("train", int(number)) for number in held_out]
         else:
-            own = stratified_order(labels[name], spec.data_seed, "images", name)[:count]
-            places[name] = [(name, int(number)) for number in own]
-    return places
+            drawn = stratified_order(labels[name], spec.data_seed, "images", name)[:count]
+            numbers[name] = [(name, int(number)) for number in drawn]
+    return numbers
 
 
 Places = range | NDArray[np.int64]
@@ -142,10 +179,10 @@ def parts(spec: ImagesSpec, labels: NDArray[np.int64], seed: int) -> list[Places
     if not spec.folds:
         assert last == len(labels)
         return [range(first), range(first, second), range(second, last)]
-    mine = dealt(labels[:second], spec.folds, spec.data_seed, seed // spec.folds) == seed % spec.folds
-    fold = np.flatnonzero(mine)
+    is_held_out = dealt(labels[:second], spec.folds, spec.data_seed, seed // spec.folds) == seed % spec.folds
+    fold = np.flatnonzero(is_held_out)
     assert len(fold) == counts.validation
-    return [np.flatnonzero(~mine), fold, fold if spec.cross_validated else range(second, last)]
+    return [np.flatnonzero(~is_held_out), fold, fold if spec.cross_validated else range(second, last)]
 
 
 def dealt(labels: NDArray[np.int64], folds: int, seed: int, time: int) -> NDArray[np.int64]:
@@ -163,35 +200,21 @@ def dealt(labels: NDArray[np.int64], folds: int, seed: int, time: int) -> NDArra
     return fold
 
 
-def _each(order: NDArray[np.int64], labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Returns the first images of each class."""
-    taken = [order[labels[order] == label][:count] for label in np.unique(labels)]
-    fewest = min(len(images) for images in taken)
-    if fewest < count:
-        raise LocusError(f"data.samples_per_class must be at most {fewest}, the images of the smallest class")
-    return order[np.isin(order, np.concatenate(taken))]
-
-
 def selected(spec: ImagesSpec, records: Mapping[str, Records]) -> Records:
     """Returns the images that a spec asks for: those to train first, then those to validate and to test.
 
-    Raises: LocusError if the set is not the one of the spec.
+    Raises: LocusError if the set is not the one of the spec, by the numbers of its images and classes.
     """
-    _check(spec, records)
-    wanted = chosen(spec, {name: of.labels for name, of in records.items()})
-    places = [(records[own], number) for name in spec.image_counts._fields for own, number in wanted[name]]
-    labels = np.array([of.labels[number] for of, number in places])
-    return Records(labels, partial(_image, places), partial(_name, places))
-
-
-def _image(places: Sequence[tuple[Records, int]], place: int) -> Image.Image:
-    of, number = places[place]
-    return of.image(number)
-
-
-def _name(places: Sequence[tuple[Records, int]], place: int) -> str:
-    of, number = places[place]
-    return of.name(number)
+    counts = {split: len(images.labels) for split, images in records.items()}
+    expected = {split: count for split, count in zip(spec.available._fields, spec.available, strict=True) if count}
+    if counts != expected:
+        raise LocusError(f"the images of data.kind {spec.kind} must be {expected}, got {counts}")
+    classes = len(np.unique(records["train"].labels))
+    if classes != spec.outputs:
+        raise LocusError(f"the images of data.kind {spec.kind} must have {spec.outputs} classes, got {classes}")
+    numbers = chosen(spec, {split: images.labels for split, images in records.items()})
+    members = [(records[split], number) for use in spec.image_counts._fields for split, number in numbers[use]]
+    return Selected(np.array([images.labels[number] for images, number in members]), members)
 
 
 def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], reading: Reading) -> Splits:
@@ -201,28 +224,22 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
     each batch, and so is a large set for which there is no room on the disk.
     Raises: LocusError if the set is not there, is not the one of the spec, or cannot be read.
     """
-    where = None if reading.folder is None else reading.folder / "decoded"
-    name = spec.decoded_name
-    on_disk = where is not None and reading.change is None and has_room(where, name, spec.decoded_bytes)
-    decoded = kept(where, name) if where is not None and (on_disk or not spec.streamed) else None
-    if decoded is not None and reading.change is None:
+    folder = None if reading.folder is None else reading.folder / "decoded"
+    name, change, workers = spec.decoded_name, reading.change, reading.workers
+    on_disk = folder is not None and change is None and has_room(folder, name, spec.decoded_bytes)
+    decoded = kept(folder, name) if folder is not None and (on_disk or not spec.streamed) else None
+    if decoded is not None and change is None:
         return _of_decoded(spec, reading, decoded)
     images = selected(spec, records())
-    split = parts(spec, images.labels, reading.seed)
+    train, validation, test = split = parts(spec, images.labels, reading.seed)
     if spec.streamed and not on_disk:
-        changes = (reading.change, None, None)
-        return Splits(
-            *(
-                _streamed(images, spec, part, reading.workers, change)
-                for part, change in zip(split, changes, strict=True)
-            )
-        )
+        unchanged = (_streamed(images, spec, part, workers, None) for part in (validation, test))
+        return Splits(_streamed(images, spec, train, workers, change), *unchanged)
     if decoded is None:
-        decoded = decode(where, name, spec.size, images.labels, partial(images.pixels, spec))
-    if reading.change is None:
+        decoded = decode(folder, name, spec.size, images.labels, partial(images.pixels, spec))
+    if change is None:
         return _of_decoded(spec, reading, decoded)
-    _, validation, test = _resident(decoded, split)
-    return Splits(_streamed(images, spec, split[0], reading.workers, reading.change), validation, test)
+    return Splits(_streamed(images, spec, train, workers, change), *_resident(decoded, split)[1:])
 
 
 def _of_decoded(spec: ImagesSpec, reading: Reading, decoded: Arrays) -> Splits:
@@ -232,28 +249,24 @@ def _of_decoded(spec: ImagesSpec, reading: Reading, decoded: Arrays) -> Splits:
         return Splits(*_resident(decoded, split))
     assert reading.folder is not None
     read, labels = partial(stored, reading.folder / "decoded", spec.decoded_name), torch.from_numpy(decoded[1])
-    parts_read = (StreamedSplit(partial(_read, read, some), labels[_index(some)], reading.workers) for some in split)
-    return Splits(*parts_read)
+    return Splits(*(StreamedSplit(partial(_read, read, part), labels[_index(part)], reading.workers) for part in split))
 
 
 def _read(read: Callable[[int], NDArray[np.uint8]], places: Places, drawn: Drawn) -> NDArray[np.uint8]:
-    """Returns one decoded image of a split."""
     return read(int(places[drawn[1]]))
 
 
 def _streamed(
     images: Records, spec: ImagesSpec, places: Places, workers: Workers, change: Change | None
 ) -> StreamedSplit:
-    """Returns the images in some places, decoded batch by batch."""
     labels = torch.from_numpy(images.labels)[_index(places)]
-    later = change if isinstance(change, OfBatches) else None
-    return StreamedSplit(partial(_drawn, images, spec, places, change), labels, workers, later)
+    of_batches = change if isinstance(change, OfBatches) else None
+    return StreamedSplit(partial(_drawn, images, spec, places, change), labels, workers, of_batches)
 
 
 def _drawn(images: Records, spec: ImagesSpec, places: Places, change: Change | None, drawn: Drawn) -> NDArray[np.uint8]:
-    """Returns one image of a split."""
-    place = int(places[drawn[1]])
-    return images.pixels(spec, place) if change is None else change(images.opened(place), drawn, spec.image_size)
+    number = int(places[drawn[1]])
+    return images.pixels(spec, number) if change is None else change(images.opened(number), drawn, spec.image_size)
 
 
 def _resident(decoded: Arrays, split: list[Places]) -> list[Split]:
@@ -264,37 +277,3 @@ def _resident(decoded: Arrays, split: list[Places]) -> list[Split]:
 
 def _index(places: Places) -> slice | Tensor:
     return slice(places.start, places.stop) if isinstance(places, range) else torch.from_numpy(places)
-
-
-def _check(spec: ImagesSpec, records: Mapping[str, Records]) -> None:
-    """Refuses a set that is not the one of the spec, by the numbers of its images and classes."""
-    there = {name: len(of.labels) for name, of in records.items()}
-    expected = {name: count for name, count in zip(spec.available._fields, spec.available, strict=True) if count}
-    if there != expected:
-        raise LocusError(f"the images of data.kind {spec.kind} must be {expected}, got {there}")
-    classes = len(np.unique(records["train"].labels))
-    if classes != spec.outputs:
-        raise LocusError(f"the images of data.kind {spec.kind} must have {spec.outputs} classes, got {classes}")
-
-
-def load_known(spec: ImagesSpec, reading: Reading, records: Callable[[Any, Path], dict[str, Records]]) -> Splits:
-    """Returns the splits of a known set, which lies in the folder of all data.
-
-    Raises: LocusError if it is not there, or where `records` finds that it is damaged.
-    """
-    folder = reading.folder or Path("<home>/data")
-
-    def whole() -> dict[str, Records]:
-        if not spec.root(folder).is_dir():
-            raise LocusError(spec.must(folder))
-        try:
-            return records(spec, folder)
-        except (
-            RuntimeError,
-            OSError,
-            ValueError,
-            LookupError,
-        ) as error:  # a checksum or a list is wrong
-            raise LocusError(f"{spec.must(folder)} ({error})") from None
-
-    return load_images(spec, whole, reading)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from trainables.data.dataset import DatasetSpec, Metric
 from trainables.spec import require
-
-SPLITS = ("train_size", "val_size", "test_size")
 
 
 class RedGreen(DatasetSpec):
@@ -23,6 +21,9 @@ class RedGreen(DatasetSpec):
     Units: sizes in pixels. Source: thesis 4 and 5.1. Differs: sizes and the colors of the test images, which the thesis
     leaves open; images of validation have the colors of training.
     """
+
+    fingerprint: ClassVar[str] = "red_green/2"
+    """The generator and its version."""
 
     kind: Literal["red_green"] = Field(default="red_green", init=False)
     task: Literal["direction", "direction4", "distance", "absolute", "color_shift"] = Field(
@@ -38,6 +39,7 @@ class RedGreen(DatasetSpec):
 
     @model_validator(mode="after")
     def _fits(self) -> RedGreen:
+        """Images of validation and test must be new, so there must be as many different images as the splits need."""
         quarter = f"at most a quarter of the image ({self.image_size})"
         require(self.image_size >= 4 * self.square, "square", quarter, self.square)
         divisor = f"a divisor of the image ({self.image_size})"
@@ -48,14 +50,9 @@ class RedGreen(DatasetSpec):
             require(
                 self.task != "distance" or size > 1, name, "2 or more, because R^2 of one image is not defined", size
             )
-        return self
-
-    @model_validator(mode="after")
-    def _enough_scenes(self) -> RedGreen:
-        """Images of validation and test must be new: there must be as many different images as the splits ask for."""
-        known, asked = self.distinct, sum(self._draws(name) for name in SPLITS)
-        must = f"such that the splits share no image (a class has {known:,} different ones, the splits need {asked:,})"
-        require(asked <= known, "train_size", must, self.train_size)
+        count, needed = self.distinct, sum(map(self._draws, ("train_size", "val_size", "test_size")))
+        must = f"such that the splits share no image (a class has {count:,} different ones, the splits need {needed:,})"
+        require(needed <= count, "train_size", must, self.train_size)
         return self
 
     def _draws(self, name: str) -> int:
@@ -115,11 +112,6 @@ class RedGreen(DatasetSpec):
     @property
     def size(self) -> tuple[int, int, int]:
         return 3, self.image_size, self.image_size
-
-    @property
-    def fingerprint(self) -> str:
-        """The generator and its version."""
-        return "red_green/2"
 
     def fit_patch(self, side: int) -> None:
         """Requires aligned squares to fill whole patches: in a patch that shows two squares no position is needed."""

@@ -42,10 +42,7 @@ class Scene:
         return len(self.green)
 
     def reflected(self, which: NDArray[np.bool_], axis: int, span: int) -> Scene:
-        """Returns the scene with some images reflected along an axis (0 up-down, 1 left-right).
-
-        Places run from 0 to span.
-        """
+        """Reflects some images along an axis (0 up-down, 1 left-right) on which places run from 0 to span."""
         green, red = self.green.copy(), self.red.copy()
         for places in (green, red):
             places[which, axis] = span - places[which, axis]
@@ -70,7 +67,6 @@ def arrays(spec: RedGreen) -> dict[Split, tuple[Images, NDArray[Any]]]:
     scores exactly one half. `direction4`: 2 * (green below) + (green right). `absolute`, `color_shift`: 0 upper half, 1
     lower half. `distance`: the column and the row offset from green to red. An image of validation or test occurs once,
     and in no other split; for `direction` this holds for mirrored pairs.
-
     Shapes: images (N, 3, S, S); targets (N,), for `distance` (N, 2). Units: offsets in sides of the image (-1 to 1).
     Raises: SpecError if all offsets of a split are equal along an axis, because then R^2 is not defined.
     Source: thesis 4 and 5.1. Differs: class and place of the pair are independent; the squares are wholly inside
@@ -97,7 +93,6 @@ SEEN: tuple[Split, ...] = ("train", "validation")
 
 
 def _scenes(spec: RedGreen, splits: tuple[Split, ...] = (*SEEN, "test")) -> list[tuple[Split, tuple[Scene, Labels]]]:
-    """Returns where the squares lie in the images of each split, with the labels."""
     seen: set[int] = set()
     drawn: list[tuple[Split, tuple[Scene, Labels]]] = []
     for split in splits:
@@ -112,11 +107,15 @@ def _scene(spec: RedGreen, split: Split, rng: np.random.Generator, seen: set[int
     count = {"train": spec.train_size, "validation": spec.val_size, "test": spec.test_size}[split]
     mirrored = spec.task == "direction" and split != "train"
     scene = _draw(spec, rng, count // 2 if mirrored else count)
-    labels = _balanced(rng, len(scene), spec.outputs)
+    labels: Labels = rng.permutation(np.arange(len(scene), dtype=np.int64) % spec.outputs)  # classes are balanced
     scene = _classed(spec, scene, labels)
     if split != "train":
         scene = _unseen(spec, rng, scene, labels, seen)
-    return _paired(spec, scene, labels) if mirrored else (scene, labels)
+    if not mirrored:
+        return scene, labels
+    twice = Scene(np.repeat(scene.green, 2, axis=0), np.repeat(scene.red, 2, axis=0))
+    second = np.arange(len(twice)) % 2 == 1
+    return twice.reflected(second, 1, spec.image_size - spec.square), np.repeat(labels, 2) ^ second
 
 
 def _unseen(spec: RedGreen, rng: np.random.Generator, scene: Scene, labels: Labels, seen: set[int]) -> Scene:
@@ -180,35 +179,24 @@ def paint(spec: RedGreen, scene: Scene, colors: Colors) -> Images:
 
 
 def _draw(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
-    """Draws legal scenes, uniform among all legal ones: the others are dropped."""
+    """Draws scenes, uniform among all legal ones: the others are dropped.
+
+    Squares are apart; for `direction` in other columns, for `direction4` also in other rows. They lie anywhere in the
+    image, or in its upper half where halves are asked for.
+    """
+    step = spec.square if spec.aligned else 1
     green, red = np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)
     while len(green) < count:
-        candidates = _candidates(spec, rng, 2 * count + 8)
-        keep = _legal(spec, candidates)
-        green, red = np.concatenate([green, candidates.green[keep]]), np.concatenate([red, candidates.red[keep]])
+        new_green = step * rng.integers(0, spec.places, (2 * count + 8, 2))
+        new_red = step * rng.integers(0, spec.places, (2 * count + 8, 2))
+        offset = np.abs(new_red - new_green)
+        legal = (offset >= spec.square).any(axis=1)
+        if spec.task in ("direction", "direction4"):
+            legal &= offset[:, 1] > 0
+        if spec.task == "direction4":
+            legal &= offset[:, 0] > 0
+        green, red = np.concatenate([green, new_green[legal]]), np.concatenate([red, new_red[legal]])
     return Scene(green[:count], red[:count])
-
-
-def _candidates(spec: RedGreen, rng: np.random.Generator, count: int) -> Scene:
-    """Draws scenes whose squares lie anywhere in the image, or in its upper half where halves are asked for."""
-    step = spec.square if spec.aligned else 1
-    return Scene(step * rng.integers(0, spec.places, (count, 2)), step * rng.integers(0, spec.places, (count, 2)))
-
-
-def _legal(spec: RedGreen, scene: Scene) -> NDArray[np.bool_]:
-    """Returns where squares are apart; for `direction` in other columns, for `direction4` also in other rows."""
-    offset = np.abs(scene.red - scene.green)
-    legal: NDArray[np.bool_] = (offset >= spec.square).any(axis=1)
-    if spec.task in ("direction", "direction4"):
-        legal &= offset[:, 1] > 0
-    if spec.task == "direction4":
-        legal &= offset[:, 0] > 0
-    return legal
-
-
-def _balanced(rng: np.random.Generator, count: int, classes: int) -> Labels:
-    """Returns labels in random order, each class as often as the others, or once more."""
-    return rng.permutation(np.arange(count, dtype=np.int64) % classes)
 
 
 def _classed(spec: RedGreen, scene: Scene, labels: Labels) -> Scene:
@@ -223,10 +211,3 @@ def _classed(spec: RedGreen, scene: Scene, labels: Labels) -> Scene:
         below = scene.green[:, 0] > scene.red[:, 0]
         scene = scene.reflected(below != (labels >= 2), 0, span)
     return scene
-
-
-def _paired(spec: RedGreen, scene: Scene, labels: Labels) -> tuple[Scene, Labels]:
-    """Returns each scene followed by its left-right mirror image, which has the other label."""
-    twice = Scene(np.repeat(scene.green, 2, axis=0), np.repeat(scene.red, 2, axis=0))
-    second = np.arange(len(twice.green)) % 2 == 1
-    return twice.reflected(second, 1, spec.image_size - spec.square), np.repeat(labels, 2) ^ second

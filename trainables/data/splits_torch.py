@@ -43,10 +43,7 @@ class Split:
     def batches(
         self, numbers: Sequence[Tensor], dtype: torch.dtype, epoch: int = 0, copies: Sequence[Tensor] | None = None
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Returns the images of these numbers, batch by batch.
-
-        `epoch` and `copies` are for images that are streamed.
-        """
+        """Returns the images of these numbers, batch by batch. `epoch`, `copies`: for streamed images."""
         return (self.batch(chosen, dtype) for chosen in numbers)
 
     def batch(self, chosen: Tensor | slice, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -97,7 +94,6 @@ def download(spec: Data, folder: Path) -> None:
 
 Drawn = tuple[int, int, int]
 """One image of an epoch: the epoch, the number of the image, and how often it came before in this epoch."""
-
 Change = Callable[[Any, Drawn, int], NDArray[np.uint8]]
 """Changes one image: the image, what was drawn, and the side of the result."""
 

@@ -56,17 +56,17 @@ def _stacked(images: list[Tensor | LocusError]) -> Tensor | LocusError:
 
     torch would share them in a thread of its own, where an error is printed, and the training waits without end.
     """
-    wrong = next((image for image in images if isinstance(image, LocusError)), None)
-    if wrong is not None:
-        return wrong
+    error = next((image for image in images if isinstance(image, LocusError)), None)
+    if error is not None:
+        return error
     stacked = torch.stack([image for image in images if isinstance(image, Tensor)])
     if get_worker_info() is None:
         return stacked
     try:
         stacked.share_memory_()  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
+    except RuntimeError as full:
         must = "room for images that are decoded (docker run --shm-size=1g, or fewer --loader-workers)"
-        return LocusError(f"{SHARED} must have {must}, got: {str(error).partition(chr(10))[0]}")
+        return LocusError(f"{SHARED} must have {must}, got: {str(full).partition(chr(10))[0]}")
     return stacked
 
 
@@ -89,7 +89,7 @@ class _Pool:
     def __init__(self, workers: Workers, pin_memory: bool) -> None:
         self.pixels = tuple(workers.pixels)
         self._parts: list[list[Key]] = []
-        self._asked = 0
+        self._turn = 0
         self._loader: DataLoader[Any] = DataLoader(
             _Images(self.pixels), batch_sampler=self._parts, num_workers=workers.count, collate_fn=_stacked,
             persistent_workers=workers.count > 0, prefetch_factor=AHEAD if workers.count else None,
@@ -98,19 +98,19 @@ class _Pool:
 
     def __call__(self, parts: list[list[Key]]) -> Iterator[Tensor | LocusError]:
         """Yields the images of each part, in order. Whoever asked before gets no more: there is one queue."""
-        self._asked += 1
-        mine = self._asked
+        self._turn += 1
+        turn = self._turn
         self._parts[:] = parts
-        coming = iter(self._loader)
+        loaded = iter(self._loader)
         for _ in parts:
-            assert mine == self._asked, "the images of one split must be taken before those of another are asked for"
-            yield next(coming)
+            assert turn == self._turn, "the images of one split must be taken before those of another are asked for"
+            yield next(loaded)
 
     def close(self) -> None:
         """Ends the processes, also if an error still holds what was asked for."""
-        running: Any = self._loader._iterator
-        if running is not None:
-            running._shutdown_workers()
+        iterator: Any = self._loader._iterator
+        if iterator is not None:
+            iterator._shutdown_workers()
 
 
 @runtime_checkable
@@ -126,7 +126,6 @@ class StreamedSplit:
     """Images with their targets; `pixels` decodes one, and `change` changes those of a batch, on their device.
 
     `workers`: processes that decode.
-
     Shapes: targets (N,) class indices; pixels (C, R, S) of bytes.
     """
 
@@ -155,30 +154,26 @@ class StreamedSplit:
         `epoch` and `copies` (how often an image came before in the epoch) are for augmentation.
         Raises: LocusError for an image that cannot be read.
         """
-        of_copies = copies or [torch.zeros_like(chosen) for chosen in numbers]
+        copies = copies or [torch.zeros_like(chosen) for chosen in numbers]
         split = self.workers.pixels.index(self.pixels)
         keys: list[list[Key]] = [
-            [(split, (epoch, *image)) for image in zip(chosen.tolist(), copies.tolist(), strict=True)]
-            for chosen, copies in zip(numbers, of_copies, strict=True)
+            [(split, (epoch, *image)) for image in zip(chosen.tolist(), earlier.tolist(), strict=True)]
+            for chosen, earlier in zip(numbers, copies, strict=True)
         ]
         first = next((key for batch in keys for key in batch), None)
         if first is None:
             return
         size = part_size(self.pixels(first[1]).nbytes, self.workers.count)
-        images = self._pool()([batch[start : start + size] for batch in keys for start in range(0, len(batch), size)])
-        for chosen, of_batch in zip(numbers, keys, strict=True):
-            batch = self._batch(images, len(chosen))
-            if self.change is not None:
-                batch = self.change.batch(batch, [drawn for _, drawn in of_batch])
-            yield batch.to(dtype).div_(WHITE), self.targets[chosen]
-
-    def _pool(self) -> _Pool:
-        """Returns the processes of the run; started again where they do not know this split."""
         pool: _Pool | None = self.workers.pool
-        if pool is None or len(pool.pixels) != len(self.workers.pixels):
+        if pool is None or len(pool.pixels) != len(self.workers.pixels):  # they do not know this split: begin again
             self.workers.close()
             pool = self.workers.pool = _Pool(self.workers, self.device.type == "cuda")
-        return pool
+        images = pool([batch[start : start + size] for batch in keys for start in range(0, len(batch), size)])
+        for chosen, batch_keys in zip(numbers, keys, strict=True):
+            batch = self._batch(images, len(chosen))
+            if self.change is not None:
+                batch = self.change.batch(batch, [drawn for _, drawn in batch_keys])
+            yield batch.to(dtype).div_(WHITE), self.targets[chosen]
 
     def _batch(self, images: Iterator[Tensor | LocusError], count: int) -> Tensor:
         """Returns so many of the next images on the device; each part is copied as it comes, and leaves shared memory.

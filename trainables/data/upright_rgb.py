@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
 
 from PIL import Image, ImageOps, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError
 
@@ -58,7 +57,12 @@ def rgb(image: Image.Image) -> Image.Image:
     with suppress(Exception):  # EXIF data that cannot be read turn nothing; the pixels are turned before they are kept
         ImageOps.exif_transpose(image, in_place=True)
     if deep:
-        return image.convert("I").point(_table(*_depth(image)), "L").convert("RGB")
+        if isinstance(image, TiffImagePlugin.TiffImageFile):
+            table = _table(_tag(image, 258, 16), _tag(image, 262, 1) == 0, None)
+        else:
+            key = image.info.get("transparency")
+            table = _table(16, False, key if isinstance(key, int) else None)
+        return image.convert("I").point(table, "L").convert("RGB")
     if not image.has_transparency_data:
         return image.convert("RGB")
     straight = image.convert("LA") if image.mode == "La" else image
@@ -74,7 +78,14 @@ def load(image: Image.Image) -> None:
     and the value that is transparent not: here it is brought, too.
     """
     if isinstance(image, PngImagePlugin.PngImageFile) and image.tile and "transparency" in image.info:
-        image.info["transparency"] = _eight_bits(image.info["transparency"], image.tile[0][3])
+        key, raw = image.info["transparency"], image.tile[0][3]  # gray of 16 bits stays as it is
+        if raw == "RGB;16B":
+            key = tuple(value >> 8 for value in key)
+        elif raw == "L;2":
+            key *= 85
+        elif raw == "L;4":
+            key *= 17
+        image.info["transparency"] = key
     if not isinstance(image, TiffImagePlugin.TiffImageFile):
         image.load()
         return
@@ -103,24 +114,6 @@ def reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _eight_bits(key: Any, raw: object) -> Any:
-    """Returns a transparent value as Pillow has the pixels, which lie in a PNG as `raw` says: of 16 bits the upper 8.
-
-    Gray of 16 bits stays as it is.
-    """
-    if raw == "RGB;16B":
-        return tuple(value >> 8 for value in key)
-    return key * {"L;2": 85, "L;4": 17}[raw] if raw in ("L;2", "L;4") else key
-
-
-def _depth(image: Image.Image) -> tuple[int, bool, int | None]:
-    """Returns the bits of deep gray, whether 0 is white, and the value that is transparent, if there is one."""
-    key = image.info.get("transparency")
-    if not isinstance(image, TiffImagePlugin.TiffImageFile):
-        return 16, False, key if isinstance(key, int) else None
-    return _tag(image, 258, 16), _tag(image, 262, 1) == 0, None
-
-
 def _tag(image: TiffImagePlugin.TiffImageFile, number: int, usual: int) -> int:
     """Returns the number of a TIFF tag, the first where it has several."""
     value = image.tag_v2.get(number, usual)
@@ -129,7 +122,7 @@ def _tag(image: TiffImagePlugin.TiffImageFile, number: int, usual: int) -> int:
 
 @lru_cache(maxsize=16)
 def _table(bits: int, is_inverted: bool, transparent: int | None) -> list[int]:
-    """Returns the 8 bits of each value of 16."""
+    """Returns the 8 bits of each value of 16. `bits`: so many are used; `transparent`: the value that is white."""
     top = 2**bits - 1
     table = [round(WHITE * min(value, top) / top) for value in range(2**16)]
     if is_inverted:

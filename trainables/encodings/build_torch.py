@@ -30,29 +30,25 @@ def build(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Composi
     for part in reversed(specs):
         modules.insert(0, _module(part, replace(widths, dim=widths.dim - reserved.tokens), grid, depth))
         reserved = reserved + modules[0].reserved
-        _check_reserved(reserved, widths)
-    return Composition(dict(zip(_names(specs), modules, strict=True)))
-
-
-def _names(specs: list[EncodingSpec]) -> list[str]:
-    seen: Counter[str] = Counter()
+        limits = [("the tokens", reserved.tokens, widths.dim)]
+        limits += [(f"{letter} a head", getattr(reserved, letter), widths.head_dim) for letter in "qkv"]
+        for owner, count, channels in limits:
+            if count >= channels:
+                raise SpecError(f"encoding must reserve fewer than the {channels} channels of {owner}, got {count}")
+    counts: Counter[str] = Counter()
     names = []
-    for spec in specs:
-        seen[spec.label] += 1
-        names.append(spec.label if seen[spec.label] == 1 else f"{spec.label}_{seen[spec.label]}")
-    return names
+    for part in specs:
+        counts[part.label] += 1
+        names.append(part.label if counts[part.label] == 1 else f"{part.label}_{counts[part.label]}")
+    return Composition(dict(zip(names, modules, strict=True)))
 
 
 def _module(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
+    """Returns the module of a part; of a code that is injected, one for all places and blocks, or one for each."""
     spec = spec.spec if isinstance(spec, OwnEncoding) else spec
-    if isinstance(spec, CodeSpec):
-        return _injected(spec, widths, grid, depth)
-    module: PositionEncoding = _built(spec, widths, grid, depth)
-    return module
-
-
-def _injected(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
-    """Returns one code for all places and blocks, or a separate one for each."""
+    if not isinstance(spec, CodeSpec):
+        module: PositionEncoding = _built(spec, widths, grid, depth)
+        return module
     codes: dict[Slot, Code] = {}
     for slot in spec.injection.codes(depth):
         codes[slot] = _built(spec, replace(widths, dim=spec.injection.width(slot[0], widths)), grid, depth)
@@ -66,37 +62,21 @@ def _injected(spec: CodeSpec, widths: Widths, grid: Grid, depth: int) -> Positio
     return code
 
 
-def _built(spec: EncodingSpec, widths: Widths, grid: Grid, depth: int) -> Any:
-    """Returns the module of one spec."""
+def _built(spec: Any, widths: Widths, grid: Grid, depth: int) -> Any:
+    """Returns the module of one spec. Raises: SpecError if a user's spec makes none, or no position encoding."""
     if hasattr(spec, "build"):
-        return _built_by_user(spec, widths, grid, depth)
+        module = spec.build(widths, grid, depth)
+        must = Code if isinstance(spec, CodeSpec) else PositionEncoding
+        if not isinstance(module, must):
+            name = type(spec).__name__
+            raise SpecError(f"{name}.build of {spec.kind} must return a {must.__name__}, got {type(module).__name__}")
+        return module
     if isinstance(spec, CodeSpec) and type(spec).code is not CodeSpec.code:
         return DeclaredCode(spec, widths, grid)
     if isinstance(spec, HeadsSpec) and type(spec).heads is not HeadsSpec.heads:
         return DeclaredHeads(spec, widths, grid, depth)
     if is_own(spec.kind):
-        method = {CodeSpec: "code(p, at)", HeadsSpec: "heads(h, terms, block)"}
-        need = next((text for cls, text in method.items() if isinstance(spec, cls)), "build(widths, grid, depth)")
+        methods = {CodeSpec: "code(p, at)", HeadsSpec: "heads(h, terms, block)"}
+        need = next((text for cls, text in methods.items() if isinstance(spec, cls)), "build(widths, grid, depth)")
         raise SpecError(f"{type(spec).__name__} of {spec.kind} must have a method {need}, got none")
-    module = import_module(f"{type(spec).__module__}_torch")
-    return getattr(module, type(spec).__name__)(spec, widths, grid, depth)
-
-
-def _built_by_user(spec: Any, widths: Widths, grid: Grid, depth: int) -> PositionEncoding:
-    """Returns what the method `build` of a user's spec returns. Raises: SpecError if that is no position encoding."""
-    module = spec.build(widths, grid, depth)
-    must = Code if isinstance(spec, CodeSpec) else PositionEncoding
-    if not isinstance(module, must):
-        name = type(spec).__name__
-        raise SpecError(f"{name}.build of {spec.kind} must return a {must.__name__}, got {type(module).__name__}")
-    return module
-
-
-def _check_reserved(reserved: ReservedChannels, widths: Widths) -> None:
-    limits = (
-        ("the tokens", reserved.tokens, widths.dim),
-        *((f"{p} a head", getattr(reserved, p), widths.head_dim) for p in "qkv"),
-    )
-    for place, count, channels in limits:
-        if count >= channels:
-            raise SpecError(f"encoding must reserve fewer than the {channels} channels of {place}, got {count}")
+    return getattr(import_module(f"{type(spec).__module__}_torch"), type(spec).__name__)(spec, widths, grid, depth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,15 +25,10 @@ if TYPE_CHECKING:
 class NoEncoding(EncodingSpec):
     """No position: the model sees patches in no order."""
 
+    is_noop: ClassVar[bool] = True
+    injection_points: ClassVar[frozenset[InjectionPoint]] = frozenset()
+
     kind: Literal["none"] = Field(default="none", init=False)
-
-    @property
-    def is_noop(self) -> bool:
-        return True
-
-    @property
-    def injection_points(self) -> frozenset[InjectionPoint]:
-        return frozenset()
 
 
 class Composed(EncodingSpec):
@@ -67,7 +62,8 @@ class Composed(EncodingSpec):
         require(left > 0, "encoding.parts", "such that the content keeps some channels", self.label)
         for number, part in enumerate(self.parts):
             after, before = self.parts[number + 1 :], self.parts[:number]
-            free = all(o.any_grid for o in after) and all(o.any_grid or o.injection_points <= {"first"} for o in before)
+            free = all(other.any_grid for other in after)
+            free &= all(other.any_grid or other.injection_points <= {"first"} for other in before)
             must = f"codes before the first block and convolutions only, where {part.label} makes the grid smaller"
             require(free or not part.shrinks, "encoding.parts", must, self.label)
         error = order_error(
@@ -99,10 +95,7 @@ class Composed(EncodingSpec):
 
 
 def canonical(encoding: EncodingSpec) -> EncodingSpec:
-    """Returns the same encoding, nested parts flattened and no-ops dropped.
-
-    A single part stands alone, no part is `none`.
-    """
+    """Returns the same encoding without nested parts and no-ops; a single part stands alone, no part is `none`."""
     parts = _active(encoding)
     if len(parts) > 1:
         return Composed(parts=tuple(parts))

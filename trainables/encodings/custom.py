@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from trainables.encodings.encoding import EncodingSpec, InjectionPoint, ReservedChannels, Shape, Widths
+from trainables.encodings.encoding import EncodingSpec, ReservedChannels, Shape, Widths
 from trainables.own import OwnSpec
 from trainables.spec import Spec
+
+
+def _of_the_user(name: str) -> Any:
+    """Returns a property that the user's own spec answers."""
+    return property(lambda encoding: getattr(encoding.spec, name))
 
 
 class OwnEncoding(OwnSpec, EncodingSpec):
@@ -25,33 +30,13 @@ class OwnEncoding(OwnSpec, EncodingSpec):
         made: EncodingSpec = self.made()
         return made
 
-    @property
-    def is_noop(self) -> bool:
-        return self.spec.is_noop
-
-    @property
-    def shrinks(self) -> bool:
-        return self.spec.shrinks
-
-    @property
-    def any_grid(self) -> bool:
-        return self.spec.any_grid
-
-    @property
-    def injection_points(self) -> frozenset[InjectionPoint]:
-        return self.spec.injection_points
-
-    @property
-    def modifies_qk(self) -> bool:
-        return self.spec.modifies_qk
-
-    @property
-    def reads_qk(self) -> bool:
-        return self.spec.reads_qk
-
-    @property
-    def saved_pairs(self) -> int:
-        return self.spec.saved_pairs
+    is_noop = _of_the_user("is_noop")
+    shrinks = _of_the_user("shrinks")
+    any_grid = _of_the_user("any_grid")
+    injection_points = _of_the_user("injection_points")
+    modifies_qk = _of_the_user("modifies_qk")
+    reads_qk = _of_the_user("reads_qk")
+    saved_pairs = _of_the_user("saved_pairs")
 
     def check(self, shape: Shape) -> None:
         self.spec.check(shape)

@@ -94,19 +94,13 @@ class Positions:
         return torch.stack([tensor.to(self.xy.dtype) for tensor in tensors], dim=-1)
 
     def prefixed(self, patches: Tensor, prefix: Tensor | None = None) -> Tensor:
-        """Returns the patches' rows after those of the prefix tokens, by default zeros.
-
-        Shapes: (..., P, n) to (..., N, n).
-        """
+        """Returns the prefix tokens' rows (by default zeros), then the patches'. Shapes: (..., P, n) to (..., N, n)."""
         if prefix is not None:
             return torch.cat([prefix, patches], dim=-2)
         return pad(patches, (0, 0, self.grid.prefix, 0))
 
     def between_patches(self, terms: Tensor) -> Tensor:
-        """Pads terms of pairs of patches with zeros for pairs with a prefix token.
-
-        Shapes: (..., H, P, P) to (1, ..., H, N, N).
-        """
+        """Pads terms with zeros for pairs with a prefix token. Shapes: (..., H, P, P) to (1, ..., H, N, N)."""
         return pad(terms, (self.grid.prefix, 0, self.grid.prefix, 0))[None]
 
 
@@ -148,7 +142,15 @@ class Declared(PositionEncoding):
         self.register_buffer("xy", coordinates(grid).to(dtype), persistent=False)
         self.register_buffer("last", last_coordinates(grid).to(dtype), persistent=False)
         for name, param in params.items():
-            _register(self, name, nn.Parameter(torch.empty(param.shape)))
+            *path, leaf = name.split(".")
+            owner: nn.Module = self
+            for step in path:  # `mlp.0.weight` is in a module `mlp`
+                if step not in owner._modules:
+                    _check_free(owner, step, name)
+                    owner.add_module(step, nn.Module())
+                owner = owner.get_submodule(step)
+            _check_free(owner, leaf, name)
+            owner.register_parameter(leaf, nn.Parameter(torch.empty(param.shape)))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -163,20 +165,16 @@ class Declared(PositionEncoding):
     def tensors(self) -> tuple[Parameters, Positions]:
         """Returns the parameters and positions, as the declared methods receive them.
 
-        Raises: LocusError as `_numbers`.
+        Raises: LocusError without random numbers for this forward pass, where it needs some.
         """
         xy, last = (self.get_buffer(name).to(self.dtype) for name in ("xy", "last"))
         at = Positions(self.grid, self.widths, xy, last, self.depth)
-        at.drawn = self._numbers() if self.training and self.spec.draws else None
+        if self.training and self.spec.draws:
+            if self.drawn is None:
+                must = "given random numbers before each forward pass in training (assign_numbers)"
+                raise LocusError(f"encoding {self.spec.label} must be {must}, got none; model.eval() needs none")
+            at.drawn, self.drawn = self.drawn.to(self.dtype), None  # a second pass must not use them again
         return Parameters(self, self.dtype), at
-
-    def _numbers(self) -> Tensor:
-        """Returns the random numbers of this forward pass. Raises: LocusError without numbers for it."""
-        if self.drawn is None:
-            must = "given random numbers before each forward pass in training (assign_numbers)"
-            raise LocusError(f"encoding {self.spec.label} must be {must}, got none; model.eval() needs none")
-        drawn, self.drawn = self.drawn, None  # a second pass must not use them again
-        return drawn.to(self.dtype)
 
     def register_fixed(self, *tensors: Tensor) -> None:
         """Registers tensors that depend on no parameter, in float64 until the model is cast to another type."""
@@ -192,27 +190,14 @@ class Declared(PositionEncoding):
         self.params[name].init(value, stream)
 
     def resampled(self, name: str, value: Tensor, old: Grid, new: Grid) -> Tensor:
-        how = self.params[name].resample if name in self.params else None
-        if how is None:
+        axis = self.params[name].resample if name in self.params else None
+        if axis is None:
             return value
-        if how != "grid":
-            return resampled_side(value, new.rows if how == "rows" else new.columns)
+        if axis != "grid":
+            return resampled_side(value, new.rows if axis == "rows" else new.columns)
         if len(value) == old.patches:  # no rows for prefix tokens
             old, new = Grid(old.rows, old.columns), Grid(new.rows, new.columns)
         return resampled_table(value, old, new)
-
-
-def _register(module: nn.Module, name: str, value: nn.Parameter) -> None:
-    """Registers a parameter whose name may have dots, as `mlp.0.weight` is in a module `mlp`."""
-    *path, leaf = name.split(".")
-    owner = module
-    for step in path:
-        if step not in owner._modules:
-            _check_free(owner, step, name)
-            owner.add_module(step, nn.Module())
-        owner = owner.get_submodule(step)
-    _check_free(owner, leaf, name)
-    owner.register_parameter(leaf, value)
 
 
 def _check_free(owner: nn.Module, step: str, name: str) -> None:
@@ -234,10 +219,7 @@ class DeclaredCode(Declared, Code):
         return self.fixed()[0] if self.is_fixed else self._checked(self.spec.code(*self.tensors()))
 
     def _checked(self, code: CodeND) -> CodeND:
-        """Returns the code, unchanged.
-
-        Raises: SpecError for another shape, which torch might broadcast without an error.
-        """
+        """Returns the code. Raises: SpecError for another shape, which torch might broadcast without an error."""
         needed, shape = (self.grid.tokens, self.widths.dim), tuple(getattr(code, "shape", ()))
         if shape != needed:
             kind, got = self.spec.kind, f"shape {shape}" if shape else f"{type(code).__name__}"

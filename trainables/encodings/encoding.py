@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from trainables.spec import Spec, SpecError
 
@@ -171,21 +171,19 @@ def check_flags(cls: type) -> None:
 
     Raises: SpecError with the name of the flag that is most like it.
     """
-    known = {
+    flags = {
         name for base in cls.__mro__[1:] for name, value in vars(base).items() if isinstance(value, bool | property)
     }
     for name, value in vars(cls).items() if not cls.__module__.startswith("trainables.") else ():
-        if isinstance(value, bool) and name[0] != "_" and name not in known:
-            (near,) = difflib.get_close_matches(name, known, n=1, cutoff=0)
+        if isinstance(value, bool) and name[0] != "_" and name not in flags:
+            (near,) = difflib.get_close_matches(name, flags, n=1, cutoff=0)
             raise SpecError(f"a flag of {cls.__name__} must be one that is read, such as {near}, got {name}")
 
 
 class PairSpec(EncodingSpec):
     """An encoding of pairs of tokens, which therefore acts inside attention alone."""
 
-    @property
-    def injection_points(self) -> frozenset[InjectionPoint]:
-        return frozenset({"attention"})
+    injection_points: ClassVar[frozenset[InjectionPoint]] = frozenset({"attention"})
 
 
 @dataclass(frozen=True)

@@ -203,8 +203,8 @@ class Code(PositionEncoding):
     @property
     def in_heads(self) -> InHeads:  # type: ignore[override]
         """As its injector, unless a subclass acts in the heads itself."""
-        own = type(self).heads is not Code.heads or type(self).outputs is not PositionEncoding.outputs
-        return "all" if own else self.injector.in_heads
+        acts = type(self).heads is not Code.heads or type(self).outputs is not PositionEncoding.outputs
+        return "all" if acts else self.injector.in_heads
 
     def code(self) -> CodeND:
         """Returns the code of all N tokens, prefix first. Shapes: (N, D)."""
@@ -255,9 +255,7 @@ class Composition(PositionEncoding):
         return t
 
     def bias(self, grid: Grid, queries: int, block: int) -> LogitsBHQN | None:
-        terms = [self.part(name).bias(grid, queries, block) for name in self.parts]
-        some = [term for term in terms if term is not None]
-        return sum(some[1:], some[0]) if some else None
+        return _sum([self.part(name).bias(grid, queries, block) for name in self.parts])
 
     def heads(self, h: Heads, block: int) -> Heads:
         for name in self.parts:
@@ -270,15 +268,22 @@ class Composition(PositionEncoding):
         return o
 
     def value_terms(self, h: Heads, block: int) -> OutputsBHQE | None:
-        terms = [self.part(name).value_terms(h, block) for name in self.parts]
-        some = [term for term in terms if term is not None]
-        return sum(some[1:], some[0]) if some else None
+        return _sum([self.part(name).value_terms(h, block) for name in self.parts])
 
     def part(self, name: str) -> PositionEncoding:
         """Returns the part of a name: its kind, or `kind_2` for a second part of that kind."""
         part = self._modules[name]
         assert isinstance(part, PositionEncoding)
         return part
+
+
+def _sum(terms: list[Tensor | None]) -> Tensor | None:
+    """Returns the sum of the terms that there are, None if there is none."""
+    total: Tensor | None = None
+    for term in terms:
+        if term is not None:
+            total = term if total is None else total + term
+    return total
 
 
 def _ordered(parts: Mapping[str, PositionEncoding]) -> Iterator[OrderedPart]:

@@ -30,15 +30,12 @@ class FIRE(HeadsSpec):
     """
 
     accepts_fewer_queries: ClassVar[bool] = True
+    saved_pairs: ClassVar[int] = 1
 
     kind: Literal["fire"] = Field(default="fire", init=False)
     hidden: int = Field(default=32, gt=0, description="a positive number of hidden channels")
     threshold: float = Field(default=16.0, gt=0, description="a positive number of patches")
     shared: bool = Field(default=False, description="true (one network for all blocks) or false (one for each block)")
-
-    @property
-    def saved_pairs(self) -> int:
-        return 1
 
     def params(self, widths: Widths, grid: Grid, depth: int) -> Params:
         count, last = 1 if self.shared else depth, self.hidden**-0.5

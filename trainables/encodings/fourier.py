@@ -55,9 +55,6 @@ class Fourier(CodeSpec):
         return at.prefixed(p.mlp("mlp", self.fourier_features(at, p("frequencies.weight"))))
 
     def fourier_features(self, at: Positions, frequencies: Any) -> Any:
-        """Returns all cosines, then all sines, over the root of their number.
-
-        Shapes: frequencies (F/2, 2), to (P, F).
-        """
+        """Returns all cosines, then all sines, over the root of their number. Shapes: frequencies (K, 2) to (P, 2K)."""
         phases = (at.xy if self.coordinates == "raw" else at.unit) @ frequencies.mT
         return at.cat(phases.cos(), phases.sin()) / math.sqrt(2 * len(frequencies))

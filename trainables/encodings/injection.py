@@ -8,8 +8,9 @@ and blocks; otherwise each has a code with its own parameters.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -24,8 +25,7 @@ Slot = tuple[Place, int]
 HEADS: tuple[tuple[Place, str], ...] = (("query", "q"), ("key", "k"), ("value", "v"))
 """The places in the heads, with the letters of their tensors."""
 
-_ORDER = ("common", "query", "key", "value").index
-Places = Annotated[tuple[Place, ...], AfterValidator(partial(in_order, by=_ORDER))]
+Places = Annotated[tuple[Place, ...], AfterValidator(partial(in_order, by=get_args(Place).index))]
 _SHARED = "true (one code for all places and blocks) or false (a separate code for each)"
 _PLACES = "any of common, query, key, value, without doubles"
 _BLOCKS = "a positive number of first blocks, or null"
@@ -68,6 +68,12 @@ class InjectionSpec(Spec):
         return slots[:1] if self.shared else slots
 
 
+def _slots(places: Iterable[Place], blocks: int | None, depth: int) -> tuple[Slot, ...]:
+    """Returns each place with its first blocks: so many, or by default one for `common` and all for the others."""
+    counts = {place: blocks or (1 if place == "common" else depth) for place in places}
+    return tuple((place, block) for place, count in counts.items() for block in range(count))
+
+
 def _check_blocks(blocks: int | None, depth: int) -> None:
     legal = f"at most the {depth} blocks of the model"
     require(blocks is None or blocks <= depth, "encoding.injection.blocks", legal, blocks)
@@ -85,8 +91,7 @@ class Add(InjectionSpec):
     blocks: int | None = Field(default=None, gt=0, description=_BLOCKS)
 
     def slots(self, depth: int) -> tuple[Slot, ...]:
-        counts = {place: self.blocks or (1 if place == "common" else depth) for place in self.places}
-        return tuple((place, block) for place, count in counts.items() for block in range(count))
+        return _slots(self.places, self.blocks, depth)
 
     def check(self, multiple: int, shape: Shape) -> None:
         _check_blocks(self.blocks, shape.depth)
@@ -105,8 +110,7 @@ class Concat(InjectionSpec):
     places: Places = Field(default=("common",), strict=False, description=_PLACES)
 
     def slots(self, depth: int) -> tuple[Slot, ...]:
-        counts = {place: 1 if place == "common" else depth for place in self.places}
-        return tuple((place, block) for place, count in counts.items() for block in range(count))
+        return _slots(self.places, None, depth)
 
     def width(self, place: Place, widths: Widths) -> int:
         if place == "common":
@@ -126,12 +130,12 @@ class Concat(InjectionSpec):
             self._fit(widths.dim, multiple)
 
     def _fit(self, channels: int, step: int) -> None:
-        asked = self.split * channels
+        exact = self.split * channels
         legal = range(step, channels, step)
-        near = sorted(sorted(legal, key=lambda width: abs(width - asked))[:2])
+        near = sorted(sorted(legal, key=lambda width: abs(width - exact))[:2])
         nearest = " or ".join(f"{width / channels:.6g}" for width in near) or "none"
         must = f"a share of {channels} channels that is a multiple of {step} (nearest: {nearest})"
-        whole = any(abs(asked - width) < 1e-6 * channels for width in near)
+        whole = any(abs(exact - width) < 1e-6 * channels for width in near)
         require(whole, "encoding.injection.split", must, self.split)
 
 
@@ -142,17 +146,14 @@ class Extend(InjectionSpec):
     unchanged. Source: Gabor paper eq. 13 and fig. 11. Differs: the scale, which the paper does not state.
     """
 
+    saved_pairs: ClassVar[int] = 1
+
     kind: Literal["extend"] = Field(default="extend", init=False)
     channels: int = Field(default=16, gt=0, description="a positive number of channels a head")
     blocks: int | None = Field(default=None, gt=0, description=_BLOCKS)
 
-    @property
-    def saved_pairs(self) -> int:
-        return 1
-
     def slots(self, depth: int) -> tuple[Slot, ...]:
-        places: tuple[Place, ...] = ("query", "key")
-        return tuple((place, block) for place in places for block in range(self.blocks or depth))
+        return _slots(("query", "key"), self.blocks, depth)
 
     def width(self, place: Place, widths: Widths) -> int:
         return widths.heads * self.channels
@@ -174,6 +175,8 @@ class Parts(InjectionSpec):
     `add` at query and key. Source: Gabor paper eq. 11 and table 3. Differs: eq. 3 has 2 and 3 the other way round.
     """
 
+    saved_pairs: ClassVar[int] = 2
+
     kind: Literal["parts"] = Field(default="parts", init=False)
     parts: Annotated[tuple[Part, ...], AfterValidator(in_order)] = Field(
         default=(1, 4), strict=False, description="any of 1, 2, 3, 4, without doubles"
@@ -185,14 +188,9 @@ class Parts(InjectionSpec):
         require(bool(self.parts), "parts", "at least one of 1, 2, 3, 4", list(self.parts))
         return self
 
-    @property
-    def saved_pairs(self) -> int:
-        return 2
-
     def slots(self, depth: int) -> tuple[Slot, ...]:
         sides: tuple[tuple[Place, set[int]], ...] = (("query", {2, 4}), ("key", {3, 4}))
-        places = [place for place, parts in sides if parts & {*self.parts}]
-        return tuple((place, block) for place in places for block in range(self.blocks or depth))
+        return _slots([place for place, parts in sides if parts & {*self.parts}], self.blocks, depth)
 
     def check(self, multiple: int, shape: Shape) -> None:
         _check_blocks(self.blocks, shape.depth)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,62 +11,41 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from trainables.encodings.encoding import Widths
-from trainables.encodings.encoding_torch import (
-    Cache,
-    Code,
-    CodeND,
-    CodeOf,
-    Heads,
-    InHeads,
-    Injector,
-    PositionEncoding,
-    Tokens,
-)
+from trainables.encodings.encoding_torch import Cache, Code, CodeND, CodeOf, Heads, Injector, PositionEncoding, Tokens
 from trainables.encodings.injection import HEADS, Add, Concat, Extend, Parts, Slot
 
 
 def by_head(code: CodeND, heads: int, like: Tensor) -> Tensor:
-    """Returns a code's channels split among the heads in order, for as many tokens as `like` has.
-
-    Shapes: (N, H e) and like (B, H, Q, E) to (H, Q, e).
-    """
+    """Splits channels among the heads, for the tokens of `like`. Shapes: (N, H e), (B, H, Q, E) to (H, Q, e)."""
     return code[: like.shape[2]].reshape(like.shape[2], heads, -1).transpose(0, 1)
 
 
-def in_heads(slots: Iterable[Slot]) -> InHeads:
-    """Returns what an injector needs in the heads: nothing if all slots are before a block."""
-    return "nothing" if all(place == "common" for place, _ in slots) else "first"
-
-
 class Added(Injector):
-    """x + p at every place and block of the slots; channels that another part appended to a head stay as they are.
+    """x + p at every place and block of the slots; channels that another part appended to a head stay as they are."""
 
-    Source: DeiT; Gabor paper eq. 3. Differs: nothing.
-    """
-
-    def __init__(self, spec: Add, widths: Widths, depth: int) -> None:
+    def __init__(self, spec: Add | Concat, widths: Widths, depth: int) -> None:
         self.slots = frozenset(spec.slots(depth))
-        self.modifies_qk = spec.modifies_qk
-        self.in_heads = in_heads(self.slots)
+        self.reserved, self.modifies_qk = spec.reserved(widths), spec.modifies_qk
+        self.in_heads = "nothing" if all(place == "common" for place, _ in self.slots) else "first"
         self.count = widths.heads
 
     def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
         if ("common", block) not in self.slots:
             return t
-        return replace(t, x=t.x + code("common", block))
+        return replace(t, x=self.joined(t.x, code("common", block)))
 
     def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
         changed: dict[str, Any] = {
-            letter: added(getattr(h, letter), by_head(code(place, block), self.count, getattr(h, letter)))
+            letter: self.joined(getattr(h, letter), by_head(code(place, block), self.count, getattr(h, letter)))
             for place, letter in HEADS
             if (place, block) in self.slots
         }
         return replace(h, **changed)
 
-
-def added(channels: Tensor, position: Tensor) -> Tensor:
-    """Adds position to the first channels. Shapes: (B, H, N, E + m) and (H, N, E) to (B, H, N, E + m)."""
-    return channels + pad(position, (0, channels.shape[3] - position.shape[2]))
+    def joined(self, content: Tensor, position: Tensor) -> Tensor:
+        """Returns content with position. Shapes: (B, ..., N, E + m) and (..., N, E) to (B, ..., N, E + m)."""
+        more = content.shape[-1] - position.shape[-1]
+        return content + (pad(position, (0, more)) if more else position)
 
 
 class OwnCodes(PositionEncoding):
@@ -97,38 +75,20 @@ def beside(content: Tensor, position: Tensor) -> Tensor:
     return torch.cat([content, position.expand(*content.shape[:-1], position.shape[-1]).to(content.dtype)], dim=-1)
 
 
-class Concatenated(Injector):
+class Concatenated(Added):
     """The content, then the code, in the tokens before the first block or in every head of every block.
 
     Source: concat paper eqs. 6-9. Differs: in the heads position is beside the content head by head (beside all heads
     at once it would fill the last ones), and logits are scaled by the head's whole width.
     """
 
-    def __init__(self, spec: Concat, widths: Widths, depth: int) -> None:
-        self.slots = frozenset(spec.slots(depth))
-        self.reserved = spec.reserved(widths)
-        self.modifies_qk = spec.modifies_qk
-        self.in_heads = in_heads(self.slots)
-        self.count = widths.heads
-
-    def tokens(self, t: Tokens, block: int, code: CodeOf) -> Tokens:
-        if ("common", block) not in self.slots:
-            return t
-        return replace(t, x=beside(t.x, code("common", block)))
-
-    def heads(self, h: Heads, block: int, code: CodeOf) -> Heads:
-        changed: dict[str, Any] = {
-            letter: beside(getattr(h, letter), by_head(code(place, block), self.count, getattr(h, letter)))
-            for place, letter in HEADS
-            if (place, block) in self.slots
-        }
-        return replace(h, **changed)
+    def joined(self, content: Tensor, position: Tensor) -> Tensor:
+        return beside(content, position)
 
 
 class Extended(Injector):
     """Channels appended to queries and keys: logits gain pos_q . pos_k at the scale of the unextended head.
 
-    Source: Gabor paper eq. 13. Differs: the scale, which the paper does not state.
     Cost: queries and keys wider than values cost the fastest attention kernels.
     """
 
@@ -152,7 +112,6 @@ class LogitParts(Injector):
     If the parts are a product of two sums, q and k become these sums. Otherwise a query is [q, pos_q], and a key is
     the sum that q is multiplied with, then the sum that pos_q is multiplied with. So heads become at most twice as
     wide, and no term is stored for each pair.
-    Source: Gabor paper eq. 11, table 3. Differs: eq. 3 numbers 2 and 3 the other way round.
     """
 
     modifies_qk = True
@@ -167,8 +126,10 @@ class LogitParts(Injector):
             return h
         pos_q = by_head(code("query", block), self.count, h.q) if self.parts & {2, 4} else None
         pos_k = by_head(code("key", block), self.count, h.k) if self.parts & {3, 4} else None
-        (q, q_rest), (k, k_rest) = (_head(channels, self.width) for channels in (h.q, h.k))
-        if self._is_product():
+        (q, q_rest), (k, k_rest) = ((x[..., : self.width], x[..., self.width :]) for x in (h.q, h.k))
+        queries = {(part - 1) % 2 for part in self.parts}  # 1, 3 have the content's query; 2, 4 the position's
+        keys = {(part - 1) // 2 for part in self.parts}  # 1, 2 have the content's key; 3, 4 the position's
+        if len(self.parts) == len(queries) * len(keys):  # all products of a set of queries with a set of keys
             q, k = self._sum(q, pos_q, ({1, 3}, {2, 4})), self._sum(k, pos_k, ({1, 2}, {3, 4}))
             return replace(h, q=_joined(q, q_rest), k=_joined(k, k_rest))
         assert pos_q is not None, "parts without a position's query are a product"
@@ -176,15 +137,9 @@ class LogitParts(Injector):
         q = _joined(q, q_rest, pos_q.expand_as(q).to(q.dtype))
         return replace(h, q=q, k=_joined(met_by_q, k_rest, met_by_pos))
 
-    def _is_product(self) -> bool:
-        """Returns whether the parts are all products of a set of query terms with a set of key terms."""
-        queries = {(part - 1) % 2 for part in self.parts}  # 1, 3 have the content's query; 2, 4 the position's
-        keys = {(part - 1) // 2 for part in self.parts}  # 1, 2 have the content's key; 3, 4 the position's
-        return len(self.parts) == len(queries) * len(keys)
-
     def _sum(self, content: Tensor, position: Tensor | None, parts: tuple[set[int], set[int]]) -> Tensor:
         """Returns content where any of the first parts is chosen, plus position where any of the second is."""
-        has_content, has_position = (bool(some & self.parts) for some in parts)
+        has_content, has_position = (bool(numbers & self.parts) for numbers in parts)
         if not has_position or position is None:
             return content if has_content else torch.zeros_like(content)
         return content + position if has_content else position.expand_as(content).to(content.dtype)
@@ -192,13 +147,8 @@ class LogitParts(Injector):
 
 def _joined(*channels: Tensor) -> Tensor:
     """Joins channels of a head beside each other; empty ones are left out, so that one alone is not copied."""
-    some = [tensor for tensor in channels if tensor.shape[3]]
-    return some[0] if len(some) == 1 else torch.cat(some, dim=3)
-
-
-def _head(channels: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Returns the head's own channels, and those that another part appended to it."""
-    return channels[..., :width], channels[..., width:]
+    tensors = [tensor for tensor in channels if tensor.shape[3]]
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors, dim=3)
 
 
 INJECTORS: dict[str, Any] = {"add": Added, "concat": Concatenated, "extend": Extended, "parts": LogitParts}

@@ -37,12 +37,9 @@ def numbered(offsets: Tensor, index: irpe.Index) -> Tensor:
 
 
 def bucket_ids(mapping: irpe.Mapping, index: irpe.Index, grid: Grid) -> BucketsMNN:
-    """Returns the bucket of every pair (query, key) in each table of a mapping.
-
-    Pairs with a prefix token have the last one.
+    """Returns the bucket of every pair (query, key) in each table of a mapping; with a prefix token the last one.
 
     Shapes: (1, N, N), or (2, N, N) under `cross`: rows, then columns.
-    Source: iRPE, section 3.2; its published code. Differs: `rank` is the paper's, `squared` the code's.
     """
     x, y = coordinates(grid).unbind(1)
     rows, columns = y[:, None] - y[None, :], x[:, None] - x[None, :]
@@ -67,7 +64,6 @@ class IRPE(PositionEncoding):
 
     Shapes: tables.q and tables.k (depth or 1, M, H or 1, E, buckets), tables.v (depth or 1, M, H or 1, buckets, E);
     under `bias` (depth or 1, M, H or 1, buckets). M is 2 under `cross`, else 1.
-    Source: iRPE eqs. 14-20; its published code. Differs: as the code where they differ: biases are not scaled.
     Cost: contextual terms need B H N buckets products, then a lookup of N^2 numbers per head; never N x N vectors.
     """
 
@@ -86,22 +82,17 @@ class IRPE(PositionEncoding):
         self.register_buffer("ids", bucket_ids(spec.mapping, spec.index, grid), persistent=False)
 
     def heads(self, h: Heads, block: int) -> Heads:
-        for on in ("q", "k"):
-            if on in self.tables:
-                h = h.plus(self._term(h, on, block))
+        every = self.get_buffer("ids")
+        for on in [letter for letter in "qk" if letter in self.tables]:
+            tables, ids = self._tables(on, block), every[:, : h.queries] if on == "k" else every[:, :, : h.queries]
+            if self.spec.mode == "bias":
+                terms = [picked(table, index)[None] for table, index in zip(tables, ids, strict=True)]
+            else:
+                met = (h.q if on == "k" else h.k)[..., : self.width] * self.width**-0.5
+                terms = [looked_up(met @ table, index) for table, index in zip(tables, ids, strict=True)]
+            term = terms[0] if len(terms) == 1 else terms[0] + terms[1]
+            h = h.plus(term if on == "k" else term.mT)  # on queries: by the pair (j, i)
         return h
-
-    def _term(self, h: Heads, on: str, block: int) -> LogitsBHQN:
-        """Returns the term of queries (products of the keys) or of keys (products of the queries) in the logits."""
-        tables, ids = self._tables(on, block), self.get_buffer("ids")
-        ids = ids[:, : h.queries] if on == "k" else ids[:, :, : h.queries]
-        if self.spec.mode == "bias":
-            terms = [picked(table, index)[None] for table, index in zip(tables, ids, strict=True)]
-        else:
-            met = (h.q if on == "k" else h.k)[..., : self.width] * self.width**-0.5
-            terms = [looked_up(met @ table, index) for table, index in zip(tables, ids, strict=True)]
-        term = terms[0] if len(terms) == 1 else terms[0] + terms[1]
-        return term if on == "k" else term.mT  # on queries: by the pair (j, i)
 
     def outputs(self, o: OutputsBHQE, weights: LogitsBHQN, grid: Grid, block: int) -> OutputsBHQE:
         if "v" in self.tables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,9 @@ class LePE(EncodingSpec):
     Differs: the whole grid is one window. No weight decay, as for `peg`.
     """
 
+    any_grid: ClassVar[bool] = True
+    injection_points: ClassVar[frozenset[InjectionPoint]] = frozenset({"attention"})
+
     kind: Literal["lepe"] = Field(default="lepe", init=False)
     kernel: int = Field(default=3, gt=0, description="a positive odd kernel size")
 
@@ -24,14 +27,6 @@ class LePE(EncodingSpec):
     def _odd(self) -> LePE:
         require(self.kernel % 2 == 1, "kernel", "odd", self.kernel)
         return self
-
-    @property
-    def any_grid(self) -> bool:
-        return True
-
-    @property
-    def injection_points(self) -> frozenset[InjectionPoint]:
-        return frozenset({"attention"})
 
     def parameters(self, shape: Shape) -> int:
         return shape.depth * shape.widths.heads * shape.widths.head_dim * (self.kernel**2 + 1)

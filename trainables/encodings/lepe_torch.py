@@ -13,7 +13,7 @@ from trainables.encodings.encoding_torch import Grid, Heads, OutputsBHQE, Positi
 class LePE(PositionEncoding):
     """Outputs plus a convolution of the values' map; prefix tokens get nothing.
 
-    Shapes: conv.<block>.weight (H E, 1, k, k) and bias (H E). Source: CSWin, section 3.3. Differs: one window.
+    Shapes: conv.<block>.weight (H E, 1, k, k) and bias (H E).
     """
 
     in_heads = "first"

@@ -31,6 +31,7 @@ class LogCPB(HeadsSpec):
     """
 
     accepts_fewer_queries: ClassVar[bool] = True
+    saved_pairs: ClassVar[int] = 1
 
     kind: Literal["log_cpb"] = Field(default="log_cpb", init=False)
     hidden: int = Field(default=512, gt=0, description="a positive number of hidden channels")
@@ -38,10 +39,6 @@ class LogCPB(HeadsSpec):
         default=None, strict=False, description="rows and columns of patches, each at least 2, or null"
     )
     shared: bool = Field(default=False, description="true (one network for all blocks) or false (one for each block)")
-
-    @property
-    def saved_pairs(self) -> int:
-        return 1
 
     def params(self, widths: Widths, grid: Grid, depth: int) -> Params:
         count = 1 if self.shared else depth

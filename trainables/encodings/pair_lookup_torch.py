@@ -20,9 +20,6 @@ def looked_up(products: Tensor, index: Tensor) -> Tensor:
 
 
 def summed_by_number(weights: Tensor, index: Tensor, numbers: int) -> Tensor:
-    """Returns the sums of each token's weights over the pairs of each index.
-
-    Shapes: (B, H, I, J), (I, J) to (B, H, I, n).
-    """
+    """Sums each token's weights over the pairs of each index. Shapes: (B, H, I, J), (I, J) to (B, H, I, n)."""
     sums = weights.new_zeros(*weights.shape[:3], numbers)
     return sums.scatter_add(3, index.expand(*weights.shape), weights)

@@ -76,17 +76,13 @@ class PEG(EncodingSpec):
 
     def parameters(self, shape: Shape) -> int:
         dim, area = shape.widths.dim, self.kernel**2
-        match self.form:
-            case "depthwise":
-                layer = dim * (area + 1)
-            case "dense":
-                layer = dim * (dim * area + 1)
-            case "separable":
-                layer = dim * (area + 1) + dim * (dim + 1)
-            case "depthwise_stack":
-                layer = dim * (area + 2)
-            case "dense_stack":
-                layer = dim * (dim * area + 2)
+        layer = {
+            "depthwise": dim * (area + 1),
+            "dense": dim * (dim * area + 1),
+            "separable": dim * (area + 1) + dim * (dim + 1),
+            "depthwise_stack": dim * (area + 2),
+            "dense_stack": dim * (dim * area + 2),
+        }[self.form]
         return len(self.places) * self.layers * layer
 
     def trainable_parameters(self, shape: Shape) -> int:

@@ -49,10 +49,7 @@ class PEG(PositionEncoding):
 
 
 def convolution(spec: peg.PEG, dim: int) -> nn.Module:
-    """Returns the convolution of one place: a layer, a depth-wise and a 1 x 1 one, or a stack of four.
-
-    Shapes: (B, D, R, C).
-    """
+    """Returns the convolution of one place: a layer, depth-wise and 1 x 1 ones, or a stack. Shapes: (B, D, R, C)."""
     groups = 1 if spec.form.startswith("dense") else dim
     padding = 0 if spec.padding == "valid" else spec.kernel // 2
     mode: Literal["circular", "zeros"] = "circular" if spec.padding == "circular" else "zeros"

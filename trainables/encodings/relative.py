@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -39,17 +39,16 @@ class Relative(PairSpec):
     """A learned vector for each offset (key minus query), multiplied with the query; with `value` also added to values.
 
     Source: Shaw et al. 2018 (`clipped`), Ramachandran et al. 2019 (`split`); thesis eq. 2. Differs: the whole logit is
-    scaled, tables start with deviation 0.02, and pairs with a prefix token get zero.
+    divided by the root of a head's width (the thesis' eq. 2 has no scale), tables start with deviation 0.02 (the
+    originals at 1), and pairs with a prefix token get zero.
     """
+
+    reads_qk: ClassVar[bool] = True
 
     kind: Literal["relative"] = Field(default="relative", init=False)
     offsets: Offsets = Field(default=SplitOffsets(), description="split or clipped")
     value: bool = Field(default=False, description="true (values too) or false (keys alone)")
     shared: bool = Field(default=False, description=_SHARED)
-
-    @property
-    def reads_qk(self) -> bool:
-        return True
 
     @property
     def saved_pairs(self) -> int:
@@ -70,15 +69,14 @@ class Relative(PairSpec):
 class RelativeBias(PairSpec):
     """One learnable scalar a head for each offset (query minus key), added to the logits.
 
-    Source: CPVT's LE + RPE row (`shared`); timm's RelPosBias. Differs: pairs with a prefix token get zero.
+    Source: CPVT's LE + RPE row (`shared`); timm's RelPosBias. Differs: pairs with a prefix token get zero (timm has
+    three rows for them).
     """
+
+    saved_pairs: ClassVar[int] = 1
 
     kind: Literal["relative_bias"] = Field(default="relative_bias", init=False)
     shared: bool = Field(default=False, description=_SHARED)
-
-    @property
-    def saved_pairs(self) -> int:
-        return 1
 
     def parameters(self, shape: Shape) -> int:
         offsets = (2 * shape.rows - 1) * (2 * shape.columns - 1)

@@ -18,10 +18,7 @@ IndexLL = Int[Tensor, "L L"]
 
 
 def offset_index(grid: Grid) -> IndexPP:
-    """Returns the number of the offset query minus key: (dr + R - 1)(2C - 1) + dc + C - 1.
-
-    Shapes: (P queries, P keys).
-    """
+    """Returns the number of the offset query minus key: (dr + R - 1)(2C - 1) + dc + C - 1. Shapes: (P queries, P)."""
     x, y = coordinates(grid).unbind(1)
     rows = y[:, None] - y[None, :] + grid.rows - 1
     columns = x[:, None] - x[None, :] + grid.columns - 1
@@ -29,28 +26,22 @@ def offset_index(grid: Grid) -> IndexPP:
 
 
 def clipped_index(grid: Grid, reach: int) -> IndexPP:
-    """Returns the number of the clipped offset key minus query: (dr + K)(2K + 1) + dc + K.
-
-    Shapes: (P queries, P keys).
-    """
-    rows, columns = ((at[None, :] - at[:, None]).clamp(-reach, reach) for at in coordinates(grid).flip(1).unbind(1))
+    """Returns the number of the clipped offset key minus query: (dr + K)(2K + 1) + dc + K. Shapes: (P queries, P)."""
+    lines = coordinates(grid).flip(1).unbind(1)
+    rows, columns = ((line[None, :] - line[:, None]).clamp(-reach, reach) for line in lines)
     return (rows + reach) * (2 * reach + 1) + columns + reach
 
 
 def line_index(length: int) -> IndexLL:
-    """Returns the number of the offset key minus query along one side: j - i + length - 1.
-
-    Shapes: (L queries, L keys).
-    """
-    at = torch.arange(length)
-    return at[None, :] - at[:, None] + length - 1
+    """Returns the number of the offset key minus query along one side: j - i + length - 1. Shapes: (L queries, L)."""
+    line = torch.arange(length)
+    return line[None, :] - line[:, None] + length - 1
 
 
 class RelativeBias(PositionEncoding):
     """One scalar per head and offset, zero at the start; one table for each block, or one for all.
 
-    Shapes: table (depth or 1, H, (2R - 1)(2C - 1)). Source: CPVT's LE + RPE row (shared); timm's RelPosBias.
-    Differs: pairs with a prefix token get zero (timm has three rows for them).
+    Shapes: table (depth or 1, H, (2R - 1)(2C - 1)).
     Cost: the learned term turns flash attention off; a lookup of P^2 numbers per head and block.
     """
 
@@ -79,7 +70,6 @@ class SplitTables(nn.Module):
     """A vector for each offset: half from a table of row offsets, half from one of column offsets.
 
     Shapes: rows (tables, 2R - 1, E / 2), columns (tables, 2C - 1, E / 2).
-    Source: Ramachandran et al. 2019, section 3.1; thesis eq. 2. Differs: nothing.
     Cost: products with R + C vectors per patch; the terms of rows and columns are added as scalars.
     """
 
@@ -92,10 +82,7 @@ class SplitTables(nn.Module):
         self.register_buffer("column_index", line_index(grid.columns), persistent=False)
 
     def _vectors(self, table: int) -> tuple[Tensor, Tensor]:
-        """Returns the vectors of all pairs of rows, and of all pairs of columns.
-
-        Shapes: (R, R, E / 2), (C, C, E / 2).
-        """
+        """Returns the vectors of all pairs of rows, and of columns. Shapes: (R, R, E / 2), (C, C, E / 2)."""
         return self.rows[table][self.get_buffer("row_index")], self.columns[table][self.get_buffer("column_index")]
 
     def _map(self, patches: Tensor, dim: int) -> Tensor:
@@ -133,7 +120,7 @@ class SplitTables(nn.Module):
 class ClippedTables(nn.Module):
     """A vector for each pair of row and column offsets, both clipped to a reach.
 
-    Shapes: vectors (tables, (2K + 1)^2, E). Source: Shaw et al. 2018, section 3.2. Differs: pairs of offsets.
+    Shapes: vectors (tables, (2K + 1)^2, E).
     Cost: products with (2K + 1)^2 vectors per patch, then a lookup of P^2 numbers.
     """
 
@@ -156,8 +143,6 @@ class Relative(PositionEncoding):
     """A vector for each offset key minus query: times the query in the logit; with `value` another beside the value.
 
     Shapes: keys.* and values.*, a table for each block or one for all, shared by heads. Pairs with a prefix get zero.
-    Source: Shaw et al. 2018, eqs. 3-5; Ramachandran et al. 2019; thesis eq. 2. Differs: the whole logit is divided by
-    the root of E (the thesis' eq. 2 has no scale), tables start with deviation 0.02 (the originals at 1).
     Cost: values need the attention weights, and so explicit attention.
     """
 

@@ -37,7 +37,6 @@ def resampled_line(table: Tensor, length: int) -> Tensor:
     """Returns a table with a vector for each offset along one side, for a side of another length.
 
     That of offset 0 stays.
-
     Shapes: (..., 2L - 1, E) to (..., 2 length - 1, E). Source: as `resampled_offsets`.
     Differs: one dimension.
     """

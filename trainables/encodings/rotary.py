@@ -133,10 +133,7 @@ class Rotary(HeadsSpec):
 
 
 def rotated(channels: Any, cos: Any, sin: Any) -> Any:
-    """Returns the first E channels, rotated in pairs (2i, 2i + 1).
-
-    Shapes: (B, H, Q, E or more), (..., N, E/2, 1 or 2).
-    """
+    """Rotates the first E channels in pairs (2i, 2i + 1). Shapes: (B, H, Q, E or more), (..., N, E/2, 1 or 2)."""
     width, tokens = 2 * cos.shape[-2], channels.shape[2]
     cos, sin = cos[..., :tokens, :, :], sin[..., :tokens, :, :]
     pairs = channels[..., :width].unflatten(-1, (-1, 2))

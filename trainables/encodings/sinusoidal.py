@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -39,11 +39,9 @@ class Sinusoidal(CodeSpec):
     Source: thesis eq. 1. Differs: nothing; the class token gets zeros, as the thesis adds it afterwards.
     """
 
-    kind: Literal["sinusoidal"] = Field(default="sinusoidal", init=False)
+    multiple: ClassVar[int] = 4
 
-    @property
-    def multiple(self) -> int:
-        return 4
+    kind: Literal["sinusoidal"] = Field(default="sinusoidal", init=False)
 
     def code(self, p: Parameters, at: Positions) -> CodeND:
         return waves(at, at.tensor(frequencies(at.dim)))
@@ -55,11 +53,9 @@ class LearnableSinusoidal(CodeSpec):
     Shapes: frequencies (D/2, 2). Source: thesis eq. 6. Differs: sine before cosine, so that the start equals eq. 1.
     """
 
-    kind: Literal["learnable_sinusoidal"] = Field(default="learnable_sinusoidal", init=False)
+    multiple: ClassVar[int] = 4
 
-    @property
-    def multiple(self) -> int:
-        return 4
+    kind: Literal["learnable_sinusoidal"] = Field(default="learnable_sinusoidal", init=False)
 
     def params(self, dim: int, grid: Grid) -> Params:
         return {"frequencies": Param((dim // 2, 2), values(frequencies(dim)))}

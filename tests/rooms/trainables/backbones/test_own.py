@@ -111,19 +111,15 @@ ENCODINGS = (
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda values: values["encoding.kind"])
 @pytest.mark.parametrize(
     ("name", "numbers"),
-    [
-        ("MyViT", {}),
-        ("Tall", {"pool": "gap"}),
-        ("registers", {"registers": 2, "layer_scale": 0.1, "qk_norm": True}),
-    ],
+    [("MyViT", {}), ("Tall", {"pool": "gap"}), ("registers", {"registers": 2, "layer_scale": 0.1, "qk_norm": True})],
 )
 def test_it_computes_what_ours_with_these_numbers_does(name, numbers, encoding):
     """At the run's size and at another one: the same parameters, drawn from the same streams."""
     mine = own(name, **encoding)
     ours = mine.put({"model": ViT(embed_dim=32, depth=3, num_heads=4, **numbers)})
     for size in (None, (3, 48, 48)):
-        (model, found), (other, expected) = outputs(mine, size), outputs(ours, size)
-        assert torch.allclose(found, expected, rtol=0, atol=1e-6)
+        (model, output), (other, expected) = outputs(mine, size), outputs(ours, size)
+        assert torch.allclose(output, expected, rtol=0, atol=1e-6)
         mine_drawn, ours_drawn = model.state_dict(), other.state_dict()
         assert mine_drawn.keys() == ours_drawn.keys()
         assert all(torch.equal(value, ours_drawn[name]) for name, value in mine_drawn.items())
@@ -157,7 +153,7 @@ def test_an_edited_file_is_other_code_of_the_same_question():
 
 
 def test_what_cannot_be_a_backbone_is_refused_in_a_sentence(subtests):
-    for name, said in [
+    for name, sentence in [
         ("MyVit", r"model.kind must name a class or a function in net.py, got 'MyVit'; did you mean MyViT\?"),
         ("linear", "model.kind must name what makes a VisionTransformer of timm, got Linear of net.py:linear"),
         (
@@ -168,7 +164,7 @@ def test_what_cannot_be_a_backbone_is_refused_in_a_sentence(subtests):
         ("dropped", "net.py:dropped must make a model without dropout, .*, got a Dropout"),
         ("loaded", "net.py:loaded must make a model with random weights, .*, got the same weights twice"),
     ]:
-        with subtests.test(name), pytest.raises(LocusError, match=said):
+        with subtests.test(name), pytest.raises(LocusError, match=sentence):
             own(name)
     with pytest.raises(TrialStepError, match="must set the initial value of parameter 'scale', got none"):
         try_step(own("scaled"))
@@ -181,7 +177,7 @@ def test_what_cannot_be_a_backbone_is_refused_in_a_sentence(subtests):
 def test_methods_of_a_subclass_compute_and_a_forward_pass_of_its_own_is_refused():
     """What a run would leave out in silence: it asks for tokens and answers, and never calls the model itself."""
     _, plain = outputs(own())
-    _, found = outputs(own("halved"))
-    assert torch.allclose(found, plain / 2)
+    _, output = outputs(own("halved"))
+    assert torch.allclose(output, plain / 2)
     with pytest.raises(SpecError, match=r"net.py:doubled must keep timm's forward; .*, got Doubled.forward"):
         build_model(own("doubled"))

@@ -9,10 +9,8 @@ from PIL import Image
 from scipy.io import savemat
 from torchvision.datasets import CIFAR10, CIFAR100, Flowers102
 
-from trainables.data import Cifar10, Cifar100, ImageCounts
+from trainables.data import Cifar10, Cifar100, ImageCounts, OxfordPets, TinyImageNet
 from trainables.data import Flowers102 as Flowers
-from trainables.data.oxford_pets import OxfordPets
-from trainables.data.tiny_imagenet import TinyImageNet
 
 
 def picture(number: int, width: int = 12, height: int = 9) -> Image.Image:
@@ -50,13 +48,13 @@ def cifar(root: Path, monkeypatch, kind: str, train: int, test: int) -> None:
     folder.mkdir(parents=True)
     labels = "labels" if kind == "cifar10" else "fine_labels"
     for files, count, field in ((reader.train_list, train, "train_list"), (reader.test_list, test, "test_list")):
-        known = []
+        checksums = []
         for part, (name, _) in enumerate(files):
             numbers = np.arange(part, count, len(files))
             data = np.repeat(numbers % 256, 3072).reshape(-1, 3072).astype(np.uint8)
             (folder / name).write_bytes(pickle.dumps({"data": data, labels: [int(n) % classes for n in numbers]}))
-            known.append([name, md5(folder / name)])
-        monkeypatch.setattr(reader, field, known)
+            checksums.append([name, md5(folder / name)])
+        monkeypatch.setattr(reader, field, checksums)
     meta = folder / reader.meta["filename"]
     meta.write_bytes(pickle.dumps({reader.meta["key"]: [str(label) for label in range(classes)]}))
     monkeypatch.setattr(reader, "meta", {**reader.meta, "md5": md5(meta)})
@@ -75,9 +73,9 @@ def flowers(root: Path, monkeypatch, each: int = 1) -> None:
     ids = {name: np.arange(part * each * 102, (part + 1) * each * 102)[None] + 1
            for part, name in enumerate(("trnid", "valid", "tstid"))}  # fmt: skip
     savemat(folder / "setid.mat", ids)
-    known = {name: (file, md5(folder / file) if name != "image" else code)
+    files = {name: (file, md5(folder / file) if name != "image" else code)
              for name, (file, code) in Flowers102._file_dict.items()}  # fmt: skip
-    monkeypatch.setattr(Flowers102, "_file_dict", known)
+    monkeypatch.setattr(Flowers102, "_file_dict", files)
     monkeypatch.setattr(Flowers, "AVAILABLE", ImageCounts(*(each * 102,) * 3))
 
 

@@ -89,7 +89,7 @@ def test_a_file_that_is_another_one_now_is_refused_and_one_that_was_decoded_is_n
 
 
 def test_arrays_that_could_mean_two_things_are_refused(tmp_path):
-    for images, labels, said in (
+    for images, labels, sentence in (
         (RGB / 255, LABELS, r"uint8, black 0 and white 255, got float64; where white is 1, \(images \* 255\)"),
         (RGB.astype(int), LABELS, r"got int64; images.astype\('uint8'\)"),
         (RGB[:, :3], LABELS, r"says where channels are, got \(40, 3, 11, 3\): axis 1 or axis 3"),
@@ -101,7 +101,7 @@ def test_arrays_that_could_mean_two_things_are_refused(tmp_path):
         (RGB, LABELS * 2, r"got 0, 2$"),
         (RGB, LABELS * 0, r"got 0$"),
     ):
-        with pytest.raises(SpecError, match=said):
+        with pytest.raises(SpecError, match=sentence):
             spec(saved(tmp_path / "wrong.npz", images, labels))
     np.savez(tmp_path / "others.npz", x=RGB, y=LABELS)
     (tmp_path / "text.npz").write_text("no arrays")

@@ -58,16 +58,16 @@ def test_standard_is_a_shift_and_a_flip_of_each_image():
     assert torch.equal(labels, targets(40))
     bordered = torch.zeros(40, 3, 12, 12)
     bordered[:, :, 2:10, 2:10] = images
-    found = set()
+    draws = set()
     for number in range(40):
         fits = [
             (row, column, flip) for row in range(5) for column in range(5) for flip in (False, True)
             if torch.equal(made[number], turned(bordered[number, :, row : row + 8, column : column + 8], flip))
         ]  # fmt: skip
         assert len(fits) == 1
-        found.add(fits[0])
-    assert len(found) > 20
-    assert {flip for _, _, flip in found} == {False, True}
+        draws.add(fits[0])
+    assert len(draws) > 20
+    assert {flip for _, _, flip in draws} == {False, True}
 
 
 def test_every_shift_is_as_likely_as_every_other():
@@ -133,8 +133,8 @@ def test_workers_mix_the_same_images(subtests):
                         mine = made.batch(
                             team.share(images).clone(), team.share(labels), team.share(torch.arange(count)), 1, step
                         )
-                        for own, of_all in zip(mine, whole, strict=True):
-                            assert torch.equal(own, team.share(of_all))
+                        for part, of_all in zip(mine, whole, strict=True):
+                            assert torch.equal(part, team.share(of_all))
 
 
 def test_every_row_is_one_workers():
@@ -205,7 +205,7 @@ WHOLE = {"scale": 1.0, "flip": 0.0, "color_jitter": 0.0}
 def test_one_of_three_changes_comes_to_each_image():
     """Gray and solarized by their formulas, blurred by scipy."""
     three = augmentation(ThreeAugment(**WHOLE))
-    found = {"gray": 0, "solarized": 0, "blurred": 0}
+    counts = {"gray": 0, "solarized": 0, "blurred": 0}
     for number in range(60):
         before = three.change(photograph(), (1, number, 0), 32).astype(int)
         after = of_one(three, (1, number, 0), 32).astype(int)
@@ -214,13 +214,13 @@ def test_one_of_three_changes_comes_to_each_image():
         smooth = (gaussian_filter(before.astype(float), (0, sigma, sigma)) for sigma in np.linspace(0.1, 2.0, 20))
         blurred = min(np.abs(one - after)[:, 6:-6, 6:-6].max() for one in smooth)
         if np.array_equal(after, np.broadcast_to(gray, after.shape)):
-            found["gray"] += 1
+            counts["gray"] += 1
         elif np.array_equal(after, solarized) and not np.array_equal(before, solarized):
-            found["solarized"] += 1
+            counts["solarized"] += 1
         else:
             assert blurred <= 1, number
-            found["blurred"] += 1
-    assert all(10 <= count <= 30 for count in found.values()), found
+            counts["blurred"] += 1
+    assert all(10 <= count <= 30 for count in counts.values()), counts
 
 
 def test_color_jitter_changes_the_brightness_by_its_share_at_most():
@@ -230,10 +230,10 @@ def test_color_jitter_changes_the_brightness_by_its_share_at_most():
     for spec in (ThreeAugment(), DeiT(rand=None, erase=0.0, color_jitter=0.3)):
         values = Changes(spec, 0).batch(plain, drawn).numpy()
         assert all(image.min() == image.max() for image in values)
-        found = np.array([image.min() for image in values])
-        assert found.min() in range(70, 74)
-        assert found.max() in range(127, 131)
-        assert 97 < found.mean() < 103
+        darkest = np.array([image.min() for image in values])
+        assert darkest.min() in range(70, 74)
+        assert darkest.max() in range(127, 131)
+        assert 97 < darkest.mean() < 103
     with pytest.raises(SpecError, match=r"^color_jitter must be 0 where rand is given, .*, got 0\.3$"):
         DeiT(color_jitter=0.3)
 

@@ -48,9 +48,9 @@ def test_colors_change_as_timms(name):
     """At most 1 apart, where a product of floats lies at a whole number."""
     for level in LEVELS[name]:
         images = photographs(12, seed=len(name))
-        found = changed(batch(images), [[(name, level)]] * 12)
+        ours = changed(batch(images), [[(name, level)]] * 12)
         expected = [np.asarray(getattr(auto_augment, name)(Image.fromarray(image), *level)) for image in images]
-        apart = (found.int() - batch(expected).int()).abs()
+        apart = (ours.int() - batch(expected).int()).abs()
         assert apart.max() <= 1, (level, apart.max())
         assert (apart > 0).float().mean() < 0.01, level
 
@@ -66,16 +66,16 @@ def test_images_move_as_timms(name):
     """The kernels differ a little; the color beside the image, and where it begins, are the same."""
     for level in MOVED[name]:
         images = photographs(6, blur=4.0, seed=3)
-        found = changed(batch(images), [[(name, (level,))]] * 6).int()
+        ours = changed(batch(images), [[(name, (level,))]] * 6).int()
         settings = {"fillcolor": FILL, "resample": Image.Resampling.BICUBIC}
         expected = batch([
             np.asarray(getattr(auto_augment, name)(Image.fromarray(image), level, **settings)) for image in images
         ]).int()  # fmt: skip
         outside = (expected == torch.tensor(FILL)[:, None, None]).all(1)
-        assert torch.equal((found == torch.tensor(FILL)[:, None, None]).all(1), outside)
+        assert torch.equal((ours == torch.tensor(FILL)[:, None, None]).all(1), outside)
         assert outside.float().mean() > 0.01
-        assert (found - expected).abs().float().mean() < 1.5, level
-        assert (found - expected).abs().max() <= 16, level
+        assert (ours - expected).abs().float().mean() < 1.5, level
+        assert (ours - expected).abs().max() <= 16, level
 
 
 def test_no_bits_are_black():
@@ -87,8 +87,8 @@ def test_a_blur_is_a_gaussian():
     from scipy.ndimage import gaussian_filter
 
     images = photographs(3, blur=0.5)
-    found = changed(batch(images), [[("gaussian_blur", (sigma,))] for sigma in (0.1, 1.0, 2.0)])
-    for image, sigma, blurred in zip(images, (0.1, 1.0, 2.0), found, strict=True):
+    ours = changed(batch(images), [[("gaussian_blur", (sigma,))] for sigma in (0.1, 1.0, 2.0)])
+    for image, sigma, blurred in zip(images, (0.1, 1.0, 2.0), ours, strict=True):
         smooth = gaussian_filter(image.astype(float), (sigma, sigma, 0), mode="nearest", truncate=6 / sigma)
         assert np.abs(smooth - blurred.permute(1, 2, 0).numpy()).max() <= 1
 
@@ -96,7 +96,7 @@ def test_a_blur_is_a_gaussian():
 def test_all_that_rand_augment_draws_is_known():
     sets = [auto_augment._RAND_TRANSFORMS, auto_augment._RAND_INCREASING_TRANSFORMS, auto_augment._RAND_3A,
             auto_augment._RAND_WEIGHTED_3A, auto_augment._RAND_WEIGHTED_0]  # fmt: skip
-    names = {auto_augment.NAME_TO_OP[name].__name__ for some in sets for name in some}
+    names = {auto_augment.NAME_TO_OP[name].__name__ for group in sets for name in group}
     assert names <= CHANGES.keys()
     assert names == CHANGES.keys(), "nothing is there for nobody"
 
@@ -109,16 +109,16 @@ def test_rand_augment_is_drawn_as_timm_draws_it():
     )
     images = photographs(60, seed=8)
     drawn = [(1, number, 0) for number in range(60)]
-    found = changes.batch(batch(images), drawn).int()
+    ours = changes.batch(batch(images), drawn).int()
     expected = []
     for image, of_image in zip(images, drawn, strict=True):
         with seeded(stream_seed(3, "change", *of_image)):
             random.seed(stream_seed(3, "change", *of_image))
             random.random()  # the flip's
             expected.append(np.asarray(timms(Image.fromarray(image))))
-    apart = (found - batch(expected).int()).abs().float().mean((1, 2, 3))
+    apart = (ours - batch(expected).int()).abs().float().mean((1, 2, 3))
     assert (apart < 2).float().mean() > 0.95
-    assert (found != batch(images).int()).any(3).any(2).any(1).float().mean() > 0.5
+    assert (ours != batch(images).int()).any(3).any(2).any(1).float().mean() > 0.5
 
 
 def test_an_image_depends_on_no_batch():
@@ -179,10 +179,10 @@ def test_a_random_part_is_timms_within_two_levels():
         (image,) = photographs(1, side=70, seed=number)
         with seeded(number):
             random.seed(number)
-            found = random_part(Image.fromarray(image), 0.08, SIDE)
+            part = random_part(Image.fromarray(image), 0.08, SIDE)
             random.seed(number)
             timms = cut(Image.fromarray(image))
-        apart = np.abs(found.astype(int) - np.asarray(timms).transpose(2, 0, 1))
-        assert found.shape == (3, SIDE, SIDE)
+        apart = np.abs(part.astype(int) - np.asarray(timms).transpose(2, 0, 1))
+        assert part.shape == (3, SIDE, SIDE)
         assert apart.max() <= 3
         assert (apart > 0).mean() < 0.1

@@ -32,11 +32,11 @@ def test_each_class_has_its_share_of_each_split():
 
 def test_images_keep_their_labels():
     bunch = load_digits()
-    known = {
+    label_of = {
         picture.astype(np.uint8).tobytes(): label for picture, label in zip(bunch.images, bunch.target, strict=True)
     }
     for images, labels in arrays(Digits()).values():
-        assert [known[picture.tobytes()] for picture in images] == labels.tolist()
+        assert [label_of[picture.tobytes()] for picture in images] == labels.tolist()
 
 
 def test_a_draw_is_repeatable_and_moves_the_images():
@@ -68,11 +68,11 @@ def test_every_legal_size_can_be_drawn(subtests):
 
 
 def test_sizes_that_cannot_be_drawn_are_refused_before_a_run(subtests):
-    for values, said in [
+    for values, sentence in [
         ({"train_size": 1190}, "train_size must be 1197, or at most 1187: the digits left out need an image of each "),
         ({"test_size": 5}, "test_size must be at least 10, an image of each class, got 5"),
         ({"val_size": 8}, "val_size must be at least 10, an image of each class, got 8"),
         ({"train_size": 9}, "train_size must be at least 10, an image of each class, got 9"),
     ]:
-        with subtests.test(str(values)), pytest.raises(SpecError, match=f"^{re.escape(said)}"):
+        with subtests.test(str(values)), pytest.raises(SpecError, match=f"^{re.escape(sentence)}"):
             Digits(**values)

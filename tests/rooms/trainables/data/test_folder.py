@@ -41,9 +41,9 @@ def test_missing_splits_are_held_out_of_the_training_images(tmp_path, splits, ex
     spec = Folder(path=str(image_folder(tmp_path, splits)), image_size=4)
     assert spec.image_counts == expected
     loaded = load(spec)
-    found = [loaded.train, loaded.validation, loaded.test]
-    assert ImageCounts(*map(len, found)) == expected
-    assert len({number for part in found for number in numbers(part)}) == sum(expected)
+    splits = [loaded.train, loaded.validation, loaded.test]
+    assert ImageCounts(*map(len, splits)) == expected
+    assert len({number for part in splits for number in numbers(part)}) == sum(expected)
     if "val" in splits:  # its images are numbered after those to train
         last = {*range(60, 69)}
         assert {*numbers(loaded.validation)} == last
@@ -117,10 +117,7 @@ def test_another_content_or_place_is_refused_before_training(root):
     shutil.rmtree(root)
     with pytest.raises(LocusError, match="got no folder"):
         load(spec)
-    for name, how in (
-        ("none", "$"),
-        ("set.npz", r" \(np.savez\(path, images=images, labels=labels\) "),
-    ):
+    for name, how in (("none", "$"), ("set.npz", r" \(np.savez\(path, images=images, labels=labels\) ")):
         with pytest.raises(SpecError, match=f"images in <class>/ or train/<class>/, got {root / name}{how}"):
             Recipe().put({"data.kind": "folder", "data.path": str(root / name)})
 

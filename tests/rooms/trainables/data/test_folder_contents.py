@@ -119,8 +119,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(root, read, tmp_path, monkey
 
 def test_many_may_look_at_once(root, read, cache):
     with ThreadPoolExecutor(8) as pool:
-        found = [*pool.map(lambda _: folder_of(root).digest, range(16))]
-    assert len({*found}) == 1
+        digests = [*pool.map(lambda _: folder_of(root).digest, range(16))]
+    assert len({*digests}) == 1
     assert [file.suffix for file in cache.iterdir()] == [".json"]
     count = len(read)
     folder_of(root)
@@ -133,11 +133,11 @@ def test_a_change_between_the_look_and_the_decoding_gets_no_name(root, tmp_path,
 
     spec, usual = folder_of(root), folder_torch.content
 
-    def late(*values):
-        found = usual(*values)
+    def late(*arguments):
+        values = usual(*arguments)
         for path in (root / "train").rglob("*.bmp"):
             Image.new("RGB", (40, 40)).save(path)
-        return found
+        return values
 
     monkeypatch.setattr(folder_torch, "content", late)
     with pytest.raises(LocusError, match="must stay as it is while runs read it, got a change: run the study again"):

@@ -42,10 +42,10 @@ def test_the_usual_names_of_splits_mean_the_same_set(root):
             old.rename(root / f"{new}.")
         for moved in root.iterdir():
             moved.rename(str(moved).removesuffix("."))
-        found = folder_of(root)
-        assert (found.digest, found.available) == (before.digest, ImageCounts(30, 6, 6))
-        assert found.described()[:3] == (f"of {train}/", f"of {val}/", f"of {test}/")
-        assert {*load(found).validation.images[:, 0, 0, 0].tolist()} == {*range(30, 36)}
+        spec = folder_of(root)
+        assert (spec.digest, spec.available) == (before.digest, ImageCounts(30, 6, 6))
+        assert spec.described()[:3] == (f"of {train}/", f"of {val}/", f"of {test}/")
+        assert {*load(spec).validation.images[:, 0, 0, 0].tolist()} == {*range(30, 36)}
 
 
 HELD = "held out of train/"
@@ -65,12 +65,12 @@ def test_a_split_is_what_it_is_called_and_val_from_decides_where_one_is_missing(
         ((), "train", (HELD, HELD), (train, train)),
     ]
     keys = {}
-    for splits, val_from, words, sources in cases:
+    for splits, val_from, sentences, sources in cases:
         root = tmp_path / "-".join(["train", *splits])
         if not root.exists():
             image_folder(root, {"train": 10} | dict.fromkeys(splits, 2))
         spec = folder_of(root, val_from=val_from)
-        assert spec.described()[1:3] == words, (splits, val_from)
+        assert spec.described()[1:3] == sentences, (splits, val_from)
         loaded = load(spec)
         of = [{*split.images[:, 0, 0, 0].tolist()} for split in (loaded.train, loaded.validation, loaded.test)]
         assert ImageCounts(*map(len, of)) == spec.image_counts
@@ -192,8 +192,8 @@ def test_a_class_may_be_a_link_and_names_may_be_strange(root):
     (root / "test" / "class_1").rename(root.parent / "elsewhere")
     (root / "test" / "class_1").symlink_to(root.parent / "elsewhere")
     picture(1).save(os.fsdecode(os.fsencode(root / "train" / "class_0") + b"/\xff\x1b[31m.png"))
-    found = folder_of(root)
-    assert found.available == ImageCounts(31, 6, 6)
+    spec = folder_of(root)
+    assert spec.available == ImageCounts(31, 6, 6)
     (root / "train" / "class_0" / "\x1b[31mx.txt").touch()
     assert r"\x1b[31mx.txt" in remarks(root)[0]
 
@@ -230,9 +230,9 @@ def test_what_becomes_of_unusual_images_is_said(root):
 def test_copies_of_an_image_are_said(root):
     def copied(at, to):
         shutil.copy(root / at, root / to)
-        there = [line for line in remarks(root) if "more than" in line]
+        lines = [line for line in remarks(root) if "more than" in line]
         (root / to).unlink()
-        return there
+        return lines
 
     first = "train/class_0/0000.png"
     assert copied(first, "train/class_1/x.png") == [
@@ -318,7 +318,7 @@ def test_each_folder_is_listed_once(tmp_path, monkeypatch):
     photos = image_folder(tmp_path / "set", {"photos": 3}) / "photos"
     listed, list_folder = [], os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: listed.append(folder) or list_folder(folder))
-    there = layout(str(photos))
-    assert len([*there.files]) == 9
-    assert not there.is_split
-    assert sorted(listed) == sorted([str(photos), *(str(photos / name) for name in there.classes["train"])])
+    tree = layout(str(photos))
+    assert len([*tree.files]) == 9
+    assert not tree.is_split
+    assert sorted(listed) == sorted([str(photos), *(str(photos / name) for name in tree.classes["train"])])

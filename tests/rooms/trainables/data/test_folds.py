@@ -43,17 +43,17 @@ def numbers(split):
 def test_each_image_validates_once_a_deal_and_each_deal_is_another_one(root, tmp_path):
     spec, data = folder(root), tmp_path / "data"
     seeds = [load(spec, Reading(data, seed=seed)) for seed in range(2 * FOLDS)]
-    there = {*range(20), 100, 101, 102}
+    images = {*range(20), 100, 101, 102}
     for seed, one in enumerate(seeds):
         assert spec.counts_at(seed) == ImageCounts(len(one.train), len(one.validation), len(one.test))
-        assert {*numbers(one.train)} | {*numbers(one.validation)} == there
+        assert {*numbers(one.train)} | {*numbers(one.validation)} == images
         assert not {*numbers(one.train)} & {*numbers(one.validation)}
         assert numbers(one.test) == numbers(seeds[0].test)
         labels = Counter(one.validation.targets.tolist())
         assert labels[0] in (4, 5)
         assert labels[1] in (3, 4)
     for deal in (seeds[:FOLDS], seeds[FOLDS:]):
-        assert Counter(number for one in deal for number in numbers(one.validation)) == Counter(there)
+        assert Counter(number for one in deal for number in numbers(one.validation)) == Counter(images)
     assert {*numbers(seeds[0].validation)} not in [{*numbers(one.validation)} for one in seeds[FOLDS:]]
     other = load(folder(root, data_seed=1), Reading(seed=0))
     assert {*numbers(other.validation)} != {*numbers(seeds[0].validation)}
@@ -104,8 +104,8 @@ def test_folds_are_in_the_key_and_their_absence_is_not(root):
 
     plain = Folder(path=str(root), image_size=4)
     assert "folds" not in plain.identity()
-    found = [plain, folder(root), plain.model_copy(update={"folds": 4}), folder(root, data_seed=1)]
-    assert len({key(one, seed) for one in found for seed in (0, 1, FOLDS)}) == 12
+    specs = [plain, folder(root), plain.model_copy(update={"folds": 4}), folder(root, data_seed=1)]
+    assert len({key(one, seed) for one in specs for seed in (0, 1, FOLDS)}) == 12
     assert folder(root).decoded_name != plain.decoded_name
 
 

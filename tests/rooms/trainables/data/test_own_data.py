@@ -99,14 +99,14 @@ def test_its_code_is_in_the_code_digest():
 
 
 def test_it_holds_the_arrays_that_its_class_returns():
-    found = splits(own())
+    loaded = splits(own())
     expected = load("mine.py", SHAPES).Shapes().arrays()
     for name, (images, labels) in expected.items():
-        split = getattr(found, name)
+        split = getattr(loaded, name)
         assert np.array_equal(split.images.numpy(), images)
         assert np.array_equal(split.targets.numpy(), labels)
         assert (split.targets.dtype, split.max_value) == (torch.int64, 255)
-    chosen, _ = found.train.batch(slice(0, 3), torch.float32)
+    chosen, _ = loaded.train.batch(slice(0, 3), torch.float32)
     assert set(chosen.unique().tolist()) == {0.0, 1.0}
 
 
@@ -118,8 +118,8 @@ def test_it_holds_the_arrays_that_its_class_returns():
 def test_arrays_of_other_types_and_in_another_order_of_memory_are_the_same(old, new):
     """White that is not 255, labels in bytes, arrays that run backwards in memory: torch gets what it can hold."""
     white = ("metric: ClassVar", "max_value: ClassVar = 16\n    metric: ClassVar") if "(16)" in new else (old, new)
-    found, plain = splits(own(source=edited(*{(old, new), white}))), splits(own())
-    for one, other in ((found.train, plain.train), (found.test, plain.test)):
+    loaded, plain = splits(own(source=edited(*{(old, new), white}))), splits(own())
+    for one, other in ((loaded.train, plain.train), (loaded.test, plain.test)):
         pixels, labels = other.batch(slice(None), torch.float64)
         assert torch.equal(one.batch(slice(None), torch.float64)[0], pixels)
         assert torch.equal(one.targets, labels)
@@ -243,10 +243,10 @@ def test_it_reaches_a_fresh_process_without_torch(tmp_path):
         "assert one == two and 'torch' not in sys.modules\n"
         "print(one.key, two.recipe.data.spec.radius, two.recipe.data.metric)"
     )
-    shown = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, cwd=os.getcwd()
     ).stdout
-    assert shown.split() == [run.key, "4", "accuracy"]
+    assert printed.split() == [run.key, "4", "accuracy"]
 
 
 def test_uneven_classes_must_be_declared_as_chance(subtests):
@@ -292,9 +292,9 @@ def test_files_that_changed_since_the_study_was_planned_are_refused(moment, tmp_
 
         def arrays(self):
             calls.append(self)
-            found = of(self)
+            images = of(self)
             file.write_text(str(len(calls)))  # the same as before at first
-            return found
+            return images
 
         monkeypatch.setattr(type(data.spec), "arrays", arrays)
     with pytest.raises(SpecError) as caught:

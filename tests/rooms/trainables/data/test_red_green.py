@@ -172,11 +172,11 @@ def test_different_images_are_counted(subtests):
 
 
 def test_too_few_images_are_refused_before_any_is_drawn():
-    said = r"train_size must be such that the splits share no image \(a class has 1,792 different ones, "
-    with pytest.raises(SpecError, match=f"^{said}the splits need 6,000\\), got 5000$"):
+    sentence = r"train_size must be such that the splits share no image \(a class has 1,792 different ones, "
+    with pytest.raises(SpecError, match=f"^{sentence}the splits need 6,000\\), got 5000$"):
         RedGreen(aligned=True)
     assert RedGreen(aligned=True, train_size=792).distinct == 792 + 500 + 500
-    with pytest.raises(SpecError, match=f"^{said}the splits need 1,793\\), got 793$"):
+    with pytest.raises(SpecError, match=f"^{sentence}the splits need 1,793\\), got 793$"):
         RedGreen(aligned=True, train_size=793)
 
 
@@ -192,14 +192,14 @@ def test_r2_needs_images_whose_offsets_differ():
             SpecError, match=f"^{name} must be 2 or more, because R.2 of one image is not defined, got 1$"
         ):
             RedGreen(task="distance", **{name: 1})
-    said = r"^data\.(val|test)_size must be so large that the offsets of its images differ, got 2$"
+    sentence = r"^data\.(val|test)_size must be so large that the offsets of its images differ, got 2$"
     refused = 0
     for seed in range(40):
         spec = RedGreen(task="distance", image_size=8, square=2, train_size=2, val_size=2, test_size=2, data_seed=seed)
         try:
             made = arrays(spec)
         except SpecError as error:
-            assert re.match(said, str(error))  # noqa: PT017
+            assert re.match(sentence, str(error))  # noqa: PT017
             refused += 1
         else:
             assert all(np.ptp(made[split][1], axis=0).all() for split in ("validation", "test"))
@@ -215,8 +215,8 @@ def test_aligned_squares_fill_whole_patches(subtests):
             if legal:
                 assert Recipe(data=data, model=model).data == data
                 continue
-            said = rf"^data\.square must be a multiple of the patch's side \({patch}\) where data\.aligned is true"
-            with pytest.raises(SpecError, match=said):
+            sentence = rf"^data\.square must be a multiple of the patch's side \({patch}\) where data\.aligned is true"
+            with pytest.raises(SpecError, match=sentence):
                 Recipe(data=data, model=model)
             assert Recipe(data=data.put({"aligned": False}), model=model).model == model
 

@@ -101,8 +101,8 @@ def test_processes_change_no_batch(spec):
 def seen(spec, workers):
     """All that a run sees of its three splits, one after another, and how many processes it has then."""
     with augmented(spec, workers) as splits:
-        found = [batches(split) for split in (splits.train, splits.validation, splits.test, splits.train)]
-        return found, len(multiprocessing.active_children())
+        epochs = [batches(split) for split in (splits.train, splits.validation, splits.test, splits.train)]
+        return epochs, len(multiprocessing.active_children())
 
 
 @pytest.mark.slow
@@ -169,8 +169,8 @@ def test_what_waits_in_shared_memory_is_bounded(monkeypatch):
         waiting = images * 3 * side * side * workers * streamed_torch.AHEAD
         assert waiting <= shared or images == 1
     monkeypatch.undo()
-    found = os.statvfs(streamed_torch.SHARED)
-    assert streamed_torch.shared_bytes() <= found.f_blocks * found.f_frsize / 4
+    memory = os.statvfs(streamed_torch.SHARED)
+    assert streamed_torch.shared_bytes() <= memory.f_blocks * memory.f_frsize / 4
 
 
 def without_room(key):

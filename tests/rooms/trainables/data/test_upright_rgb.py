@@ -40,8 +40,8 @@ def test_every_mode_is_decided():
 
 def test_sixteen_bits_are_divided_by_257():
     every = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
-    found = np.asarray(rgb(Image.fromarray(every)))
-    assert (found == np.round(every / 257)[..., None]).all()
+    pixels = np.asarray(rgb(Image.fromarray(every)))
+    assert (pixels == np.round(every / 257)[..., None]).all()
     for format in ("png", "tiff", "ppm"):
         assert gray(again(Image.fromarray(RAMP), format)) == STEPS, format
     big_endian = Image.new("I;16B", (2, 2))
@@ -78,9 +78,9 @@ def test_transparent_pixels_become_white():
     keyed = {"L": (5, (5, 5, 5)), "RGB": ((3, 4, 5), (3, 4, 5)), "1": (0, (0, 0, 0))}
     for format in ("png", "tiff", "webp", "gif"):
         lossless = {"lossless": True, "exact": True} if format == "webp" else {}
-        found = rgb(again(hidden, format, **lossless))
-        assert found.getpixel((0, 0)) == (255, 255, 255), format
-        assert found.getpixel((1, 0)) == (9, 9, 9), format
+        image = rgb(again(hidden, format, **lossless))
+        assert image.getpixel((0, 0)) == (255, 255, 255), format
+        assert image.getpixel((1, 0)) == (9, 9, 9), format
     assert rgb(half).getpixel((0, 0)) == (127, 127, 127)
     assert rgb(again(indexed, "png", transparency=3)).getpixel((0, 0)) == (255, 255, 255)
     assert rgb(again(indexed, "png", transparency=2)).getpixel((0, 0)) == (9, 10, 11)
@@ -174,8 +174,8 @@ def test_whatever_pillow_raises_names_the_file(error):
     def image():
         raise error
 
-    said = str(error) or type(error).__name__
-    with pytest.raises(LocusError, match=f"^a/b.png must be an image that Pillow can read, got: {said}$"):
+    reason = str(error) or type(error).__name__
+    with pytest.raises(LocusError, match=f"^a/b.png must be an image that Pillow can read, got: {reason}$"):
         opened("a/b.png", image)
 
 

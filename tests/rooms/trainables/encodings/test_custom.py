@@ -37,12 +37,12 @@ def test_a_kind_and_what_lies_in_it_are_put_together(tmp_path, monkeypatch):
     for injection in ({"kind": "concat", "split": 0.25}, Concat(split=0.25)):
         assert Recipe().put({**kind, "encoding.injection": injection}) == beside
     assert Recipe().put({**kind, "encoding.injection.kind": "concat", "encoding.injection.split": 0.25}) == beside
-    for values, said in (
+    for values, sentence in (
         ({"encoding.injection.nope": 1}, r"no field 'injection\.nope'; known: kind"),
         ({"encoding.kind": "toys.py:Tied"}, r"encoding\.kind must name an EncodingSpec in toys\.py, got 'Tied'"),
         ({"encoding.kind": "toy.py:Tide"}, r"encoding\.kind must name a file of the working folder, got 'toy\.py"),
     ):
-        with pytest.raises(SpecError, match=said):
+        with pytest.raises(SpecError, match=sentence):
             Recipe().put({**kind, **values})
 
 
