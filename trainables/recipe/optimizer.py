@@ -76,16 +76,12 @@ class OptimizerSpec(Spec):
     ema_warmup: bool = Field(default=False, description="true (the decay grows with the steps) or false")
 
     @model_validator(mode="after")
-    def _falls(self) -> Self:
+    def _check_schedule(self) -> Self:
         lowest, highest = self.min_lr, self.lr * self.batch_size / (self.lr_base_size or self.batch_size)
         require(lowest == 0 or self.schedule == "cosine", "min_lr", "0 where schedule is not cosine", lowest)
         require(lowest <= highest, "min_lr", f"at most the highest rate ({highest:g})", lowest)
         averaged = self.ema_decay is not None or not self.ema_warmup
         require(averaged, "ema_warmup", "false where ema_decay is null", self.ema_warmup)
-        return self
-
-    @model_validator(mode="after")
-    def _has_lengths(self) -> Self:
         wsd = self.schedule == "wsd"
         require(wsd or not self.lengths, "lengths", "left out where schedule is not wsd", list(self.lengths))
         require(wsd or self.cooldown == 0.2, "cooldown", "left out where schedule is not wsd", self.cooldown)
