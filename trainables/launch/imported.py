@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import sys
 from functools import cache
-from pathlib import Path
 
 from trainables.launch.errors import CHANGED
 from trainables.recipe.code_digest import FOLDER, CodeDigest, computes
@@ -62,24 +61,16 @@ class ImportedCode:
     def _record_loaded(self) -> None:
         for module in [name for name in list(sys.modules) if name.startswith(MODULES) and name not in self._modules]:
             self._modules.add(module)
-            name = _name(module)
+            path = module.replace(".", "/")
+            name = f"{path}.py" if (FOLDER.parent / f"{path}.py").is_file() else f"{path}/__init__.py"
             if name not in self._files and computes(name.removeprefix(PACKAGE)):
                 self._files[name] = _read(name)
 
 
 @cache
 def imported_code() -> ImportedCode:
-    """Returns the one record of this process, which lives as long as `sys.modules` does.
-
-    A worker asks for it first of all.
-    """
+    """Returns the one record of this process, which lives as long as `sys.modules` does. A worker first asks for it."""
     return ImportedCode()
-
-
-def _name(module: str) -> str:
-    """Returns the file of a module of `trainables`, such as `trainables/spec.py`."""
-    path = Path(module.replace(".", "/"))
-    return f"{path}.py" if (FOLDER.parent / f"{path}.py").is_file() else f"{path}/__init__.py"
 
 
 def _read(name: str) -> str:

@@ -13,7 +13,6 @@ from trainables.launch.job import Job
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
 
-MORE_PARTS = "the GPU's memory did not hold a batch: it is computed in {} times as many parts"
 BEGAN_AGAIN = "the checkpoint was damaged and is set aside (checkpoint.damaged): the run began again"
 
 
@@ -40,9 +39,10 @@ def is_last(epoch: Measurement | Diverged, job: Job) -> bool:
 
 def note(job: Job) -> str:
     """Returns what a user should know of how a job is trained; empty if all is as planned."""
-    more_parts = MORE_PARTS.format(job.more_parts) if job.more_parts > 1 else ""
-    again = BEGAN_AGAIN if (Path(job.folder) / "checkpoint.damaged").exists() else ""
-    return "; ".join(filter(None, (again, more_parts)))
+    notes = [BEGAN_AGAIN] if (Path(job.folder) / "checkpoint.damaged").exists() else []
+    if job.more_parts > 1:
+        notes.append(f"the GPU's memory did not hold a batch: it is computed in {job.more_parts} times as many parts")
+    return "; ".join(notes)
 
 
 def environment(job: Job) -> dict[str, Any]:

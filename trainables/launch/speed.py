@@ -55,7 +55,12 @@ def decoding_speed(workers: int, device: str = "cpu", seconds: float = 5.0, side
     The first images, for which the processes start, are not counted.
     """
     with tempfile.TemporaryDirectory() as folder, closing(Workers(workers)) as processes:
-        _photographs(Path(folder))
+        rng = np.random.default_rng(0)
+        for number in range(PHOTOGRAPHS):  # smooth as photographs are
+            file = Path(folder) / "train" / f"class_{number % 2}" / f"{number}.jpg"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            coarse = Image.fromarray(rng.integers(0, 255, (47, 63, 3), np.uint8))
+            coarse.resize(PHOTOGRAPH, Image.Resampling.BICUBIC).save(file, quality=90)
         augmentation = Augmentation(DeiT(repeats=1), 0, PHOTOGRAPHS, 2)
         spec = Folder(path=folder, image_size=side, val_size=4, test_size=4)
         split = load(spec, Reading(change=augmentation.change, workers=processes)).to(device).train
@@ -67,13 +72,3 @@ def decoding_speed(workers: int, device: str = "cpu", seconds: float = 5.0, side
         while time.perf_counter() - begun < seconds:
             count += len(next(batches)[1])
         return count / (time.perf_counter() - begun)
-
-
-def _photographs(folder: Path) -> None:
-    """Writes JPEGs that are smooth as photographs are."""
-    rng = np.random.default_rng(0)
-    for number in range(PHOTOGRAPHS):
-        file = folder / "train" / f"class_{number % 2}" / f"{number}.jpg"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        coarse = Image.fromarray(rng.integers(0, 255, (47, 63, 3), np.uint8))
-        coarse.resize(PHOTOGRAPH, Image.Resampling.BICUBIC).save(file, quality=90)

@@ -57,15 +57,8 @@ SHARED = 0.95
 """The part of a GPU's memory that the tensors of runs fill that share it; CUDA itself takes the rest."""
 
 LAUNCHER = (
-    "RANK",
-    "LOCAL_RANK",
-    "GROUP_RANK",
-    "NODE_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-)
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+)  # fmt: skip
 """What torchrun and Slurm scripts set for the processes of a group; Ray's local mode joins the group that they name."""
 
 
