@@ -47,9 +47,10 @@ def probe(subject: Subject) -> Findings:
         batches.append(torch.stack([outputs.double().argmax(dim=1), targets]))
     predicted, targets = torch.cat(batches, dim=1).int().numpy()
     right, classes = predicted == targets, np.array(class_names(recipe.data, subject.data))
-    names = _names(recipe.data, subject.data) if isinstance(recipe.data, ImagesSpec) else []
-    called = {"wrong": np.array(names)[~right]} if names else {}
-    return Findings(arrays={"right": right, "predicted": predicted, "targets": targets, "classes": classes} | called)
+    arrays = {"right": right, "predicted": predicted, "targets": targets, "classes": classes}
+    if isinstance(recipe.data, ImagesSpec) and (names := _names(recipe.data, subject.data)):
+        arrays["wrong"] = np.array(names)[~right]
+    return Findings(arrays=arrays)
 
 
 @lru_cache(maxsize=1)
@@ -58,12 +59,12 @@ def _names(data: ImagesSpec, folder: Path | None) -> list[str]:
 
     None where the set is gone: its decoded images may be there without it.
     """
-    where = folder or Path()
-    given = (data,) if isinstance(data, Folder | Arrays) else (data, where)
+    folder = folder or Path()
+    arguments = (data,) if isinstance(data, Folder | Arrays) else (data, folder)
     try:
-        records = import_module(f"{type(data).__module__}_torch").records(*given)
-        places = chosen(data, {name: of.labels for name, of in records.items()})["test"]
+        records = import_module(f"{type(data).__module__}_torch").records(*arguments)
+        pairs = chosen(data, {split: each.labels for split, each in records.items()})["test"]
     except (LocusError, OSError, RuntimeError, ValueError, LookupError):  # as readers of known sets say it
         return []
-    names, root = [records[own].name(number) for own, number in places], data.root(where)
+    names, root = [records[split].name(number) for split, number in pairs], data.root(folder)
     return [os.path.relpath(name, root) if os.path.isabs(name) else name.partition(" of ")[0] for name in names]
