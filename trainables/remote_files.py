@@ -97,10 +97,7 @@ class RemoteFolder:
         return bool(self._asked(lambda fs, path: fs.isfile(path), name))
 
     def read(self, name: str) -> bytes | None:
-        """Returns the content of a small file; None if there is none.
-
-        Large ones need `get`, which sees how they grow.
-        """
+        """Returns the content of a small file; None if there is none. A large one needs `get`, which sees it grow."""
         try:
             return bytes(self._asked(lambda fs, path: fs.cat_file(path), name))
         except FileNotFoundError:
@@ -156,12 +153,12 @@ class RemoteFolder:
     def names(self, under: str = "") -> list[str]:
         """Returns the names of all files here, or in a folder below, sorted."""
 
-        def found(fs: Any, path: str) -> list[str]:
+        def names_below(fs: Any, path: str) -> list[str]:
             root = fs._strip_protocol(self.uri).rstrip("/")
             return sorted(str(file)[len(root) :].lstrip("/") for file in fs.find(path))
 
         try:
-            return [name for name in self._asked(found, under) if not name.endswith(".part")]
+            return [name for name in self._asked(names_below, under) if not name.endswith(".part")]
         except FileNotFoundError:
             return []
 
@@ -270,10 +267,7 @@ def size_of(path: Path) -> int:
 
 
 def _opened(uri: str) -> tuple[Any, str]:
-    """Returns the file system of a URI and the path in it.
-
-    Nothing that it lists is remembered: others write there, too.
-    """
+    """Returns the file system of a URI and the path in it. Nothing that it lists is remembered: others write, too."""
     fs, path = url_to_fs(uri, use_listings_cache=False, **OPTIONS.get(get_protocol(uri), {}))
     if hasattr(fs, "retries"):  # `RemoteFolder` tries again itself, for as long as it is told
         fs.retries = 1
