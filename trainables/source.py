@@ -114,9 +114,8 @@ def text_of(path: Path) -> str:
     try:
         return decode_source(path.read_bytes())
     except (SyntaxError, UnicodeDecodeError) as error:
-        raise SourceError(
-            f"{path} must be text in UTF-8, or in the encoding that its first line names: {error}"
-        ) from None
+        must = f"{path} must be text in UTF-8, or in the encoding that its first line names"
+        raise SourceError(f"{must}: {error}") from None
 
 
 def sha256_of(file: str, source: str) -> str:
@@ -163,13 +162,12 @@ def without_study(source: str, file: str) -> ast.Module:
             tree = ast.parse(source, file)
     except SyntaxError as error:
         raise SourceError(f"{file} is no Python: line {error.lineno}: {error.msg}") from None
-    assigned = ["study"]
-    tree.body = [
-        node
-        for node in tree.body
-        if not (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == assigned)
-    ]
+    tree.body = [node for node in tree.body if not _names_study(node)]
     return tree
+
+
+def _names_study(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["study"]
 
 
 def used_imports(tree: ast.Module) -> set[str]:
@@ -196,10 +194,8 @@ def require_installed(file: str, source: str) -> None:
     tops = {name.partition(".")[0] for name in used_imports(without_study(source, file))}
     strange = sorted(top for top in tops - LOCUS - sys.stdlib_module_names if not _installed(top))
     if strange:
-        raise SpecError(
-            f"{file} must use installed packages only, got {', '.join(strange)}: put its code into {file}, or install "
-            "it as a package (pip install, without -e)"
-        )
+        how = f"put its code into {file}, or install it as a package (pip install, without -e)"
+        raise SpecError(f"{file} must use installed packages only, got {', '.join(strange)}: {how}")
 
 
 def _installed(module: str) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, dataclass_transform
@@ -47,10 +48,7 @@ else:
 
 @dataclass_transform(kw_only_default=False, frozen_default=True, field_specifiers=(Field,))
 class _SpecMeta(ModelMetaclass):
-    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError.
-
-    Fields made with `kw_only=True` are given by name alone.
-    """
+    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError."""
 
     def __call__(cls, *args: Any, **values: Any) -> Any:  # noqa: N805 (a metaclass)
         fields: dict[str, FieldInfo] = cls.model_fields  # type: ignore[attr-defined]
@@ -243,7 +241,7 @@ def _set(tree: Any, path: str, value: Any) -> None:
 
 
 def _in_turn(path: str) -> tuple[int, bool, bool]:
-    """Returns what puts values in order: nodes before what lies in them; of a node the kind first, then the path."""
+    """Nodes come before what lies in them; of a node the kind first, then the path."""
     last = path.rpartition(".")[2]
     return path.count("."), last != "kind", last != "path"
 
@@ -271,18 +269,13 @@ def _node(cls: Any, tree: Any, path: list[str]) -> tuple[Any, Any]:
     return node, member
 
 
-class sentences:  # noqa: N801 (used as a verb: `with sentences(Recipe)`)
-    """Turns pydantic's ValidationError into our one sentence: `with sentences(Recipe): ...`."""
-
-    def __init__(self, cls: type[BaseModel]) -> None:
-        self.cls = cls
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValidationError):
-            raise SpecError(sentence_of(self.cls, error)) from None
+@contextmanager
+def sentences(cls: type[BaseModel]) -> Iterator[None]:
+    """Turns pydantic's ValidationError for a class into our one sentence."""
+    try:
+        yield
+    except ValidationError as error:
+        raise SpecError(sentence_of(cls, error)) from None
 
 
 __all__ = [

@@ -80,7 +80,6 @@ class Group:
 
 
 def _nodes() -> set[str]:
-    """Returns the ids of the nodes that are alive."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 

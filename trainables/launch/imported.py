@@ -52,10 +52,7 @@ class ImportedCode:
         _require_equal(planned.files, self._files)
 
     def code(self, planned: CodeDigest) -> CodeDigest:
-        """Returns the code of a job as this process has imported it.
-
-        The text of a user's own file travels inside the recipe, so it is always the text that was planned.
-        """
+        """Returns the code of a job as this process has imported it. The text of a user's own file travels with it."""
         return CodeDigest(files={name: self._files.get(name, was) for name, was in planned.files.items()})
 
     def _record_loaded(self) -> None:

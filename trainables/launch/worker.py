@@ -64,10 +64,7 @@ LAUNCHER = (
 
 @contextmanager
 def without_launcher() -> Iterator[None]:
-    """Removes the variables of a launcher from the environment, and restores them.
-
-    Otherwise a run in this process would wait for workers that never come.
-    """
+    """Takes a launcher's variables away for a while: a run in this process would wait for workers that never come."""
     before = {name: os.environ.pop(name) for name in LAUNCHER if name in os.environ}
     try:
         yield
@@ -127,15 +124,8 @@ def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
     from trainables.training.runtime import runtime
 
     parents = {use: Path(file) for use, file in job.parents.items()}
-    epochs = train(
-        job.run,
-        Path(job.folder),
-        device,
-        parents=parents,
-        team=team,
-        data=None if job.data is None else Path(job.data),
-        loader_workers=job.loader_workers,
-    )
+    folder, data = Path(job.folder), None if job.data is None else Path(job.data)
+    epochs = train(job.run, folder, device, parents=parents, team=team, data=data, loader_workers=job.loader_workers)
     bound_memory(job, device)
     try:
         with runtime(job.threads, job.run.recipe.optimizer.precision, job.deterministic), closing(epochs):

@@ -107,10 +107,7 @@ def _side(means: Array, form: Form) -> _Side:
 
 
 def _shortest(at: Array) -> float:
-    """Returns a little over two patches: a shorter wave has the same values at every patch as a longer one.
-
-    At two patches exactly, one of the two weights could be any number.
-    """
+    """Returns a little over two patches: there one weight could be any number, and shorter waves look like longer."""
     return 2.01 * float(at[1] - at[0])
 
 

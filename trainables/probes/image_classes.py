@@ -97,8 +97,7 @@ def without_encoding(subject: Subject) -> Host:
     weights = {name: value for name, value in subject.model.state_dict().items() if not name.startswith("encoding.")}
     expected = {name: value.shape for name, value in model.state_dict().items()}
     if expected != {name: value.shape for name, value in weights.items()}:
-        raise ProbeError(
-            f"position must leave the backbone's channels as they are, got {subject.recipe.encoding.label}"
-        )
+        got = subject.recipe.encoding.label
+        raise ProbeError(f"position must leave the backbone's channels as they are, got {got}")
     model.load_state_dict(weights)
     return model

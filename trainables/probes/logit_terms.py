@@ -49,9 +49,8 @@ def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[Bloc
     parts = [*parts_of(model.encoding)]
     other = [type(part).__name__ for part in parts if not _splits(part)]
     if other or not parts:
-        raise ProbeError(
-            f"logits can be split where codes are added or concatenated, got {' and '.join(other) or 'no encoding'}"
-        )
+        got = " and ".join(other) or "no encoding"
+        raise ProbeError(f"logits can be split where codes are added or concatenated, got {got}")
     blocks = recorded(model, images)
     with evaluated(model):
         early, changed, codes = list[int](), list[int](), dict[int, Tensor]()
@@ -77,10 +76,7 @@ def _splits(part: PositionEncoding) -> bool:
 
 
 def _terms(model: PositionedViT, block: BlockRecord, number: int, position: Tensor | None) -> Tensor:
-    """Returns the terms of a block. Queries and keys are affine in what the encoding sees, so position is what is left.
-
-    `position`: the codes in the tokens, None if there are none.
-    """
+    """Returns the terms of a block. Queries and keys are affine in what the encoding sees: position is what is left."""
     h, full = block.projected[0], block.heads[0]
     q, k = (0, 0) if position is None else _projected_positions(model, block, number, position)
     with_content = model.encoding.heads(replace(h, q=h.q - q, k=h.k - k), number)
@@ -109,10 +105,7 @@ def _projected_positions(
 
 
 def _spread(terms: list[BlockTerms], images: int) -> Array:
-    """Returns the deviation over the keys of each term, and of the three with position together, in logits.
-
-    Means over queries and images, as a sum of parts of them. Shapes: to (blocks, 5, H).
-    """
+    """Returns the mean deviation over the keys of each term, and of the three with position. Shapes: (blocks, 5, H)."""
     with_sum = (torch.cat([block.terms, block.terms[1:].sum(dim=0, keepdim=True)]) for block in terms)
     return float64(torch.stack([term.std(dim=4, correction=0).mean(dim=3).sum(dim=1) for term in with_sum])) / images
 

@@ -55,10 +55,7 @@ def probe(subject: Subject) -> Findings:
 
 @lru_cache(maxsize=1)
 def _names(data: ImagesSpec, folder: Path | None) -> list[str]:
-    """Returns what the test images are called: their paths below the set's folder, or their numbers in its file.
-
-    None where the set is gone: its decoded images may be there without it.
-    """
+    """Returns the names of the test images: paths below the set's folder, or numbers in its file; [] if it is gone."""
     folder = folder or Path()
     arguments = (data,) if isinstance(data, Folder | Arrays) else (data, folder)
     try:

@@ -43,10 +43,7 @@ PUBLIC = FOLDER.parent / "service" / "public.py"
 
 
 def computes(file: str) -> bool:
-    """Returns whether a file may compute a number of a run; a package's list never does.
-
-    `file`: relative to `trainables/`.
-    """
+    """Returns whether a file of `trainables/` may compute a number of a run; a package's list never does."""
     return not file.endswith("__init__.py") and any(fnmatch(file, pattern) for pattern in COMPUTING)
 
 
@@ -93,10 +90,7 @@ class CodeDigests:
         return frozenset(glob("**/*.py", root_dir=self._folder, recursive=True))
 
     def __call__(self, recipe: Recipe) -> CodeDigest:
-        """Returns the code that would compute a recipe's numbers, its parents' included.
-
-        Seeds of one recipe ask once.
-        """
+        """Returns the code that would compute a recipe's numbers, its parents' included."""
         if id(recipe) not in self._recipes:
             digests: dict[str, list[str]] = {}
             for node in _with_parents(recipe):
@@ -145,21 +139,12 @@ class CodeDigests:
         return sorted(reached)
 
     def _imports_of(self, name: str) -> frozenset[str]:
-        """Returns the files of `trainables/` that a file imports when it is imported itself.
-
-        A name that a package's list imports (`from trainables.encodings import PEG`) is looked up where it is defined.
-        """
-        files: set[str] = set()
-        for module, names in self._module(name).imports:
-            if module.partition(".")[0] == "trainables":
-                files |= {self._file(module, imported) for imported in names}
-        return frozenset(files)
+        """Returns the files of `trainables/` that a file imports when it is imported itself."""
+        imports = [pair for pair in self._module(name).imports if pair[0].partition(".")[0] == "trainables"]
+        return frozenset(self._file(module, imported) for module, names in imports for imported in names)
 
     def _defining(self, name: str) -> set[str]:
-        """Returns the file that defines a dotted name of `trainables`.
-
-        For a package, and for what a package's list makes itself, all files of the package.
-        """
+        """Returns the file that defines a dotted name; all files of a package for it, and for what its list makes."""
         module, *rest = name.split(".")
         init = "__init__.py"
         for part in rest:
@@ -213,10 +198,7 @@ def _parsed_text(text: str, path: str) -> _Module:
 
 
 def _origins(name: str) -> list[str]:
-    """Returns the dotted names of `trainables` that a dotted name of any module stands for.
-
-    For `service` as a whole, all that it offers.
-    """
+    """Returns the dotted names of `trainables` that a name of any module stands for: all, for `service` as a whole."""
     room, *rest = name.split(".")
     if room == "trainables":
         return [name]

@@ -10,8 +10,8 @@ from trainables.backbones import ViT
 from trainables.data import ImagesSpec
 from trainables.encodings import ReservedChannels
 from trainables.recipe.evaluation import eval_batch, eval_bytes, number_bytes
-from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.losses import DRLoc
+from trainables.recipe.optimizer import normalizes_batches
 from trainables.recipe.recipe import Recipe
 from trainables.spec import SpecError
 

@@ -20,9 +20,9 @@ A key includes the source of one's own encoding. So the count is made again when
 
 
 def training_flops(recipe: Recipe) -> int:
-    """Counts the floating-point operations of a run, as `training_operations` has it.
+    """Counts the floating-point operations of a run: of matrix products, convolutions and attention.
 
-    Counted are matrix products, convolutions and attention; a multiplication and an addition are two operations.
+    A multiplication and an addition are two operations.
     """
     return int(training_operations(recipe, forward_flops, learning_flops))
 

@@ -22,7 +22,6 @@ from trainables.data.augment import Augment, NoAugment
 from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.own import OwnSpec, carry, is_own
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
-from trainables.recipe.learning import check_learning
 from trainables.recipe.looked_up import looked_up
 from trainables.recipe.losses import (
     Auxiliary,
@@ -35,7 +34,7 @@ from trainables.recipe.losses import (
     TaughtByTrial,
     Teacher,
 )
-from trainables.recipe.optimizer import AdamW, Optimizer
+from trainables.recipe.optimizer import AdamW, Optimizer, check_learning
 from trainables.spec import Spec, SpecError, digest, in_order, require
 
 
@@ -81,10 +80,7 @@ class Recipe(Spec):
         return super().put(_carried(values) if isinstance(values, Mapping) else values)
 
     def variant(self, values: Mapping[str, Any]) -> Recipe:
-        """Returns what `put` does; the same object for the same values, as studies often ask for the same recipes.
-
-        Values that name images are the same while these hold the same.
-        """
+        """Returns what `put` does: the same object for the same values, while images that they name hold the same."""
         carried = looked_up(_carried(values), self.data.kind)
         text = json.dumps(carried, default=repr)
         if text not in self._variants:
@@ -262,9 +258,9 @@ class Recipe(Spec):
     @property
     def parents(self) -> dict[Use, Recipe]:
         """The recipes that are trained before this one, by what this one needs them for."""
-        taught = self.teacher_recipe if isinstance(self.teacher, TaughtByTrial) else None
-        needed: dict[Use, Recipe | None] = {"init": self.parent, "teacher": taught}
-        return {use: recipe for use, recipe in needed.items() if recipe is not None}
+        teacher = self.teacher_recipe if isinstance(self.teacher, TaughtByTrial) else None
+        recipes: dict[Use, Recipe | None] = {"init": self.parent, "teacher": teacher}
+        return {use: recipe for use, recipe in recipes.items() if recipe is not None}
 
     @property
     def ancestors(self) -> tuple[Recipe, ...]:
@@ -274,9 +270,7 @@ class Recipe(Spec):
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of the files of weights that this one needs."""
-        return tuple(
-            weights.path for weights in (self.init, self.teacher) if isinstance(weights, FromFile | TaughtByFile)
-        )
+        return tuple(node.path for node in (self.init, self.teacher) if isinstance(node, FromFile | TaughtByFile))
 
     @property
     def normalize(self) -> MeanStd | FromTimm | None:
@@ -358,10 +352,7 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits that name the question: recipe, seed, fingerprint of the data, parents.
-
-        A new field with a default changes no key.
-        """
+        """16 hex digits that name the question: recipe, seed, fingerprint of the data, parents."""
         question = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
         return digest([*question, *(parent.key for parent in self.needs())])
 

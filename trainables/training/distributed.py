@@ -86,8 +86,7 @@ class DataParallel:
     def synchronized(self, model: Host, device: torch.device) -> Host:
         """Returns the model, with batch norms over the whole batch of all workers where there are several.
 
-        Raises: SpecError if a batch norm learns on CPUs, which torch cannot synchronize: each worker would normalize
-        its own share, and other numbers would come out than with one worker.
+        Raises: SpecError if a batch norm learns on CPUs, which torch cannot synchronize.
         """
         if self.world_size == 1 or not any(_learns(module) for module in model.modules()):
             return model
@@ -104,9 +103,9 @@ def saved_buffers(model: nn.Module) -> dict[str, Tensor]:
 
 
 def check_accumulate(model: nn.Module, count: int) -> None:
-    """Refuses batches in several parts where a batch norm learns, because it would normalize each part by itself.
+    """Refuses batches in parts where a batch norm learns, as one of a user's own: it would normalize each by itself.
 
-    Raises: SpecError. A recipe is refused before (`trainables.recipe.learning`); a user's own encoding may have one.
+    Raises: SpecError.
     """
     if count > 1 and any(_learns(module) for module in model.modules()):
         raise SpecError(f"optimizer.accumulate must be 1 where a batch norm learns, got {count}")

@@ -215,11 +215,8 @@ class Training:
         for model in (self.model, *self._averages()):
             self.team.broadcast_buffers(model)
         seconds = time.perf_counter() - begun
-        return {
-            "train/loss": loss,
-            "train/images_per_s": len(self.splits.train) / seconds,
-            "time/epoch_s": seconds,
-        }
+        speed = len(self.splits.train) / seconds
+        return {"train/loss": loss, "train/images_per_s": speed, "time/epoch_s": seconds}
 
     def drawing(self, *names: str | int) -> AbstractContextManager[None]:
         """Makes what a user's own modules draw from the global generators, while they compute, follow the run's seed.
@@ -252,10 +249,7 @@ class Training:
         return [] if self.ema is None else [self.ema.module]
 
     def _batches(self, number: int, done: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yields the batches of an epoch after the first `done`: the images' numbers, this worker's images and targets.
-
-        The images of an epoch have an order that the seed and the epoch decide; augmentation changes them as it says.
-        """
+        """Yields an epoch's batches after the first `done`: the images' numbers, this worker's images and targets."""
         stream = torch_stream(self.run.seed, "order", number)
         order = torch.randperm(len(self.splits.train), generator=stream).to(self.device)
         copies = torch.zeros_like(order)

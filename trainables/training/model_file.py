@@ -42,11 +42,9 @@ LEAST = 1e-4
 
 
 def write_model(path: Path, model: TrainedModel, *, force: bool = False) -> None:
-    """Writes a trained model whole, in the format that the name's ending names.
+    """Writes a trained model whole, in the format that the name's ending names. `force`: it may replace a file.
 
-    `force`: a file that is there is replaced.
-    Raises: SpecError for another ending; LocusError if a file is there, it cannot be written, or a package is
-    missing.
+    Raises: SpecError for another ending; LocusError if a file is there, it cannot be written, or a package is missing.
     """
     check_path(path, force=force)
     if path.suffix == ".pt":
@@ -85,19 +83,15 @@ def read_model(path: Path, *, trust: bool = False) -> TrainedModel:
     fields = Facts.model_fields
     if not {CHECK, *(name for name, field in fields.items() if field.is_required())} <= entries.keys():
         raise LocusError(f"{path} must be a model that locus exported, got a file without its recipe")
-    plain = {
-        name: text if fields[name].annotation is str else _parsed(path, name, text)
-        for name, text in entries.items()
-        if name in fields
-    }
+    plain = {name: text for name, text in entries.items() if name in fields}
+    plain |= {name: _parsed(path, name, text) for name, text in plain.items() if fields[name].annotation is not str}
     try:
         with nullcontext() if trust else guarded():
             facts = Facts.read(plain)
     except UntrustedError as error:
         file = str(error).partition(",")[0]
-        raise LocusError(
-            f"{path} carries the code of {file}, which was not run here before: trust=True runs it"
-        ) from None
+        must = "which was not run here before: trust=True runs it"
+        raise LocusError(f"{path} carries the code of {file}, {must}") from None
     expected = _parsed(path, CHECK, entries[CHECK], lambda text: np.array(json.loads(text), np.float64))
     try:
         model = TrainedModel(facts, weights)
@@ -125,7 +119,6 @@ def made_floats(model: TrainedModel) -> Tensor:
 
 
 def _entries(model: TrainedModel) -> dict[str, str]:
-    """Returns what a file says beside the weights."""
     return texts(model.facts.plain() | {CHECK: _outputs(model)})
 
 
@@ -143,10 +136,8 @@ def _parsed(path: Path, name: str, text: str, parse: Callable[[str], Any] = json
 
 
 def _other_code(path: Path, facts: Facts, got: str) -> LocusError:
-    return LocusError(
-        f"the model of {path} must compute what it did when it was written, got {got}: read it with locus "
-        f"{facts.locus} and its code {facts.code}"
-    )
+    must = f"the model of {path} must compute what it did when it was written"
+    return LocusError(f"{must}, got {got}: read it with locus {facts.locus} and its code {facts.code}")
 
 
 def _as_onnx(model: TrainedModel) -> bytes:
@@ -180,9 +171,8 @@ def in_float32(model: TrainedModel) -> TrainedModel:
 
 def _weights_and_entries(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if path.suffix not in ENDINGS[:2]:
-        raise SpecError(
-            f"the file of a model must end in {' or '.join(ENDINGS[:2])} to be read back, got {path.name!r}"
-        )
+        must = f"end in {' or '.join(ENDINGS[:2])} to be read back"
+        raise SpecError(f"the file of a model must {must}, got {path.name!r}")
     if not path.is_file():
         raise LocusError(f"{path} must be a file of a model, got no such file")
     if path.suffix == ".pt":

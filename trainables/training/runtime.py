@@ -134,10 +134,7 @@ def peak_gib(device: torch.device) -> float:
 
 
 def release_memory() -> None:
-    """Returns freed memory to the machine, so that a process that trains many runs does not grow.
-
-    glibc and torch's CUDA allocator keep what was freed. With another C library only the latter is emptied.
-    """
+    """Returns freed memory to the machine, which glibc and torch's CUDA allocator keep: a process would grow."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

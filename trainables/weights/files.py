@@ -108,7 +108,6 @@ def read_weights(
 
 
 def _tensors(content: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """Yields all tensors in dictionaries, by their names with dots between."""
     if isinstance(content, Tensor):
         yield before.removesuffix("."), content
     elif isinstance(content, dict) and depth < DEEPEST:

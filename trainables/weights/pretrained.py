@@ -95,9 +95,8 @@ def fetch_timm(name: str) -> dict[str, Tensor]:
             weights: dict[str, Tensor] = timm.create_model(name, pretrained=True).state_dict()
     except (OSError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
-        raise LocusError(
-            f"timm's weights of {name} could not be fetched ({why}); give init.kind from_file with a checkpoint"
-        ) from None
+        must = f"timm's weights of {name} could not be fetched ({why})"
+        raise LocusError(f"{must}; give init.kind from_file with a checkpoint") from None
     return weights
 
 
@@ -165,10 +164,9 @@ def _on_our_grid(table: Tensor, prefix: tuple[int, int], recipe: Recipe) -> Tens
 
 
 def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
-    """Returns the grid of a table's rows and how many of them are prefix tokens': a square, or ours.
+    """Returns the grid of a table's rows and how many of them are prefix tokens', if any: a square, or ours.
 
-    Some of timm's tables have no rows for the prefix tokens that their model has. Raises: SpecError if neither fits, or
-    both: the number of rows does not tell 4 x 16 from 8 x 8.
+    Raises: SpecError if neither fits, or both: the number of rows does not tell 4 x 16 from 8 x 8.
     """
     for rows in (prefix, 0):
         side = math.isqrt(max(count - rows, 0))
@@ -185,10 +183,7 @@ def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
 
 
 def _left_out(weights: dict[str, Tensor], model: Host, kind: str, context: str) -> set[str]:
-    """Returns what of the weights nothing is made of, in short; such as our backbone need not have a place for.
-
-    Raises: SpecError for others, because without them it would be another model.
-    """
+    """Returns what of the weights our backbone need not have a place for, in short. Raises: SpecError for others."""
     ours = model.state_dict()
     names = {*ours, TABLES.get(kind, TABLE), *([METAS_REGISTERS] if REGISTERS in ours else [])}
     others = [name for name in weights if name not in names and not name.startswith(FREE)]

@@ -108,10 +108,7 @@ def attention_of(model: Host, images: Tensor) -> list[BlockAttention]:
 
 
 def _hooked(model: Host, images: Tensor) -> list[BlockAttention]:
-    """Returns the weights after the softmax, as timm's blocks pass them on: CaiT's mixes heads, which are last.
-
-    ConViT's is the dropout, which changes nothing in evaluation.
-    """
+    """Returns the weights after the softmax, as timm's blocks pass them on: to CaiT's mix of heads, to a dropout."""
     rows, columns = model.patch_embed.grid_size
     mixed = isinstance(model, PositionedCaiT)
     blocks: list[BlockAttention] = []

@@ -61,9 +61,8 @@ class Subject:
 
 def no_code(subject: Subject) -> Findings:
     """Finds nothing, because the encoding has no code of the tokens."""
-    return Findings(
-        note=f"not measured: {subject.recipe.encoding.label} adds nothing to the tokens before the first block"
-    )
+    encoding = subject.recipe.encoding.label
+    return Findings(note=f"not measured: {encoding} adds nothing to the tokens before the first block")
 
 
 def initial(run: Run, parent: Path | None, data: Path | None, environment: Mapping[str, Any]) -> Subject:

@@ -29,8 +29,8 @@ from trainables.recipe.outcome import TOGETHER, Diverged, Measurement, after_epo
 from trainables.rng_torch import torch_stream
 from trainables.training.checkpoint import CHECKPOINT
 from trainables.training.distributed import SINGLE
+from trainables.training.evaluation import compute_metric, metric_sums
 from trainables.training.loop import Training
-from trainables.training.metrics import compute_metric, metric_sums
 from trainables.training.optimizer import rate, set_rate
 from trainables.training.parameters import train_mode
 from trainables.training.runtime import peak_gib
@@ -72,10 +72,7 @@ class Fused:
         self._stack()
 
     def _stack(self) -> None:
-        """Stacks the values of all trainings, which are views of them from now on; one optimizer has them.
-
-        Its groups are those of the first training's own.
-        """
+        """Stacks the values of all trainings, which are views of them from now on, for one optimizer."""
         objective, stacked = self.first.objective, Values()
         for name, _ in [*objective.named_parameters(), *objective.named_buffers()]:
             values = [_named(training.objective, name) for training in self.trainings]
@@ -124,10 +121,7 @@ class Fused:
 
     @torch.no_grad()
     def _compare(self, deviation: float, images: Tensor, targets: Tensor, inputs: Values) -> None:
-        """Compares losses and outputs on some images, in float64, with noise of a deviation in the parameters.
-
-        Raises: NotFusedError; what torch raises where it cannot compute them together.
-        """
+        """Compares losses and outputs on some images, in float64, with noise of a deviation in the parameters."""
         values = [_noisy(training.objective, index, deviation) for index, training in enumerate(self.trainings)]
         stacked, losses, outputs = _stacked(values), [], []
         for index, training in enumerate(self.trainings):
@@ -201,10 +195,7 @@ class Fused:
         return [float(loss) / count for loss in total.tolist()]
 
     def _step(self, numbers: Tensor, step: int) -> Tensor:
-        """Takes one step of each, as `Training._step` does; returns their summed losses.
-
-        Shapes: numbers of images (R, N); to (R,).
-        """
+        """Takes one step of each; returns their summed losses. Shapes: numbers of images (R, N); to (R,)."""
         images, targets = self._batch(numbers)
         inputs = self._inputs(numbers, step)
         self.optimizer.zero_grad()
@@ -240,7 +231,6 @@ class Fused:
         return scores
 
     def _scores(self, name: SplitName) -> list[float]:
-        """Returns the score of each training on a split."""
         recipe, split = self.first.run.recipe, "validation" if name == "val" else name
         targets = [getattr(training.splits, split).targets for training in self.trainings]
         total = torch.zeros(len(targets), recipe.data.outputs, dtype=torch.float64, device=self.first.device)
@@ -257,7 +247,6 @@ class Fused:
         return [recipe.data.score(metric, name) for metric in metrics]
 
     def _inputs(self, numbers: Tensor, step: int) -> dict[str, Tensor]:
-        """Returns what the objectives need beside images and targets, stacked."""
         pairs = zip(self.trainings, numbers, strict=True)
         return _stacked([training.objective.loss_inputs(row, step) for training, row in pairs])
 
@@ -291,7 +280,6 @@ def _called(module: nn.Module, values: Values, *inputs: Tensor, **more: Tensor) 
 
 
 def _of_model(values: Values) -> Values:
-    """Returns the values of an objective's model, by their names there."""
     return {name.removeprefix("model."): value for name, value in values.items() if name.startswith("model.")}
 
 
