@@ -105,9 +105,8 @@ class Predictions:
 
     def _require_classes(self) -> None:
         if not self.classes:
-            raise SpecError(
-                "probabilities must be those of classes, got a model whose outputs are numbers: see outputs"
-            )
+            got = "a model whose outputs are numbers: see outputs"
+            raise SpecError(f"probabilities must be those of classes, got {got}")
 
     def __len__(self) -> int:
         return len(self.images)

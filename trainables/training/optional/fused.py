@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,8 +40,6 @@ TINY = 1e-6
 """What torch's clip_grad_norm_ adds to the norm."""
 NEAR = 1e-9
 """How far numbers of a run, by itself and together, may lie apart in float64: as a share of the largest."""
-SPLIT_OF: dict[SplitName, Literal["validation", "test"]] = {"val": "validation", "test": "test"}
-"""The split of images of a score's name."""
 TRIED = 4
 """Images on which they are compared."""
 
