@@ -161,15 +161,10 @@ def _check_narrower(model: Any, reserved: ReservedChannels, keep: Keep) -> None:
     if replace(reserved, tokens=0) != ReservedChannels():
         for part in (part for block in model.blocks for part in _attentions(block)):
             layers += [(part, Attention), (getattr(part, "qkv", None), nn.Linear)]
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     for layer, kind in layers:
         more = beside_projections(layer) + ["bias=False"] * (getattr(layer, "bias", 0) is None)
-        plain = (
-            type(layer) is kind
-            and "forward" not in vars(layer)
-            and not any(
-                (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-            )
-        )
+        plain = type(layer) is kind and "forward" not in vars(layer) and not any(getattr(layer, name) for name in hooks)
         if more or not plain:
             must = f"a plain {kind.__name__} with a bias and no hooks, where an encoding makes it narrower"
             got = f"{type(layer).__name__} {' '.join(more)}".strip()
