@@ -83,7 +83,8 @@ def probe(subject: Subject) -> Findings:
         for model in (subject.model, bare):
             batches = test.batches(torch.split(numbers, BATCH), torch.float64)
             outputs.append(torch.cat([model(normalize(pixels)) for pixels, _ in batches]))
-    masks = vars(image_classes(*outputs, test.targets[numbers]))
+    with_position, without_position = outputs
+    masks = vars(image_classes(with_position, without_position, test.targets[numbers]))
     values = {name: float(mask.mean()) for name, mask in masks.items()}
     values["changed"] = values["mislead"] + values["correct"]
     classes = np.stack([*masks.values()]).argmax(axis=0).astype(np.uint8)

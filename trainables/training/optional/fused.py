@@ -60,11 +60,15 @@ class Fused:
         first, *others = (_shapes(training) for training in trainings)
         if any(other != first for other in others):
             raise NotFusedError("their models have other shapes")
-        self.losses: Any = vmap(
-            lambda values, images, targets, rows: _called(self.first.objective, values, images, targets, **rows),
-            randomness="error",
-        )
-        self.outputs: Any = vmap(lambda values, images: _called(self.first.model, values, images), randomness="error")
+
+        def loss(values: Values, images: Tensor, targets: Tensor, rows: Values) -> Tensor:
+            return _called(self.first.objective, values, images, targets, **rows)
+
+        def output(values: Values, images: Tensor) -> Tensor:
+            return _called(self.first.model, values, images)
+
+        self.losses: Any = vmap(loss, randomness="error")
+        self.outputs: Any = vmap(output, randomness="error")
         self.shared = all(training.splits is self.first.splits for training in trainings)
         self._try()
         self._stack()
