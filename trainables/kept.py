@@ -80,13 +80,13 @@ def _seal(mark: str, text: str) -> str:
     return hashlib.sha256(f"{mark}\n{text}".encode()).hexdigest()
 
 
-def seen(*places: Path) -> str:
+def seen(*roots: Path) -> str:
     """Returns a mark for `kept` of the Python files of folders, or of single files, which are not read."""
     marks = []
-    for place in places:
-        inside = [f"{at}/{file}" for at, _, files in os.walk(place) for file in files if file.endswith(".py")]
-        for path in inside or [str(place)]:
+    for root in roots:
+        inside = [f"{folder}/{file}" for folder, _, files in os.walk(root) for file in files if file.endswith(".py")]
+        for path in inside or [str(root)]:
             with suppress(OSError):
-                about = os.stat(path)
-                marks.append(f"{path} {about.st_size} {about.st_mtime_ns} {about.st_ino}")
+                status = os.stat(path)
+                marks.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ino}")
     return "\n".join(sorted(marks))

@@ -49,17 +49,17 @@ class OwnSpec(Spec):
         Raises: SpecError if it is none, or not one for this node, or if its file uses code that does not travel.
         """
         file, _, name = kind.partition(":")
-        there, base = vars(load(file, source)), cls.BASE.__name__
-        own = there.get(name)
-        if not (isinstance(own, type) and issubclass(own, cls.BASE)):
-            article, near = "an" if base[0] in "AEIOU" else "a", did_you_mean(name, there)
+        module, base = vars(load(file, source)), cls.BASE.__name__
+        spec = module.get(name)
+        if not (isinstance(spec, type) and issubclass(spec, cls.BASE)):
+            article, near = "an" if base[0] in "AEIOU" else "a", did_you_mean(name, module)
             raise SpecError(f"{cls.NODE}.kind must name {article} {base} in {file}, got {name!r}{near}")
-        if own.model_fields["kind"].default != kind:
-            raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {own.model_fields['kind'].default!r}")
-        if "source" in own.model_fields:
+        if spec.model_fields["kind"].default != kind:
+            raise SpecError(f"{name}.kind in {file} must be {kind!r}, got {spec.model_fields['kind'].default!r}")
+        if "source" in spec.model_fields:
             raise SpecError(f"{name} in {file} must have no field 'source', which is the text of the file")
         require_installed(file, source)
-        return own
+        return spec
 
     @classmethod
     def nested(cls, node: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,9 +111,7 @@ def source_of(kind: str, path: str) -> str:
     loaded = [names for names in modules if "__source__" in names and names["__file__"] == Path(file).name]
     loading = [names for names in loaded if "__loading__" in names]
     if not loading and Path(file).is_file():
-        source = text_of(Path(file))
-        trust(sha256_of(Path(file).name, source))
-        return source
+        return _trusted_text(Path(file))
     if not loaded:
         raise SpecError(f"{path} must name a file of the working folder, got {kind!r}")
     return str((loading or loaded)[-1]["__source__"])
@@ -141,7 +139,7 @@ def carry(values: Any) -> Any:
 def _with_sources(value: Any, path: str) -> Any:
     """Returns a plain value with the text of the file beside each kind of the user's own in it."""
     if isinstance(value, list | tuple):
-        return type(value)(_with_sources(item, f"{path}.{place}") for place, item in enumerate(value))
+        return type(value)(_with_sources(item, f"{path}.{index}") for index, item in enumerate(value))
     if not isinstance(value, Mapping):
         return value
     node = {name: _with_sources(item, f"{path}.{name}") for name, item in value.items()}
@@ -179,18 +177,20 @@ def _source_beside(value: Any, path: str) -> str:
         return str(loaded)
     file = Path(getattr(module, "__file__", None) or "")
     if file.name != value.kind.partition(":")[0]:
-        where = file.name or "this session"
-        raise SpecError(
-            f"{path} must name the file that defines {cls.__name__}, got {value.kind!r} and a class of {where}: write "
-            "it to that file, and import it"
-        )
+        got = f"{value.kind!r} and a class of {file.name or 'this session'}"
+        must = f"{path} must name the file that defines {cls.__name__}"
+        raise SpecError(f"{must}, got {got}: write it to that file, and import it")
+    return _trusted_text(file)
+
+
+def _trusted_text(file: Path) -> str:
+    """Returns the text of a file that the person named, which is trusted from now on."""
     source = text_of(file)
     trust(sha256_of(file.name, source))
     return source
 
 
 def _of_class(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of the class's fields as plain JSON."""
     return {name: _plain(value) for name, value in values.items() if name not in ("kind", "source")}
 
 

@@ -9,9 +9,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def poll(of: Callable[[], T], every_s: float, at_most_s: float = float("inf")) -> T:
+def poll(question: Callable[[], T], every_s: float, at_most_s: float = float("inf")) -> T:
     """Asks again and again until the answer is true, or the time is up; returns the last answer. Units: seconds."""
     until = time.monotonic() + at_most_s
-    while not (answer := of()) and time.monotonic() < until:
+    while not (answer := question()) and time.monotonic() < until:
         time.sleep(every_s)
     return answer

@@ -97,10 +97,7 @@ class RemoteFolder:
         return bool(self._asked(lambda fs, path: fs.isfile(path), name))
 
     def read(self, name: str) -> bytes | None:
-        """Returns the content of a small file; None if there is none.
-
-        Large ones need `get`, which sees how they grow.
-        """
+        """Returns the content of a small file; None if there is none. A large one needs `get`, which sees it grow."""
         try:
             return bytes(self._asked(lambda fs, path: fs.cat_file(path), name))
         except FileNotFoundError:
@@ -108,9 +105,7 @@ class RemoteFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file; readers see the old one or the new one, never a part."""
-        self._written(
-            lambda fs, path: _whole(fs, path, lambda at: fs.pipe_file(at, content)), name, lambda: len(content)
-        )
+        self._written(partial(_whole, fill=lambda fs, path: fs.pipe_file(path, content)), name, lambda: len(content))
 
     def create(self, name: str, content: bytes) -> bool:
         """Writes a file where none is, for one writer alone; False if another one has.
@@ -125,11 +120,8 @@ class RemoteFolder:
 
     def put(self, local: Path, name: str) -> None:
         """Copies a local file here."""
-        self._written(
-            lambda fs, path: _whole(fs, path, lambda at: fs.put_file(str(local), at)),
-            name,
-            lambda: local.stat().st_size,
-        )
+        fill = partial(_whole, fill=lambda fs, path: fs.put_file(str(local), path))
+        self._written(fill, name, lambda: local.stat().st_size)
 
     def get(self, name: str, local: Path) -> bool:
         """Copies a file from here to a local path, as a whole; False if there is none."""
@@ -156,24 +148,23 @@ class RemoteFolder:
     def names(self, under: str = "") -> list[str]:
         """Returns the names of all files here, or in a folder below, sorted."""
 
-        def found(fs: Any, path: str) -> list[str]:
+        def names_below(fs: Any, path: str) -> list[str]:
             root = fs._strip_protocol(self.uri).rstrip("/")
             return sorted(str(file)[len(root) :].lstrip("/") for file in fs.find(path))
 
         try:
-            return [name for name in self._asked(found, under) if not name.endswith(".part")]
+            return [name for name in self._asked(names_below, under) if not name.endswith(".part")]
         except FileNotFoundError:
             return []
 
     def folders(self) -> list[str]:
         """Returns the names of the folders here, sorted."""
         try:
-            entries = self._asked(
-                lambda fs, path: [entry for entry in fs.ls(path, detail=True) if entry["type"] == "directory"], ""
-            )
+            entries = self._asked(lambda fs, path: fs.ls(path, detail=True), "")
         except FileNotFoundError:
             return []
-        return sorted(str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in entries)
+        paths = [str(entry["name"]) for entry in entries if entry["type"] == "directory"]
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
 
     def remove(self, name: str) -> None:
         """Removes a file, or all of a folder; nothing if there is none."""
@@ -270,10 +261,7 @@ def size_of(path: Path) -> int:
 
 
 def _opened(uri: str) -> tuple[Any, str]:
-    """Returns the file system of a URI and the path in it.
-
-    Nothing that it lists is remembered: others write there, too.
-    """
+    """Returns the file system of a URI and the path in it. Nothing that it lists is remembered: others write, too."""
     fs, path = url_to_fs(uri, use_listings_cache=False, **OPTIONS.get(get_protocol(uri), {}))
     if hasattr(fs, "retries"):  # `RemoteFolder` tries again itself, for as long as it is told
         fs.retries = 1
@@ -284,14 +272,14 @@ def _is_local(fs: Any) -> bool:
     return "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
 
 
-def _whole(fs: Any, path: str, fill: Callable[[str], None]) -> None:
+def _whole(fs: Any, path: str, fill: Callable[[Any, str], None]) -> None:
     """Lets `fill` write a file so that no reader sees a part of it."""
     if not _is_local(fs):
-        fill(path)  # an object appears when it is whole
+        fill(fs, path)  # an object appears when it is whole
         return
     draft = f"{path}.{uuid.uuid4().hex}.part"
     try:
-        fill(draft)
+        fill(fs, draft)
         rename_durably(Path(draft), Path(path))
     except OSError:  # a full disk: what was written of it would fill the disk for ever
         Path(draft).unlink(missing_ok=True)

@@ -19,10 +19,6 @@ from pydantic import BaseModel, ValidationError
 OWN = "own"
 """Stands for the kinds of the user's own in a list of kinds."""
 
-OWN_WORDS = "or file.py:Class"
-"""How a sentence says that a kind may be the user's own."""
-
-
 PAPERS = {"rope": "rotary", "sincos": "sinusoidal", "ape": "learnable", "rpe": "relative", "cpe": "peg", "cpvt": "peg"}
 """What papers call some kinds."""
 
@@ -39,11 +35,11 @@ def sentence_of(cls: type[BaseModel], error: ValidationError) -> str:
     """Returns the sentence of the first error that pydantic found in a value of a class."""
     errors = error.errors(include_url=False)
     detail = errors[0]
-    if words := _of_several(errors):
-        detail = {**detail, "loc": detail["loc"][:-1], "type": "several", "msg": words}
+    if legal := _of_several(errors):
+        detail = {**detail, "loc": detail["loc"][:-1], "type": "several", "msg": legal}
     steps = list(_walk(cls, detail["loc"]))
     path = ".".join(step.name for step in steps if step.name)
-    given, context = detail["input"], detail.get("ctx", {})
+    value, context = detail["input"], detail.get("ctx", {})
     node = steps[-1].annotation if steps else cls
     match detail["type"]:
         case "require":
@@ -55,26 +51,26 @@ def sentence_of(cls: type[BaseModel], error: ValidationError) -> str:
             return f'{cls.__name__}.kind must be declared, as in kind: str = "mine.py:{cls.__name__}", got nothing'
         case "missing":
             return f"{path} must be given"
-        case "union_tag_not_found" if isinstance(given, Mapping):
+        case "union_tag_not_found" if isinstance(value, Mapping):
             return f"{_join(path, 'kind')} must be given"
         case "union_tag_invalid":
-            kinds = _kinds(node)
-            listed = ", ".join(kinds + [OWN_WORDS] * _has_own(node))
-            tag = context["tag"]
-            return f"{_join(path, 'kind')} must be one of {listed}, got {tag!r}{did_you_mean(tag, kinds)}"
+            kinds, tag = _kinds(node), context["tag"]
+            users = ["or file.py:Class"] * any(tag_of(member) == OWN for member in models(node))
+            must = ", ".join(kinds + users)
+            return f"{_join(path, 'kind')} must be one of {must}, got {tag!r}{did_you_mean(tag, kinds)}"
         case "union_tag_not_found" | "model_attributes_type" | "model_type":
-            return _no_node(path or cls.__name__, node, given)
+            return _no_node(path or cls.__name__, node, value)
         case "dict_type" if _kinds(node) and typing.get_origin(steps[-1].annotation) is not dict:
-            return _no_node(path or cls.__name__, node, given)
+            return _no_node(path or cls.__name__, node, value)
         case "literal_error":
             options = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
-            hint = did_you_mean(given, options)
+            hint = did_you_mean(value, options)
         case _:
             hint = ""
     description = steps[-1].legal if steps else None
     message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     must = description or message.replace("a valid integer", "an integer").replace("a valid ", "a ")
-    return f"{path or cls.__name__} must be {must}, got {short(given)}{hint}"
+    return f"{path or cls.__name__} must be {must}, got {short(value)}{hint}"
 
 
 PLAIN = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a word"}
@@ -88,20 +84,19 @@ def _of_several(errors: Sequence[Mapping[str, Any]]) -> str:
     legal = [error["loc"][-1] for error in errors if error["loc"][:-1] == loc[:-1] and error["loc"][-1] in PLAIN]
     if len(legal) < 2:
         return ""
-    *words, end = dict.fromkeys(PLAIN[error] for error in legal)
-    return f"{', '.join(words)} or {end}" if words else end
+    *others, last = dict.fromkeys(PLAIN[error] for error in legal)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
-def _no_node(path: str, node: Any, given: object) -> str:
+def _no_node(path: str, node: Any, value: object) -> str:
     """Returns the sentence for a value where a node must be: the nodes there are, in Python or JSON as the value is."""
     kinds = _kinds(node)
-    if isinstance(given, str) and kinds:
-        near = next(iter(difflib.get_close_matches(given, kinds, n=1)), "")
+    if isinstance(value, str) and kinds:
+        near = next(iter(difflib.get_close_matches(value, kinds, n=1)), "")
         example = f'; did you mean {path}.kind={near}, or {{"kind": "{near}"}}?' if near else ""
-        return f"{path} must be a node with a kind ({', '.join(kinds)}), got {short(given)}{example}"
-    named = [member.__name__ for member in models(node) if tag_of(member) != OWN]
-    one_of = "one of " if len(named) > 1 else ""
-    return f"{path} must be {one_of}{', '.join(named)}, got {short(given)}"
+        return f"{path} must be a node with a kind ({', '.join(kinds)}), got {short(value)}{example}"
+    names = [member.__name__ for member in models(node) if tag_of(member) != OWN]
+    return f"{path} must be {'one of ' * (len(names) > 1)}{', '.join(names)}, got {short(value)}"
 
 
 def no_field(path: str, names: list[str]) -> str:
@@ -112,10 +107,10 @@ def no_field(path: str, names: list[str]) -> str:
 
 def did_you_mean(word: object, names: Iterable[str]) -> str:
     """Returns `; did you mean gamma?` if one of the names is near a word and none is the word; else nothing."""
-    known = [*names]
-    if not isinstance(word, str) or word in known:
+    names = [*names]
+    if not isinstance(word, str) or word in names:
         return ""
-    near = [PAPERS[word]] if PAPERS.get(word) in known else difflib.get_close_matches(word, known, n=1)
+    near = [PAPERS[word]] if PAPERS.get(word) in names else difflib.get_close_matches(word, names, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -140,10 +135,6 @@ def _kinds(node: Any) -> list[str]:
     return [str(tag) for member in models(node) if (tag := tag_of(member)) not in (None, OWN)]
 
 
-def _has_own(node: Any) -> bool:
-    return any(tag_of(member) == OWN for member in models(node))
-
-
 @dataclass(frozen=True)
 class _Step:
     """A step of a pydantic location.
@@ -159,19 +150,18 @@ class _Step:
 
 
 def _walk(cls: Any, loc: tuple[int | str, ...]) -> Iterator[_Step]:
-    """Yields the steps of a pydantic location."""
-    here: Any = cls
+    annotation: Any = cls
     for step in loc:
-        members = [*models(here)]
+        members = [*models(annotation)]
         tagged = [member for member in members if tag_of(member) == step]
         if tagged:
-            here = tagged[0]
-            yield _Step("", here, None, here)
+            annotation = tagged[0]
+            yield _Step("", annotation, None, annotation)
             continue
         owner = next((member for member in members if step in member.model_fields), members[0] if members else None)
         field = owner.model_fields.get(step) if owner is not None and isinstance(step, str) else None
-        here = field.annotation if field else here
-        yield _Step(str(step), owner, field.description if field else None, here)
+        annotation = field.annotation if field else annotation
+        yield _Step(str(step), owner, field.description if field else None, annotation)
 
 
 def tag_of(cls: type[BaseModel]) -> Any:

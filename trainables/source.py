@@ -114,9 +114,8 @@ def text_of(path: Path) -> str:
     try:
         return decode_source(path.read_bytes())
     except (SyntaxError, UnicodeDecodeError) as error:
-        raise SourceError(
-            f"{path} must be text in UTF-8, or in the encoding that its first line names: {error}"
-        ) from None
+        must = f"{path} must be text in UTF-8, or in the encoding that its first line names"
+        raise SourceError(f"{must}: {error}") from None
 
 
 def sha256_of(file: str, source: str) -> str:
@@ -140,18 +139,6 @@ so two threads that parse at the same time can end in a SystemError: the live sc
 """
 
 
-def _parse(source: str, file: str) -> ast.Module:
-    """Returns the syntax tree of a file's text.
-
-    Raises: SourceError with the file and the line where it is no Python.
-    """
-    try:
-        with PARSING:
-            return ast.parse(source, file)
-    except SyntaxError as error:
-        raise SourceError(f"{file} is no Python: line {error.lineno}: {error.msg}") from None
-
-
 def fingerprint(source: str, file: str = "<source>") -> str:
     """Returns hex digits that change only if code does.
 
@@ -163,14 +150,24 @@ def fingerprint(source: str, file: str = "<source>") -> str:
 
 def tree_fingerprint(tree: ast.Module) -> str:
     """Returns the `fingerprint` of a syntax tree `without_study`."""
-    return hashlib.sha256(_shape(tree).encode()).hexdigest()[:16]
+    parts: list[str] = []
+    _add_shape(tree, parts.append)
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
 def without_study(source: str, file: str) -> ast.Module:
     """Returns the syntax tree of a file's text without its `study = ...`. Raises: SourceError as `fingerprint` does."""
-    tree = _parse(source, file)
+    try:
+        with PARSING:
+            tree = ast.parse(source, file)
+    except SyntaxError as error:
+        raise SourceError(f"{file} is no Python: line {error.lineno}: {error.msg}") from None
     tree.body = [node for node in tree.body if not _names_study(node)]
     return tree
+
+
+def _names_study(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["study"]
 
 
 def used_imports(tree: ast.Module) -> set[str]:
@@ -178,12 +175,12 @@ def used_imports(tree: ast.Module) -> set[str]:
 
     `import a.b as c` and `c.D.e` is "a.b.D.e". `from a.b import *` is "a.b".
     """
-    used = {*_chains(tree)}
-    found: set[str] = set()
+    chains = {*_chains(tree)}
+    used: set[str] = set()
     for name, origin in _imported(tree):
-        found |= {origin + chain.removeprefix(name) for chain in used if chain.partition(".")[0] == name}
-        found |= {origin} if name == "*" else set()
-    return found
+        used |= {origin + chain.removeprefix(name) for chain in chains if chain.partition(".")[0] == name}
+        used |= {origin} if name == "*" else set()
+    return used
 
 
 @lru_cache(maxsize=512)
@@ -197,10 +194,8 @@ def require_installed(file: str, source: str) -> None:
     tops = {name.partition(".")[0] for name in used_imports(without_study(source, file))}
     strange = sorted(top for top in tops - LOCUS - sys.stdlib_module_names if not _installed(top))
     if strange:
-        raise SpecError(
-            f"{file} must use installed packages only, got {', '.join(strange)}: put its code into {file}, or install "
-            "it as a package (pip install, without -e)"
-        )
+        how = f"put its code into {file}, or install it as a package (pip install, without -e)"
+        raise SpecError(f"{file} must use installed packages only, got {', '.join(strange)}: {how}")
 
 
 def _installed(module: str) -> bool:
@@ -209,8 +204,8 @@ def _installed(module: str) -> bool:
         spec = find_spec(module)
     except ValueError:  # a script, `__main__`, has none
         return False
-    places = (spec.submodule_search_locations or [spec.origin or ""]) if spec else []
-    return all({"site-packages", "dist-packages"} & {*Path(place).parts} for place in places)
+    paths = (spec.submodule_search_locations or [spec.origin or ""]) if spec else []
+    return all({"site-packages", "dist-packages"} & {*Path(path).parts} for path in paths)
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -244,18 +239,8 @@ def _chain(node: ast.AST) -> str:
     return f"{value}.{node.attr}" if value else ""  # type: ignore[attr-defined]
 
 
-def _names_study(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["study"]
-
-
-def _shape(node: Any) -> str:
-    """Returns a syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
-    parts: list[str] = []
-    _add_shape(node, parts.append)
-    return "".join(parts)
-
-
 def _add_shape(node: Any, add: Callable[[str], None]) -> None:
+    """Adds a syntax tree as text, without docstrings and empty fields (which differ between versions of Python)."""
     if isinstance(node, ast.AST):
         add(type(node).__name__ + "(")
         comma = ""
@@ -270,8 +255,8 @@ def _add_shape(node: Any, add: Callable[[str], None]) -> None:
         add(")")
     elif isinstance(node, list):
         add("[")
-        for place, item in enumerate(item for item in node if not _says_only(item)):
-            if place:
+        for index, item in enumerate(item for item in node if not _is_docstring(item)):
+            if index:
                 add(",")
             _add_shape(item, add)
         add("]")
@@ -279,6 +264,5 @@ def _add_shape(node: Any, add: Callable[[str], None]) -> None:
         add(repr(node))
 
 
-def _says_only(node: Any) -> bool:
-    """Returns True for a string that stands alone: the docstring of a module, class or function, or of a name."""
+def _is_docstring(node: Any) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, dataclass_transform
@@ -34,17 +35,9 @@ def require(holds: bool, path: str, must: str, got: object) -> None:
 
 
 def in_order(values: tuple[Any, ...], *, by: Callable[[Any], int] | None = None) -> tuple[Any, ...]:
-    """Returns the sorted values of a list, so that equal lists are written in one way.
-
-    Raises as `require` for doubles.
-    """
+    """Returns the sorted values of a list, so that equal lists are written in one way; refuses doubles (`require`)."""
     require(len(set(values)) == len(values), "", "without doubles", list(values))
     return tuple(sorted(values, key=by))
-
-
-def _by_position(name: str, field: FieldInfo) -> bool:
-    """Returns whether a value may be given by position."""
-    return name != "kind" and field.init is not False and not field.kw_only
 
 
 if TYPE_CHECKING:
@@ -55,13 +48,12 @@ else:
 
 @dataclass_transform(kw_only_default=False, frozen_default=True, field_specifiers=(Field,))
 class _SpecMeta(ModelMetaclass):
-    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError.
-
-    Fields made with `kw_only=True` are given by name alone.
-    """
+    """Lets a spec be written with positional arguments, in the order of its fields, and fail with a SpecError."""
 
     def __call__(cls, *args: Any, **values: Any) -> Any:  # noqa: N805 (a metaclass)
-        names = [name for name, field in cls.model_fields.items() if _by_position(name, field)]  # type: ignore[attr-defined]
+        fields: dict[str, FieldInfo] = cls.model_fields  # type: ignore[attr-defined]
+        free = {name: field for name, field in fields.items() if name != "kind" and field.init is not False}
+        names = [name for name, field in free.items() if not field.kw_only]
         if len(args) > len(names):
             raise SpecError(f"{cls.__name__} takes at most {len(names)} values ({', '.join(names)}), got {len(args)}")
         if args and isinstance(args[0], str | os.PathLike) and "path" in names[1:]:
@@ -115,12 +107,20 @@ class Spec(BaseModel, metaclass=_SpecMeta):
             _set(tree, path, value.plain() if isinstance(value, Spec) else deepcopy(value))  # nodes get their defaults
             if last in ("kind", "source"):  # the text of a user's own file says what lies in its nodes
                 _begin(type(self), tree, path.split(".")[:-1])
-            elif last == "path":
-                _unread(type(self), tree, path.split(".")[:-1], values.get(f"{node}.digest" if node else "digest"))
+            elif last == "path":  # what was read lies at the old path, unless the new one has the same digest
+                plain, member = _node(type(self), tree, path.split(".")[:-1])
+                new_digest = values.get(f"{node}.digest" if node else "digest")
+                if member and (not new_digest or plain.get("digest") != new_digest):
+                    unread = member.unread(plain)
+                    plain.clear()
+                    plain.update(unread)
             elif isinstance(value, Mapping):
                 _begin(type(self), tree, path.split("."))
         spec = type(self).read(tree)
-        _share(spec, self)
+        for name in type(spec).model_fields:  # a study may hold thousands of recipes: they share the nodes that equal
+            new, old = getattr(spec, name), getattr(self, name)
+            if isinstance(new, Spec) and isinstance(old, Spec) and new.model_dump_json() == old.model_dump_json():
+                spec.__dict__[name] = old  # by their text, as `==` takes 1 for 1.0, whose keys differ
         return spec
 
     @classmethod
@@ -209,8 +209,8 @@ def require_plain(path: str, value: Any) -> None:
         for name, item in value.items():
             require_plain(f"{path}.{name}", item)
     elif isinstance(value, list | tuple):
-        for place, item in enumerate(value):
-            require_plain(f"{path}.{place}", item)
+        for index, item in enumerate(value):
+            require_plain(f"{path}.{index}", item)
     elif isinstance(value, type):
         raise SpecError(f"{path} must be a value, got the class {value.__name__}; did you mean {value.__name__}()?")
     elif not (value is None or isinstance(value, bool | int | float | str | Spec)):
@@ -241,7 +241,7 @@ def _set(tree: Any, path: str, value: Any) -> None:
 
 
 def _in_turn(path: str) -> tuple[int, bool, bool]:
-    """Returns what puts values in order: nodes before what lies in them; of a node the kind first, then the path."""
+    """Nodes come before what lies in them; of a node the kind first, then the path."""
     last = path.rpartition(".")[2]
     return path.count("."), last != "kind", last != "path"
 
@@ -253,15 +253,6 @@ def _begin(cls: Any, tree: Any, path: list[str]) -> None:
         node.setdefault(name, value)
 
 
-def _unread(cls: Any, tree: Any, path: list[str], digest: Any) -> None:
-    """Drops what was read from the old path of a node, unless it has the digest of what lies at the new one."""
-    node, member = _node(cls, tree, path)
-    if member and (not digest or node.get("digest") != digest):
-        left = member.unread(node)
-        node.clear()
-        node.update(left)
-
-
 def _node(cls: Any, tree: Any, path: list[str]) -> tuple[Any, Any]:
     """Returns the node at a path of a plain tree, and its class; None where the class is not known."""
     node, member = tree, cls
@@ -269,7 +260,8 @@ def _node(cls: Any, tree: Any, path: list[str]) -> tuple[Any, Any]:
         if isinstance(node, list):
             node = node[int(part)]
         else:
-            node, member = node[part], member.model_fields[part].annotation if _has(member, part) else None
+            fields = member.model_fields if member is not None else {}
+            node, member = node[part], fields[part].annotation if part in fields else None
         if isinstance(node, dict):
             tag = node.get("kind")
             tags = (OWN if ".py:" in str(tag) else tag, None)
@@ -277,30 +269,13 @@ def _node(cls: Any, tree: Any, path: list[str]) -> tuple[Any, Any]:
     return node, member
 
 
-def _share(new: Spec, old: Spec) -> None:
-    """Gives a spec the very nodes of another one where they are equal: a study may hold thousands of such recipes."""
-    for name in type(new).model_fields:
-        own, other = getattr(new, name), getattr(old, name)
-        if isinstance(own, Spec) and isinstance(other, Spec) and own.model_dump_json() == other.model_dump_json():
-            new.__dict__[name] = other  # by their text, as `==` takes 1 for 1.0, whose keys differ
-
-
-def _has(member: Any, name: str) -> bool:
-    return member is not None and name in member.model_fields
-
-
-class sentences:  # noqa: N801 (used as a verb: `with sentences(Recipe)`)
-    """Turns pydantic's ValidationError into our one sentence: `with sentences(Recipe): ...`."""
-
-    def __init__(self, cls: type[BaseModel]) -> None:
-        self.cls = cls
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValidationError):
-            raise SpecError(sentence_of(self.cls, error)) from None
+@contextmanager
+def sentences(cls: type[BaseModel]) -> Iterator[None]:
+    """Turns pydantic's ValidationError for a class into our one sentence."""
+    try:
+        yield
+    except ValidationError as error:
+        raise SpecError(sentence_of(cls, error)) from None
 
 
 __all__ = [

@@ -68,7 +68,6 @@ def rename_durably(source: Path, target: Path) -> None:
 
 
 def _to_disk(path: Path) -> None:
-    """Waits until the bytes of a file, or the names in a folder, are on the disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)

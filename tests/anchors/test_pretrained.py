@@ -17,8 +17,8 @@ from trainables.encodings import PEG, Add, Composed, Concat, Fourier, Gabor, Lea
 from trainables.recipe import AdamW, Fresh, FromFile, FromTimm, NoTeacher, Recipe, Run, TaughtByTrial
 from trainables.spec import LocusError, SpecError
 from trainables.training.checkpoint import WEIGHTS, read, recorded_sources
+from trainables.training.evaluation import compute_metric, metric_sums
 from trainables.training.loop import build_model_with_weights, train
-from trainables.training.metrics import compute_metric, metric_sums
 from trainables.weights import pretrained
 from trainables.weights.transfer import at_size, resized
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,17 +35,13 @@ class Measured:
         self.training = Training(Run(recipe=recipe, seed=0), device, {}, SINGLE, Reading(data))
         if like is not None and like.training.run.recipe.data == recipe.data:
             self.training.splits = like.training.splits
-        self.batches = self._batches()
+        self.batches = (batch for epoch in count(1) for batch in self.training._batches(epoch, 0))
         split = self.training.splits.validation
         numbers = torch.arange(min(len(split), eval_batch(recipe), 256))
         ((pixels, _),) = split.batches([numbers.to(self.training.device)], self.training.dtype)
         self.pixels = pixels
         self.train_s: list[float] = []
         self.predict_s: list[float] = []
-
-    def _batches(self) -> Iterator[Any]:
-        for epoch in count(1):
-            yield from self.training._batches(epoch, 0)
 
     def turn(self, seconds: float) -> None:
         """Trains, then predicts, each for about so long."""
@@ -57,9 +53,9 @@ class Measured:
             self.predict_s.append(self._timed(self._predict, seconds))
 
     def _step(self, step: int) -> int:
-        chosen, images, targets = next(self.batches)
-        self.training._step(chosen, images, targets, step)
-        return len(chosen)
+        numbers, images, targets = next(self.batches)
+        self.training._step(numbers, images, targets, step)
+        return len(numbers)
 
     def _predict(self) -> int:
         with self.training.autocast:
@@ -68,8 +64,8 @@ class Measured:
 
     def _timed(self, act: Callable[[], int], seconds: float) -> float:
         """Returns the seconds an image: of the processor, where one thread computes, so that others do not count."""
-        own = self.training.device.type == "cpu" and torch.get_num_threads() == 1
-        clock = time.process_time if own else time.perf_counter
+        alone = self.training.device.type == "cpu" and torch.get_num_threads() == 1
+        clock = time.process_time if alone else time.perf_counter
         self._wait()
         begun, images, until = clock(), 0, time.perf_counter() + seconds
         while time.perf_counter() < until:
@@ -89,17 +85,17 @@ def measure(recipes: dict[str, Recipe], device: str, threads: int, data: Path | 
     """
     precision = next(iter(recipes.values())).optimizer.precision
     with runtime(threads, precision):
-        some: dict[str, Measured] = {}
+        measured: dict[str, Measured] = {}
         for name, recipe in recipes.items():
-            some[name] = Measured(recipe, device, data, next(iter(some.values()), None))
+            measured[name] = Measured(recipe, device, data, next(iter(measured.values()), None))
         for turn in range(turns + 1):
-            for one in some.values():
-                one.turn(TURN_S if turn else TURN_S / 3)
-    return {name: {"train_s": one.train_s[1:], "predict_s": one.predict_s[1:]} for name, one in some.items()}
+            for each in measured.values():
+                each.turn(TURN_S if turn else TURN_S / 3)
+    return {name: {"train_s": each.train_s[1:], "predict_s": each.predict_s[1:]} for name, each in measured.items()}
 
 
 if __name__ == "__main__":
-    asked = json.load(sys.stdin)
-    recipes = {name: Recipe.read(plain) for name, plain in asked["recipes"].items()}
-    data = None if asked["data"] is None else Path(asked["data"])
-    print(json.dumps(measure(recipes, asked["device"], asked["threads"], data, asked["turns"])))
+    order = json.load(sys.stdin)
+    recipes = {name: Recipe.read(plain) for name, plain in order["recipes"].items()}
+    data = None if order["data"] is None else Path(order["data"])
+    print(json.dumps(measure(recipes, order["device"], order["threads"], data, order["turns"])))

@@ -51,10 +51,9 @@ class CodeError(WorkError):
 
 def failure(error: Exception) -> WorkError:
     """Returns an error as a sentence: a `CodeError`, unless memory, files, a device or a network may have caused it."""
-    passing = isinstance(error, OSError | MemoryError)
     text = str(error).lower()
-    lasts = any(word in text for word in LASTING)
-    passing |= isinstance(error, RuntimeError) and not lasts and any(word in text for word in TRANSIENT)
+    transient = any(word in text for word in TRANSIENT) and not any(word in text for word in LASTING)
+    passing = isinstance(error, OSError | MemoryError) or (isinstance(error, RuntimeError) and transient)
     return (WorkError if passing else CodeError)(sentence(error))
 
 
@@ -72,21 +71,21 @@ def place(error: Exception) -> str:
     """Returns where an error is, as `sentence` has it: ` (mine.py, line 15)`; empty outside of both."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if not any(library in frame.filename for library in LIBRARIES)]
-    own = [frame for frame in ours if not Path(frame.filename).is_absolute()]  # `source.load` gives it its bare name
-    last = next(reversed(own or ours), None)
-    return f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
+    users = [frame for frame in ours if not Path(frame.filename).is_absolute()]  # `source.load` gives a bare name
+    frame = next(reversed(users or ours), None)
+    return f" ({Path(frame.filename).name}, line {frame.lineno})" if frame else ""
 
 
 def death(text: str) -> str | None:
     """Returns the sentence for a dead process that a message of Ray's reports; None if it reports none."""
-    return next((sentence for words, sentence in DEATHS.items() if words in text), None)
+    return next((sentence for message, sentence in DEATHS.items() if message in text), None)
 
 
 def reason(text: str) -> str:
     """Returns a long error message in one sentence: the worker's own, else of a dead process, else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["unknown error"]
-    named = re.search(r"(?:Work|Code)Error: (.+)", text)
-    return (named[1] if named else death(text) or lines[-1])[:LENGTH]
+    sent = re.search(r"(?:Work|Code)Error: (.+)", text)
+    return (sent[1] if sent else death(text) or lines[-1])[:LENGTH]
 
 
 def is_code_error(text: str) -> bool:
@@ -97,13 +96,13 @@ def is_code_error(text: str) -> bool:
 def group_failure(error: Exception) -> WorkError:
     """Returns why a worker group failed. A dead worker comes first: the others then fail as they wait for it."""
     failures: dict[int, Exception] = getattr(error, "worker_failures", {})
-    deaths = {rank: died for rank, failure in failures.items() if (died := death(str(failure)))}
+    deaths = {rank: sentence for rank, failure in failures.items() if (sentence := death(str(failure)))}
     if deaths:
         rank = min(deaths)
         return WorkError(f"worker {rank}: {deaths[rank]}")
-    own = [failure for failure in failures.values() if isinstance(failure, WorkError)]
-    cause = next((failure for failure in own if isinstance(failure, CodeError)), next(iter(own), None))
-    return cause or WorkError(reason(str(error)))
+    causes = [failure for failure in failures.values() if isinstance(failure, WorkError)]
+    causes.sort(key=lambda failure: not isinstance(failure, CodeError))
+    return causes[0] if causes else WorkError(reason(str(error)))
 
 
 def of_partner(error: WorkError) -> bool:

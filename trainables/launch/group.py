@@ -59,14 +59,10 @@ class Group:
             self._fit.join()
         if self._error is not None:
             failure = group_failure(self._error)
-            if of_partner(failure) and self._misses_a_node():
+            if of_partner(failure) and poll(lambda: not self._nodes <= _nodes(), 0.5, GONE_S):
                 failure = WorkError(f"a worker: {LOST}")
             raise failure from None
         return received
-
-    def _misses_a_node(self) -> bool:
-        """Returns whether a node is gone that was there at the beginning; Ray may say so after a worker's error."""
-        return poll(lambda: not self._nodes <= _nodes(), 0.5, GONE_S)
 
     def close(self) -> None:
         """Ends the run after its current epoch, and waits until its workers have ended."""
@@ -84,7 +80,6 @@ class Group:
 
 
 def _nodes() -> set[str]:
-    """Returns the ids of the nodes that are alive."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
@@ -95,8 +90,8 @@ def free(job: Job) -> None:
     """
     folder = RemoteFolder(job.folder, patience=0.0)
     with suppress(OSError):  # a storage that is away
-        if (held := folder.read(HELD)) is not None:
-            remove_placement_group(PlacementGroup(PlacementGroupID(bytes.fromhex(held.decode()))))
+        if (group := folder.read(HELD)) is not None:
+            remove_placement_group(PlacementGroup(PlacementGroupID(bytes.fromhex(group.decode()))))
             folder.remove(HELD)
 
 

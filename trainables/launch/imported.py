@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import sys
 from functools import cache
-from pathlib import Path
 
 from trainables.launch.errors import CHANGED
 from trainables.recipe.code_digest import FOLDER, CodeDigest, computes
@@ -53,33 +52,22 @@ class ImportedCode:
         _require_equal(planned.files, self._files)
 
     def code(self, planned: CodeDigest) -> CodeDigest:
-        """Returns the code of a job as this process has imported it.
-
-        The text of a user's own file travels inside the recipe, so it is always the text that was planned.
-        """
+        """Returns the code of a job as this process has imported it. The text of a user's own file travels with it."""
         return CodeDigest(files={name: self._files.get(name, was) for name, was in planned.files.items()})
 
     def _record_loaded(self) -> None:
         for module in [name for name in list(sys.modules) if name.startswith(MODULES) and name not in self._modules]:
             self._modules.add(module)
-            name = _name(module)
+            path = module.replace(".", "/")
+            name = f"{path}.py" if (FOLDER.parent / f"{path}.py").is_file() else f"{path}/__init__.py"
             if name not in self._files and computes(name.removeprefix(PACKAGE)):
                 self._files[name] = _read(name)
 
 
 @cache
 def imported_code() -> ImportedCode:
-    """Returns the one record of this process, which lives as long as `sys.modules` does.
-
-    A worker asks for it first of all.
-    """
+    """Returns the one record of this process, which lives as long as `sys.modules` does. A worker first asks for it."""
     return ImportedCode()
-
-
-def _name(module: str) -> str:
-    """Returns the file of a module of `trainables`, such as `trainables/spec.py`."""
-    path = Path(module.replace(".", "/"))
-    return f"{path}.py" if (FOLDER.parent / f"{path}.py").is_file() else f"{path}/__init__.py"
 
 
 def _read(name: str) -> str:

@@ -15,7 +15,7 @@ from trainables.launch.errors import failure
 from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.launch.message import is_last, message
-from trainables.launch.work_files import Sender, local_files
+from trainables.launch.work_files import local_files
 from trainables.launch.worker import Report, bound_memory, in_ray_train, member_of, train_job
 from trainables.recipe.outcome import Diverged, Measurement
 
@@ -42,19 +42,19 @@ class _Pack:
         from trainables.training.optional.out_of_memory import free_memory
         from trainables.training.runtime import release_memory
 
-        wanted = [job for job in jobs if self._is_wanted(job)]
-        if not self.going or not wanted:
+        jobs = [job for job in jobs if self._is_awaited(job)]
+        if not self.going or not jobs:
             return
-        if len(wanted) == 1:
-            train_job(wanted[0], wanted[0].device, member_of(wanted[0]), self._say)
+        if len(jobs) == 1:
+            train_job(jobs[0], jobs[0].device, member_of(jobs[0]), self._say)
             return
         try:
-            self._train([job.model_copy(update={"fused": len(wanted)}) for job in wanted])
+            self._train([job.model_copy(update={"fused": len(jobs)}) for job in jobs])
             return
         except NotFusedError:
-            parts = _by_recipe(wanted)
+            parts = _by_recipe(jobs)
         except OutOfMemoryError:
-            parts = [wanted[: len(wanted) // 2], wanted[len(wanted) // 2 :]]
+            parts = [jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]]
         except Exception as error:
             raise failure(error) from error
         finally:
@@ -77,30 +77,27 @@ class _Pack:
             bound_memory(first, first.device)
             training = train_together([job.run for job in jobs], folders, first.device, data)
             with runtime(first.threads, first.run.recipe.optimizer.precision, first.deterministic), closing(training):
-                for told in training:
-                    if not self._tell([(*local[place], outcome) for place, outcome in told.items()]):
+                for outcomes in training:
+                    messages = []
+                    for index, outcome in outcomes.items():
+                        job, sender = local[index]
+                        if sender is not None and is_last(outcome, job):
+                            sender.last()  # the weights are where they belong before a run's last message
+                        messages.append({"run": job.run.key, **message(job.run, outcome, job)})
+                    if not self._send(messages):
                         return
-
-    def _tell(self, told: Sequence[tuple[Job, Sender | None, Measurement | Diverged]]) -> bool:
-        """Reports what was measured; the weights are where they belong before a run's last message."""
-        messages = []
-        for job, sender, outcome in told:
-            if sender is not None and is_last(outcome, job):
-                sender.last()
-            messages.append({"run": job.run.key, **message(job.run, outcome, job)})
-        return self._send(messages)
 
     def _say(self, outcome: Measurement | Diverged, job: Job) -> bool:
         """Reports what a job measured that is trained by itself."""
-        return self._is_wanted(job) and self._send([{"run": job.run.key, **message(job.run, outcome, job)}])
+        return self._is_awaited(job) and self._send([{"run": job.run.key, **message(job.run, outcome, job)}])
 
     def _send(self, messages: list[dict[str, Any]]) -> bool:
-        epoch = max((told["epoch"] for told in messages), default=0)
+        epoch = max((message["epoch"] for message in messages), default=0)
         self.going = self.going and self.report({"epoch": epoch, "runs": json.dumps(messages)})
         return self.going
 
     @staticmethod
-    def _is_wanted(job: Job) -> bool:
+    def _is_awaited(job: Job) -> bool:
         """Returns whether somebody waits for a run: the driver removes the folder of one that it stops."""
         return "://" in job.folder or Path(job.folder).is_dir()
 

@@ -22,7 +22,11 @@ BEGINS_S = 60.0
 @contextmanager
 def scratch(prefix: str) -> Iterator[Path]:
     """An empty folder while the block lasts. `prefix`: how the names of all folders of this use begin."""
-    remove_left(prefix)
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with suppress(OSError, Timeout):  # somebody else's, or in use
+            if time.time() - left.stat().st_mtime > BEGINS_S:
+                with FileLock(left / LOCK, timeout=0):
+                    shutil.rmtree(left)
     with (
         tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder,
         FileLock(Path(folder) / LOCK),
@@ -30,12 +34,3 @@ def scratch(prefix: str) -> Iterator[Path]:
         inside = Path(folder) / "files"
         inside.mkdir()
         yield inside
-
-
-def remove_left(prefix: str) -> None:
-    """Removes folders of processes that were killed on this machine."""
-    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        with suppress(OSError, Timeout):  # somebody else's, or in use
-            if time.time() - left.stat().st_mtime > BEGINS_S:
-                with FileLock(left / LOCK, timeout=0):
-                    shutil.rmtree(left)

@@ -47,17 +47,28 @@ def try_step(recipe: Recipe, data: Path | None = None) -> list[str]:
     Cost: 10 ms for one block, a second for a DeiT.
     """
     try:
-        return _try_step(recipe, data)
+        sources = {part.kind.partition(":")[0]: part.source for part in recipe.own_parts}
+        if isinstance(recipe.data, OwnSpec) and recipe.data.fingerprint:  # it says what counts of files that are read
+            del sources[recipe.data.kind.partition(":")[0]]
+        with noted_reads(sources) as read:
+            for file, source in sources.items():
+                run_text(file, source, again=True)
+            remarks = _stepped(recipe, data)
+        for path, file in read.items():
+            how = f"write its numbers into {file}; a data set declares a fingerprint of it"
+            why = f"{file} reads {path}, which counts for no answer: if it changes, nothing is trained again"
+            remarks.append(f"{why}. So {how}")
+        return remarks
     except TrialStepError:
         raise
     except Exception as error:
         raise TrialStepError(_hinted(recipe, sentence(error))) from error
 
 
-def _hinted(recipe: Recipe, said: str) -> str:
+def _hinted(recipe: Recipe, error: str) -> str:
     """Returns an error with what may be meant: another parameter, the rows of prefix tokens, a `return`."""
     shape, grid = recipe.shapes[0], Grid.of(recipe.shapes[0])
-    if wrong := re.search(r"AttributeError: 'Declared\w+' object has no attribute '(\w+)'", said):
+    if wrong := re.search(r"AttributeError: 'Declared\w+' object has no attribute '(\w+)'", error):
         names: list[str] = []
         for spec in [part.spec for part in recipe.own_modules if isinstance(part, OwnEncoding)]:
             if isinstance(spec, CodeSpec):
@@ -65,26 +76,10 @@ def _hinted(recipe: Recipe, said: str) -> str:
             elif isinstance(spec, HeadsSpec):
                 names += spec.params(shape.widths, grid, shape.depth)
         near = f"{', '.join(names) or 'none'}{did_you_mean(wrong[1], names)}"
-        return said.replace(wrong[0], f"p({wrong[1]!r}) must name one of {near}")
-    if f"; got shape ({grid.patches}, " in said and grid.prefix:
-        return f"{said}; at.prefixed(code) adds the rows of prefix tokens"
-    return f"{said}; did code() return?" if said.endswith("got NoneType") else said
-
-
-def _try_step(recipe: Recipe, data: Path | None) -> list[str]:
-    own = {part.kind.partition(":")[0]: part.source for part in recipe.own_parts}
-    if isinstance(recipe.data, OwnSpec) and recipe.data.fingerprint:  # it says what counts of the files that are read
-        del own[recipe.data.kind.partition(":")[0]]
-    with noted_reads(own) as read:
-        for file, source in own.items():
-            run_text(file, source, again=True)
-        remarks = _stepped(recipe, data)
-    return [*remarks, *(_uncounted(file, path) for path, file in read.items())]
-
-
-def _uncounted(file: str, path: str) -> str:
-    how = f"write its numbers into {file}; a data set declares a fingerprint of it"
-    return f"{file} reads {path}, which counts for no answer: if it changes, nothing is trained again. So {how}"
+        return error.replace(wrong[0], f"p({wrong[1]!r}) must name one of {near}")
+    if f"; got shape ({grid.patches}, " in error and grid.prefix:
+        return f"{error}; at.prefixed(code) adds the rows of prefix tokens"
+    return f"{error}; did code() return?" if error.endswith("got NoneType") else error
 
 
 def _stepped(recipe: Recipe, data: Path | None) -> list[str]:
@@ -96,7 +91,10 @@ def _stepped(recipe: Recipe, data: Path | None) -> list[str]:
     objective = Objective(Run(recipe=recipe, seed=0), model).double()
     stream = torch_stream(0, "trial step")
     images = torch.rand(IMAGES, *recipe.data.size, dtype=torch.float64, generator=stream)
-    loss = objective(images, _targets(recipe), **objective.loss_inputs(torch.arange(IMAGES), 0))
+    targets = torch.arange(IMAGES) % recipe.data.outputs
+    if recipe.data.metric == "r2":
+        targets = torch.zeros(IMAGES, recipe.data.outputs, dtype=torch.float64)
+    loss = objective(images, targets, **objective.loss_inputs(torch.arange(IMAGES), 0))
     first = loss.item()
     _require(math.isfinite(first), recipe, "a finite loss at its initial weights", f"a loss of {first}")
     torch.autograd.backward(loss)
@@ -127,23 +125,16 @@ def _left_behind(model: nn.Module, images: Tensor) -> list[str]:
         def moved(value: Tensor) -> Tensor:
             return mode.from_tensor(value.detach()).to("cuda")
 
-        there = {name: moved(value) for name, value in model.named_buffers()}
-        there |= {name: nn.Parameter(moved(value), requires_grad=False) for name, value in model.named_parameters()}
+        values = {name: moved(value) for name, value in model.named_buffers()}
+        values |= {name: nn.Parameter(moved(value), requires_grad=False) for name, value in model.named_parameters()}
         try:
-            torch.func.functional_call(model, there, (moved(images),))
+            torch.func.functional_call(model, values, (moved(images),))
         except FakeTensorDeviceMismatchError as error:
             must = "a tensor must be made where the others are (device=at.xy.device)"
             return [f"{must}, got one on the CPU, which a GPU refuses{place(error)}"]
         except Exception:
             return []
     return []
-
-
-def _targets(recipe: Recipe) -> Tensor:
-    """Returns a class, or two numbers, for each image."""
-    if recipe.data.metric == "r2":
-        return torch.zeros(IMAGES, recipe.data.outputs, dtype=torch.float64)
-    return torch.arange(IMAGES) % recipe.data.outputs
 
 
 def _same(recipe: Recipe, first: Tensor, second: Tensor, must: str) -> None:

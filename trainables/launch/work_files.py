@@ -95,11 +95,16 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
         yield job, None
         return
     remote = RemoteFolder(job.folder, PATIENCE_S, LIMIT_S)
-    with scratch("locus-run-") as own:
-        folder = own / "work"
+    with scratch("locus-run-") as files:
+        folder = files / "work"
         folder.mkdir()
         remote.get(CHECKPOINT, folder / CHECKPOINT)
-        parents = {use: str(_fetched(uri, own / f"{use}.pt")) for use, uri in job.parents.items()}
+        parents = {}
+        for use, uri in job.parents.items():
+            parent_folder, _, name = uri.rpartition("/")
+            if not RemoteFolder(parent_folder, PATIENCE_S, LIMIT_S).get(name, files / f"{use}.pt"):
+                raise StorageError(f"{uri} must hold the weights of a parent, got no such file")
+            parents[use] = str(files / f"{use}.pt")
         sender = Sender(folder, remote)
         try:
             yield job.model_copy(update={"folder": str(folder), "parents": parents}), sender
@@ -113,11 +118,3 @@ def local_files(job: Job) -> Iterator[tuple[Job, Sender | None]]:
 def is_uri(folder: str) -> bool:
     """Returns whether a folder is a URI, and no path on this node."""
     return "://" in folder
-
-
-def _fetched(uri: str, local: Path) -> Path:
-    """Returns a parent's weights on this node."""
-    folder, _, name = uri.rpartition("/")
-    if not RemoteFolder(folder, PATIENCE_S, LIMIT_S).get(name, local):
-        raise StorageError(f"{uri} must hold the weights of a parent, got no such file")
-    return local

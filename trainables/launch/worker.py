@@ -57,24 +57,14 @@ SHARED = 0.95
 """The part of a GPU's memory that the tensors of runs fill that share it; CUDA itself takes the rest."""
 
 LAUNCHER = (
-    "RANK",
-    "LOCAL_RANK",
-    "GROUP_RANK",
-    "NODE_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-)
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+)  # fmt: skip
 """What torchrun and Slurm scripts set for the processes of a group; Ray's local mode joins the group that they name."""
 
 
 @contextmanager
 def without_launcher() -> Iterator[None]:
-    """Removes the variables of a launcher from the environment, and restores them.
-
-    Otherwise a run in this process would wait for workers that never come.
-    """
+    """Takes a launcher's variables away for a while: a run in this process would wait for workers that never come."""
     before = {name: os.environ.pop(name) for name in LAUNCHER if name in os.environ}
     try:
         yield
@@ -134,15 +124,8 @@ def _fits(job: Job, device: str, team: DataParallel, say: Say) -> bool:
     from trainables.training.runtime import runtime
 
     parents = {use: Path(file) for use, file in job.parents.items()}
-    epochs = train(
-        job.run,
-        Path(job.folder),
-        device,
-        parents=parents,
-        team=team,
-        data=None if job.data is None else Path(job.data),
-        loader_workers=job.loader_workers,
-    )
+    folder, data = Path(job.folder), None if job.data is None else Path(job.data)
+    epochs = train(job.run, folder, device, parents=parents, team=team, data=data, loader_workers=job.loader_workers)
     bound_memory(job, device)
     try:
         with runtime(job.threads, job.run.recipe.optimizer.precision, job.deterministic), closing(epochs):

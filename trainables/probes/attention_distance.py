@@ -30,10 +30,10 @@ def attention_distance(weights: Any, grid: Grid) -> Array:
     at = places(grid)
     apart = np.linalg.norm(at[:, None] - at, axis=2)
     total = patches.sum(axis=-1)
-    some = total > 0
-    each = (patches * apart).sum(axis=-1) / np.where(some, total, 1)
+    counted = total > 0
+    distances = (patches * apart).sum(axis=-1) / np.where(counted, total, 1)
     with np.errstate(invalid="ignore"):
-        result: Array = (each * some).sum(axis=-1) / some.sum(axis=-1)
+        result: Array = (distances * counted).sum(axis=-1) / counted.sum(axis=-1)
     return result
 
 

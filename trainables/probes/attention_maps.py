@@ -11,7 +11,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from trainables.encodings.encoding import Grid
 from trainables.probes.inputs.arrays import Array, ProbeError, float64
-from trainables.probes.inputs.attention import BlockAttention, attention_of, parts_of_images
+from trainables.probes.inputs.attention import attention_of, parts_of_images
 from trainables.probes.inputs.subject import Subject
 from trainables.recipe.findings import Findings
 
@@ -69,27 +69,22 @@ def probe(subject: Subject) -> Findings:
             grid = blocks[-1].grid
             if any((block.grid.rows, block.grid.columns) != (grid.rows, grid.columns) for block in blocks):
                 return Findings(note="the blocks of the model have grids of different sizes")
-            sums = sums + np.stack([_summed(block) for block in blocks]) / len(subject.images)
+            maps = [between_patches(block.weights, block.grid).mean(axis=1).sum(axis=0) for block in blocks]
+            sums = sums + np.stack(maps) / len(subject.images)
             heats.append(heat(blocks[-1].weights, grid, registers))
     except ProbeError as error:
         return Findings(note=str(error))
     every = np.concatenate(heats)
-    maps = sums.reshape(*sums.shape[:2], *every.shape[1:]).astype(np.float32)
-    shown = {"heat": every[:SHOWN].astype(np.float32), "images": _small(subject.images[:SHOWN])}
-    return Findings({"area": float(area(every).mean())}, {"maps": maps, **shown})
+    arrays = {
+        "maps": sums.reshape(*sums.shape[:2], *every.shape[1:]).astype(np.float32),
+        "heat": every[:SHOWN].astype(np.float32),
+        "images": _pictures(subject.images[:SHOWN]),
+    }
+    return Findings({"area": float(area(every).mean())}, arrays)
 
 
-def _summed(block: BlockAttention) -> Array:
-    """Returns the sum over images of the means over heads. Shapes: to (P, P)."""
-    result: Array = between_patches(block.weights, block.grid).mean(axis=1).sum(axis=0)
-    return result
-
-
-def _small(images: Tensor) -> Any:
-    """Returns images of at most SIDE pixels a side, from 0 to 255, channels last.
-
-    Shapes: to (B, rows, columns, channels).
-    """
+def _pictures(images: Tensor) -> Any:
+    """Returns bytes of at most SIDE pixels a side, channels last. Shapes: to (B, rows, columns, channels)."""
     rows, columns = (min(side, SIDE) for side in images.shape[2:])
     pixels = adaptive_avg_pool2d(images, (rows, columns)).permute(0, 2, 3, 1)
     low, high = pixels.amin(), pixels.amax()

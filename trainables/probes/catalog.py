@@ -19,10 +19,7 @@ BUILDING = threading.Lock()
 
 
 def probe_of(name: str) -> Callable[[Subject], Findings]:
-    """Returns the probe of a name: the function `probe` of the file of that name.
-
-    Raises: ProbeError for an unknown name.
-    """
+    """Returns the function `probe` of the file of a name. Raises: ProbeError for an unknown name."""
     if name not in LOOKS:
         raise ProbeError(f"the probe must be one of {', '.join(LOOKS)}, got {name!r}")
     probe: Callable[[Subject], Findings] = import_module(f"trainables.probes.{name}").probe

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +74,7 @@ def channel_shapes(codes: Any, grid: Grid) -> ChannelShapes:
     along_x, along_y = (
         np.where(~flat & ((line**2).sum(axis=0) > 1e-20 * total), line, 0.0) for line in (along_x, along_y)
     )
-    sides = {form: (_side(along_x, form), _side(along_y, form)) for form in _FITS}
+    sides = {form: (_side(along_x, form), _side(along_y, form)) for form in get_args(Form)}
     left = {
         form: np.where(flat, 0.0, (mixed + grid.rows * x.errors + grid.columns * y.errors) / np.where(flat, 1, total))
         for form, (x, y) in sides.items()
@@ -91,20 +90,13 @@ def channel_shapes(codes: Any, grid: Grid) -> ChannelShapes:
     return ChannelShapes(kinds, left, *(waves[:, :, column] for column in range(4)))
 
 
-def _edges(at: Array) -> list[Array]:
-    """Marks both ends of a side."""
-    return [(at == at[0]).astype(float), (at == at[-1]).astype(float)]
-
-
-_FITS: dict[Form, Callable[[Array], list[Array]]] = {"gabor": lambda at: [], "edge": _edges, "gabor+edge": _edges}
-"""By form: the columns of a fit along one side beside its waves."""
-
-
 def _side(means: Array, form: Form) -> _Side:
     """Returns the fit of one side's means. Shapes: (L, D)."""
     length, channels = means.shape
     at = np.linspace(-1, 1, length) if length > 1 else np.zeros(1)
-    fixed = [np.ones(length), *(_FITS[form](at) if length > 1 else [])]
+    fixed = [np.ones(length)]
+    if form != "gabor" and length > 1:  # markers of both ends
+        fixed += [(at == at[0]).astype(float), (at == at[-1]).astype(float)]
     if form == "edge" or length == 1:
         fit = _fitted(np.stack(fixed, axis=1), means)
         return _Side(((means - fit) ** 2).sum(axis=0), (fit**2).sum(axis=0), np.zeros((channels, 4)))
@@ -115,10 +107,7 @@ def _side(means: Array, form: Form) -> _Side:
 
 
 def _shortest(at: Array) -> float:
-    """Returns a little over two patches: a shorter wave has the same values at every patch as a longer one.
-
-    At two patches exactly, one of the two weights could be any number.
-    """
+    """Returns a little over two patches: there one weight could be any number, and shorter waves look like longer."""
     return 2.01 * float(at[1] - at[0])
 
 
@@ -136,9 +125,9 @@ def _fitted(design: Array, values: Array) -> Array:
 def _starts(at: Array, fixed: list[Array], means: Array) -> Array:
     """Returns the best width and wavelength of each channel among those tried. Shapes: (D, 2)."""
     wavelengths = np.geomspace(1.001 * _shortest(at), 8, STEPS[1])
-    tried = [(s, w) for s in np.geomspace(0.1, 4, STEPS[0]) for w in wavelengths]
-    errors = np.stack([((means - _fitted(_design(at, fixed, *pair), means)) ** 2).sum(axis=0) for pair in tried])
-    best: Array = np.array(tried)[errors.argmin(axis=0)]
+    pairs = [(sigma, wavelength) for sigma in np.geomspace(0.1, 4, STEPS[0]) for wavelength in wavelengths]
+    errors = np.stack([((means - _fitted(_design(at, fixed, *pair), means)) ** 2).sum(axis=0) for pair in pairs])
+    best: Array = np.array(pairs)[errors.argmin(axis=0)]
     return best
 
 
@@ -149,13 +138,13 @@ def _refined(at: Array, fixed: list[Array], means: Array, start: Array) -> tuple
         return 0.0, 0.0, np.array([*start, 0.0, 0.0])
     low, high = np.log(np.array([SIGMAS, (_shortest(at), LONGEST)])).T
 
-    def wrong(logs: Array) -> Array:
+    def residuals(logs: Array) -> Array:
         return means / scale - _fitted(_design(at, fixed, *np.exp(logs)), means / scale)
 
     sigma, wavelength = start
-    if (wrong(np.log(start)) ** 2).sum() > 1e-24:  # an exact fit has no slope, and scipy would divide by zero
+    if (residuals(np.log(start)) ** 2).sum() > 1e-24:  # an exact fit has no slope, and scipy would divide by zero
         best = least_squares(
-            wrong, np.log(start), bounds=(low, high), xtol=1e-10, ftol=1e-10, gtol=None, max_nfev=MOST_TRIES
+            residuals, np.log(start), bounds=(low, high), xtol=1e-10, ftol=1e-10, gtol=None, max_nfev=MOST_TRIES
         )
         sigma, wavelength = np.exp(best.x)
     design = _design(at, fixed, sigma, wavelength)

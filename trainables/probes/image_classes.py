@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from trainables.backbones.backbone_torch import Host
-from trainables.data.splits_torch import Images, Reading, load
+from trainables.data.splits_torch import Reading, load
 from trainables.probes.inputs.arrays import ProbeError, float64
 from trainables.probes.inputs.subject import Subject
 from trainables.recipe import Fresh
@@ -52,17 +51,13 @@ def image_classes(with_position: Any, without_position: Any, targets: Any) -> Im
     Source: Gabor paper 4.1, table 2. Differs: nothing; both models share one frozen backbone there.
     """
     truth = float64(targets)
-    answers = [_classes(outputs) for outputs in (with_position, without_position)]
+    answers = [float64(outputs) for outputs in (with_position, without_position)]
+    answers = [outputs.argmax(axis=1) if outputs.ndim == 2 else outputs for outputs in answers]
     if any(classes.shape != truth.shape for classes in answers) or truth.ndim != 1:
         shapes = ", ".join(str(classes.shape) for classes in (*answers, truth))
         raise ProbeError(f"predictions and targets must be of the same images, got {shapes}")
     with_it, without_it = (classes == truth for classes in answers)
     return ImageClasses(with_it & without_it, ~with_it & without_it, with_it & ~without_it, ~with_it & ~without_it)
-
-
-def _classes(outputs: Any) -> NDArray[Any]:
-    numbers = float64(outputs)
-    return numbers.argmax(axis=1) if numbers.ndim == 2 else numbers
 
 
 def probe(subject: Subject) -> Findings:
@@ -82,9 +77,14 @@ def probe(subject: Subject) -> Findings:
         return Findings(note=str(error))
     test = load(recipe.data, Reading(subject.data, seed=subject.seed)).test
     numbers = torch.arange(min(len(test), MOST_IMAGES)) * len(test) // min(len(test), MOST_IMAGES)
-    with_position, without = (_answers(subject, model, test, numbers) for model in (subject.model, bare))
-    shares = image_classes(with_position, without, test.targets[numbers])
-    masks = vars(shares)
+    normalize = normalizer(recipe, torch.device("cpu"), torch.float64)
+    outputs = []
+    with torch.no_grad():
+        for model in (subject.model, bare):
+            batches = test.batches(torch.split(numbers, BATCH), torch.float64)
+            outputs.append(torch.cat([model(normalize(pixels)) for pixels, _ in batches]))
+    with_position, without_position = outputs
+    masks = vars(image_classes(with_position, without_position, test.targets[numbers]))
     values = {name: float(mask.mean()) for name, mask in masks.items()}
     values["changed"] = values["mislead"] + values["correct"]
     classes = np.stack([*masks.values()]).argmax(axis=0).astype(np.uint8)
@@ -95,19 +95,10 @@ def without_encoding(subject: Subject) -> Host:
     """Returns the same model with no encoding. Raises: ProbeError if position takes channels of the backbone."""
     bare = subject.recipe.put({"encoding.kind": "none", "trainable": "all", "init": Fresh()})
     model = build_model(bare).double().eval()
-    mine = model.state_dict()
     weights = {name: value for name, value in subject.model.state_dict().items() if not name.startswith("encoding.")}
-    if {name: value.shape for name, value in mine.items()} != {name: value.shape for name, value in weights.items()}:
-        raise ProbeError(
-            f"position must leave the backbone's channels as they are, got {subject.recipe.encoding.label}"
-        )
+    expected = {name: value.shape for name, value in model.state_dict().items()}
+    if expected != {name: value.shape for name, value in weights.items()}:
+        got = subject.recipe.encoding.label
+        raise ProbeError(f"position must leave the backbone's channels as they are, got {got}")
     model.load_state_dict(weights)
     return model
-
-
-@torch.no_grad()
-def _answers(subject: Subject, model: Host, test: Images, numbers: Tensor) -> Tensor:
-    """Returns the outputs for some test images. Shapes: to (images, outputs)."""
-    normalize = normalizer(subject.recipe, torch.device("cpu"), torch.float64)
-    batches = test.batches(torch.split(numbers, BATCH), torch.float64)
-    return torch.cat([model(normalize(pixels)) for pixels, _ in batches])

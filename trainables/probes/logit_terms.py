@@ -49,14 +49,19 @@ def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[Bloc
     parts = [*parts_of(model.encoding)]
     other = [type(part).__name__ for part in parts if not _splits(part)]
     if other or not parts:
-        raise ProbeError(
-            f"logits can be split where codes are added or concatenated, got {' and '.join(other) or 'no encoding'}"
-        )
+        got = " and ".join(other) or "no encoding"
+        raise ProbeError(f"logits can be split where codes are added or concatenated, got {got}")
     blocks = recorded(model, images)
     with evaluated(model):
-        early = [number for number, block in enumerate(blocks) if block.tokens is not block.content]
-        codes = {number: _position(blocks[number]) for number in early}
-        coded = sorted({*early[:1], *(number for number, block in enumerate(blocks) if _changed(block))})
+        early, changed, codes = list[int](), list[int](), dict[int, Tensor]()
+        for number, block in enumerate(blocks):
+            if block.tokens is not block.content:
+                missing = block.tokens.x.shape[2] - block.content.x.shape[2]
+                codes[number] = block.tokens.x - pad(block.content.x, (0, missing))
+                early.append(number)
+            if block.heads[0].q is not block.projected[0].q or block.heads[0].k is not block.projected[0].k:
+                changed.append(number)
+        coded = sorted({*early[:1], *changed})
         if carried and early:
             coded = [*range(early[0], len(blocks))]
             added = (codes.get(number, torch.zeros_like(codes[early[0]])) for number in coded)
@@ -70,23 +75,15 @@ def _splits(part: PositionEncoding) -> bool:
     return isinstance(part, Code | OwnCodes) and (type(part).tokens, type(part).heads) in methods
 
 
-def _changed(block: BlockRecord) -> bool:
-    before, after = block.projected[0], block.heads[0]
-    return after.q is not before.q or after.k is not before.k
-
-
 def _terms(model: PositionedViT, block: BlockRecord, number: int, position: Tensor | None) -> Tensor:
-    """Returns the terms of a block. Queries and keys are affine in what the encoding sees, so position is what is left.
-
-    `position`: the codes in the tokens, None if there are none.
-    """
+    """Returns the terms of a block. Queries and keys are affine in what the encoding sees: position is what is left."""
     h, full = block.projected[0], block.heads[0]
     q, k = (0, 0) if position is None else _projected_positions(model, block, number, position)
-    content = model.encoding.heads(replace(h, q=h.q - q, k=h.k - k), number)
+    with_content = model.encoding.heads(replace(h, q=h.q - q, k=h.k - k), number)
     nothing = model.encoding.heads(replace(h, q=torch.zeros_like(h.q), k=torch.zeros_like(h.k)), number)
-    of_q, of_k = content.q - nothing.q, content.k - nothing.k
+    content_q, content_k = with_content.q - nothing.q, with_content.k - nothing.k
     scale = model.blocks[number].attn.scale
-    sides_q, sides_k = (of_q, full.q - of_q), (of_k, full.k - of_k)
+    sides_q, sides_k = (content_q, full.q - content_q), (content_k, full.k - content_k)
     return torch.stack([(q_side * scale) @ k_side.mT for k_side in sides_k for q_side in sides_q])
 
 
@@ -101,23 +98,14 @@ def _projected_positions(
     normed = (position - position.mean(dim=2, keepdim=True)) / deviation * layer.weight
     reserved, heads, width = attention.reserved, attention.num_heads, attention.head_dim
     widths = [heads * (width - taken) for taken in (reserved.q, reserved.k, reserved.v)]
-    of_q, of_k, _ = torch.split(attention.qkv.weight, widths)
+    q_weight, k_weight, _ = torch.split(attention.qkv.weight, widths)
     shape = (*normed.shape[:2], heads, -1)
-    q, k = (linear(normed, weight).reshape(shape).transpose(1, 2) for weight in (of_q, of_k))
+    q, k = (linear(normed, weight).reshape(shape).transpose(1, 2) for weight in (q_weight, k_weight))
     return q, k
 
 
-def _position(block: BlockRecord) -> Tensor:
-    """Returns what the codes are in the tokens of their first block: all that the content, beside zeros, is not."""
-    missing = block.tokens.x.shape[2] - block.content.x.shape[2]
-    return block.tokens.x - pad(block.content.x, (0, missing))
-
-
 def _spread(terms: list[BlockTerms], images: int) -> Array:
-    """Returns the deviation over the keys of each term, and of the three with position together, in logits.
-
-    Means over queries and images, as a sum of parts of them. Shapes: to (blocks, 5, H).
-    """
+    """Returns the mean deviation over the keys of each term, and of the three with position. Shapes: (blocks, 5, H)."""
     with_sum = (torch.cat([block.terms, block.terms[1:].sum(dim=0, keepdim=True)]) for block in terms)
     return float64(torch.stack([term.std(dim=4, correction=0).mean(dim=3).sum(dim=1) for term in with_sum])) / images
 
@@ -148,9 +136,9 @@ def probe(subject: Subject) -> Findings:
     except ProbeError as error:
         return Findings(note=str(error))
     by_term, along = spread.mean(axis=(0, 2)), by_depth[:, 4].mean(axis=1)
-    values = dict(zip(TERMS, map(float, by_term[:4] / by_term[:4].sum()), strict=True)) | {
-        "position": float(by_term[4])
-    }
-    values |= {"last_by_first": float(along[-1] / along[0])} if len(along) > 1 and along[0] > 0 else {}
+    values = dict(zip(TERMS, map(float, by_term[:4] / by_term[:4].sum()), strict=True))
+    values["position"] = float(by_term[4])
+    if len(along) > 1 and along[0] > 0:
+        values["last_by_first"] = float(along[-1] / along[0])
     arrays = {"spread": spread[:, :4], "by_depth": by_depth[:, :4], "blocks": np.array(blocks)}
     return Findings(values, {**arrays, "mean": mean.astype(np.float32)})

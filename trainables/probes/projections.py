@@ -55,10 +55,7 @@ def edge_share(codes: Any, grid: Grid) -> Array:
 
 
 def probe(subject: Subject) -> Findings:
-    """Returns the mean share of edges, by part; `v_above_qk` is v minus the mean of q and k.
-
-    `maps`: of all channels.
-    """
+    """Returns the mean share of edges, by part; `v_above_qk` is v minus the mean of q and k. `maps`: all channels."""
     if subject.codes is None:
         return no_code(subject)
     try:

@@ -47,23 +47,21 @@ def probe(subject: Subject) -> Findings:
         batches.append(torch.stack([outputs.double().argmax(dim=1), targets]))
     predicted, targets = torch.cat(batches, dim=1).int().numpy()
     right, classes = predicted == targets, np.array(class_names(recipe.data, subject.data))
-    names = _names(recipe.data, subject.data) if isinstance(recipe.data, ImagesSpec) else []
-    called = {"wrong": np.array(names)[~right]} if names else {}
-    return Findings(arrays={"right": right, "predicted": predicted, "targets": targets, "classes": classes} | called)
+    arrays = {"right": right, "predicted": predicted, "targets": targets, "classes": classes}
+    if isinstance(recipe.data, ImagesSpec) and (names := _names(recipe.data, subject.data)):
+        arrays["wrong"] = np.array(names)[~right]
+    return Findings(arrays=arrays)
 
 
 @lru_cache(maxsize=1)
 def _names(data: ImagesSpec, folder: Path | None) -> list[str]:
-    """Returns what the test images are called: their paths below the set's folder, or their numbers in its file.
-
-    None where the set is gone: its decoded images may be there without it.
-    """
-    where = folder or Path()
-    given = (data,) if isinstance(data, Folder | Arrays) else (data, where)
+    """Returns the names of the test images: paths below the set's folder, or numbers in its file; [] if it is gone."""
+    folder = folder or Path()
+    arguments = (data,) if isinstance(data, Folder | Arrays) else (data, folder)
     try:
-        records = import_module(f"{type(data).__module__}_torch").records(*given)
-        places = chosen(data, {name: of.labels for name, of in records.items()})["test"]
+        records = import_module(f"{type(data).__module__}_torch").records(*arguments)
+        pairs = chosen(data, {split: each.labels for split, each in records.items()})["test"]
     except (LocusError, OSError, RuntimeError, ValueError, LookupError):  # as readers of known sets say it
         return []
-    names, root = [records[own].name(number) for own, number in places], data.root(where)
+    names, root = [records[split].name(number) for split, number in pairs], data.root(folder)
     return [os.path.relpath(name, root) if os.path.isabs(name) else name.partition(" of ")[0] for name in names]

@@ -32,6 +32,6 @@ def probe(subject: Subject) -> Findings:
     at = places(grid)
     apart = np.linalg.norm(at[:, None] - at, axis=2)
     flat = maps.reshape(grid.patches, grid.patches)
-    near, far = apart == 1, apart > 1
-    values = {name: float(flat[some].mean()) for name, some in (("neighbors", near), ("others", far)) if some.any()}
+    pairs = {"neighbors": apart == 1, "others": apart > 1}
+    values = {name: float(flat[mask].mean()) for name, mask in pairs.items() if mask.any()}
     return Findings(values, {"maps": maps.astype(np.float32)})

@@ -43,10 +43,7 @@ PUBLIC = FOLDER.parent / "service" / "public.py"
 
 
 def computes(file: str) -> bool:
-    """Returns whether a file may compute a number of a run; a package's list never does.
-
-    `file`: relative to `trainables/`.
-    """
+    """Returns whether a file of `trainables/` may compute a number of a run; a package's list never does."""
     return not file.endswith("__init__.py") and any(fnmatch(file, pattern) for pattern in COMPUTING)
 
 
@@ -70,54 +67,52 @@ class CodeDigests:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or FOLDER
-        self._known: dict[int, tuple[Recipe, CodeDigest]] = {}
-        self._module = cache(self._module_of)
+        self._recipes: dict[int, tuple[Recipe, CodeDigest]] = {}
+        self._module = cache(lambda name: _parsed(self._folder / name))
         self._imports = cache(self._imports_of)
-        self._reached = cache(self._reached_from)
+        self._reached = cache(lambda roots: self._closure(roots, computes))
         self._code = cache(self._code_of)
 
     @cached_property
-    def _there(self) -> frozenset[str]:
+    def _paths(self) -> frozenset[str]:
         """The files that there are: one look at the folder costs less than a look at each name of each import."""
         return frozenset(glob("**/*.py", root_dir=self._folder, recursive=True))
 
     def __call__(self, recipe: Recipe) -> CodeDigest:
-        """Returns the code that would compute a recipe's numbers, its parents' included.
+        """Returns the code that would compute a recipe's numbers, its parents' included."""
+        if id(recipe) not in self._recipes:
+            digests: dict[str, list[str]] = {}
+            for node in _with_parents(recipe):
+                for file, source in _sources(node):
+                    digests.setdefault(file, []).append(fingerprint(source))
+            # parents may hold other versions of a file: then one digest of all of them, in order
+            files = {file: each[0] if len({*each}) == 1 else digest(each) for file, each in sorted(digests.items())}
+            code = self._code(self._begins(recipe), tuple(files.items()))
+            self._recipes[id(recipe)] = recipe, code  # the recipe is kept, and so is its id
+        return self._recipes[id(recipe)][1]
 
-        Seeds of one recipe ask once.
-        """
-        known = self._known.get(id(recipe))
-        if known is None:
-            known = self._known[id(recipe)] = (recipe, self._of(recipe))  # the recipe is kept, and so is its id
-        return known[1]
-
-    def _of(self, recipe: Recipe) -> CodeDigest:
-        own: dict[str, list[str]] = {}
-        for node in _with_parents(recipe):
-            for name, source in _sources(node):
-                own.setdefault(name, []).append(fingerprint(source))
-        return self._code(self._begins(recipe), tuple((name, _one(digests)) for name, digests in sorted(own.items())))
-
-    def _code_of(self, begins: frozenset[str], own: tuple[tuple[str, str], ...]) -> CodeDigest:
+    def _code_of(self, begins: frozenset[str], own_files: tuple[tuple[str, str], ...]) -> CodeDigest:
         """Returns the code of all recipes that begin in the same files, and have the same files of their own."""
-        return CodeDigest(
-            files={f"trainables/{name}": self._module(name).fingerprint for name in self._reached(begins)} | dict(own)
-        )
+        files = {f"trainables/{name}": self._module(name).fingerprint for name in self._reached(begins)}
+        return CodeDigest(files=files | dict(own_files))
 
     def files(self, recipe: Recipe) -> list[str]:
         """Returns the files of `trainables/` that compute a recipe's numbers, relative to `trainables/`."""
         return self._reached(self._begins(recipe))
 
     def _begins(self, recipe: Recipe) -> frozenset[str]:
-        """Returns the files where the computation of a recipe's numbers begins, its parents' included."""
+        """Returns the files where the computation of a recipe's numbers begins, its parents' included.
+
+        They include the files that a user's own file uses, and the torch halves of those.
+        """
         files: set[str] = set()
         for node in _with_parents(recipe):
-            files |= {*_roots(node)} | {file for name, text in _sources(node) for file in self._own(name, text)}
+            files |= {*_roots(node)}
+            for file, source in _sources(node):
+                names = [origin for name in used_imports(without_study(source, file)) for origin in _origins(name)]
+                for path in {path for name in names for path in self._defining(name)}:
+                    files |= {path, path.replace(".py", "_torch.py")} & self._paths
         return frozenset(files)
-
-    def _reached_from(self, roots: frozenset[str]) -> list[str]:
-        """Returns some files and all that they import, if they may compute a number."""
-        return self._closure(roots, computes)
 
     def of_probe(self, name: str) -> CodeDigest:
         """Returns the files of `probes/` that compute a probe: that of its name, and those that it imports."""
@@ -125,7 +120,6 @@ class CodeDigests:
         return CodeDigest(files={f"trainables/{file}": self._module(file).fingerprint for file in files})
 
     def _closure(self, roots: Iterable[str], counts: Callable[[str], bool]) -> list[str]:
-        """Returns those of some files that count, with all that they import that count."""
         reached: set[str] = set()
         todo = {*filter(counts, roots)}
         while todo:
@@ -133,36 +127,13 @@ class CodeDigests:
             todo = {file for done in todo for file in self._imports(done) if counts(file)} - reached
         return sorted(reached)
 
-    def _module_of(self, name: str) -> _Module:
-        path = self._folder / name
-        return _parsed(path.read_text(encoding="utf-8"), str(path))
-
     def _imports_of(self, name: str) -> frozenset[str]:
-        """Returns the files of `trainables/` that a file imports when it is imported itself.
-
-        A name that a package's list imports (`from trainables.encodings import PEG`) is looked up where it is defined.
-        """
-        files: set[str] = set()
-        for module, names in self._module(name).imports:
-            if module.partition(".")[0] == "trainables":
-                files |= {self._file(module, imported) for imported in names}
-        return frozenset(files)
-
-    def _own(self, file: str, source: str) -> Iterator[str]:
-        """Yields the files of `trainables/` that a user's own file uses.
-
-        The torch half of a spec's file counts with it.
-        """
-        names = used_imports(without_study(source, file))
-        for defined in {path for name in names for origin in _origins(name) for path in self._defining(origin)}:
-            half = defined.replace(".py", "_torch.py")
-            yield from (path for path in (defined, half) if path in self._there)
+        """Returns the files of `trainables/` that a file imports when it is imported itself."""
+        imports = [pair for pair in self._module(name).imports if pair[0].partition(".")[0] == "trainables"]
+        return frozenset(self._file(module, imported) for module, names in imports for imported in names)
 
     def _defining(self, name: str) -> set[str]:
-        """Returns the file that defines a dotted name of `trainables`.
-
-        For a package, and for what a package's list makes itself, all files of the package.
-        """
+        """Returns the file that defines a dotted name; all files of a package for it, and for what its list makes."""
         module, *rest = name.split(".")
         init = "__init__.py"
         for part in rest:
@@ -172,23 +143,21 @@ class CodeDigests:
             if file == init:
                 break
             module, init = f"{module}.{part}", file
-        return {file for file in self._there if file.startswith(init.removesuffix("__init__.py"))}
+        return {file for file in self._paths if file.startswith(init.removesuffix("__init__.py"))}
 
     def _file(self, module: str, name: str) -> str:
-        """Returns the file in which a name that is imported from a module is defined.
+        """Returns the file that defines a name imported from a module.
 
-        A package's own list for its own names.
-
-        Where a package's `__init__.py` only imports the name, the import is followed.
+        It follows the import if a package's `__init__.py` only imports the name; that file defines all other names.
         """
         inside = module.replace(".", "/").removeprefix("trainables").lstrip("/")
-        if f"{inside}.py" in self._there:
+        if f"{inside}.py" in self._paths:
             return f"{inside}.py"
         for path in (f"{inside}/{name}.py", f"{inside}/{name}/__init__.py"):
-            if path.lstrip("/") in self._there:
+            if path.lstrip("/") in self._paths:
                 return path.lstrip("/")
         init = f"{inside}/__init__.py".lstrip("/")
-        if init not in self._there:  # an edit took it away
+        if init not in self._paths:  # an edit took it away
             return init
         for imported, names in self._module(init).imports:
             if name in names:
@@ -204,9 +173,13 @@ class _Module:
     imports: tuple[tuple[str, tuple[str, ...]], ...]
 
 
+def _parsed(path: Path) -> _Module:
+    return _parsed_text(path.read_text(encoding="utf-8"), str(path))
+
+
 @lru_cache(maxsize=512)
-def _parsed(text: str, path: str) -> _Module:
-    """Returns a file by its text. It is kept: a process asks for its codes many times, and files change seldom."""
+def _parsed_text(text: str, path: str) -> _Module:
+    """It is kept: a process asks for its codes many times, and files change seldom."""
     tree = without_study(text, path)
     lines = (node for node in tree.body if isinstance(node, ast.ImportFrom))
     imports = tuple((line.module or "", tuple(alias.name for alias in line.names)) for line in lines)
@@ -214,19 +187,16 @@ def _parsed(text: str, path: str) -> _Module:
 
 
 def _origins(name: str) -> list[str]:
-    """Returns the dotted names of `trainables` that a dotted name of any module stands for.
-
-    For `service` as a whole, all that it offers.
-    """
+    """Returns the dotted names of `trainables` that a name of any module stands for: all, for `service` as a whole."""
     room, *rest = name.split(".")
     if room == "trainables":
         return [name]
     if room != "service":
         return []
-    imports = _parsed(PUBLIC.read_text(encoding="utf-8"), str(PUBLIC)).imports
-    offered = [(module, given) for module, names in imports for given in names if module.startswith("trainables.")]
-    asked = [part for part in rest if part != "public"][:1]
-    return [f"{module}.{given}" for module, given in offered if not asked or [given] == asked]
+    imports = _parsed(PUBLIC).imports
+    public = [(module, each) for module, names in imports for each in names if module.startswith("trainables.")]
+    used = [part for part in rest if part != "public"][:1]
+    return [f"{module}.{each}" for module, each in public if not used or [each] == used]
 
 
 def _roots(recipe: Recipe) -> Iterator[str]:
@@ -234,7 +204,8 @@ def _roots(recipe: Recipe) -> Iterator[str]:
     yield from LOOP
     for spec in (recipe.model, recipe.data, *parts_of(recipe.encoding)):
         if not isinstance(spec, OwnEncoding):
-            yield from _pair(type(spec))
+            path = type(spec).__module__.partition(".")[2].replace(".", "/")
+            yield from (file for file in (f"{path}.py", f"{path}_torch.py") if (FOLDER / file).is_file())
     if isinstance(recipe.model, OwnModel):
         yield "training/own_model.py"
     if isinstance(recipe.init, FromFile | FromTimm):
@@ -259,14 +230,6 @@ def _roots(recipe: Recipe) -> Iterator[str]:
         yield "weights/files.py"
 
 
-def _pair(spec: type[Spec]) -> Iterator[str]:
-    """Yields a spec's file, and the torch half beside it where there is one."""
-    path = spec.__module__.partition(".")[2].replace(".", "/")
-    for name in (f"{path}.py", f"{path}_torch.py"):
-        if (FOLDER / name).is_file():
-            yield name
-
-
 def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
     """Yields a recipe, and all from which it learns: its parent, its teacher, theirs."""
     yield recipe
@@ -278,11 +241,3 @@ def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
 def _sources(recipe: Recipe) -> list[tuple[str, str]]:
     """Returns the user's own files that a recipe holds: their names and texts."""
     return [(part.kind.partition(":")[0], part.source) for part in recipe.own_parts]
-
-
-def _one(digests: list[str]) -> str:
-    """Returns one digest for a file.
-
-    If a recipe and its parents hold several versions of it, of all of them in order.
-    """
-    return digests[0] if len({*digests}) == 1 else digest(digests)

@@ -10,8 +10,8 @@ from trainables.backbones import ViT
 from trainables.data import ImagesSpec
 from trainables.encodings import ReservedChannels
 from trainables.recipe.evaluation import eval_batch, eval_bytes, number_bytes
-from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.losses import DRLoc
+from trainables.recipe.optimizer import normalizes_batches
 from trainables.recipe.recipe import Recipe
 from trainables.spec import SpecError
 
@@ -48,30 +48,26 @@ def estimate_cost(recipe: Recipe, grad_checkpointing: bool = False) -> Cost:
     parameters = backbone + position_parameters(recipe) + auxiliary
     frozen = {"all": 0, "position": backbone, "position+head": backbone - head_parameters(recipe)}[recipe.trainable]
     learnt = sum(recipe.encoding.trainable_parameters(shape) for shape in recipe.shapes) + backbone - frozen + auxiliary
-    channels, rows, columns = recipe.data.size
+    counts = recipe.data.image_counts
     streamed = isinstance(recipe.data, ImagesSpec) and recipe.data.streamed
-    images = 0 if streamed else sum(recipe.data.image_counts) * channels * rows * columns
+    images = 0 if streamed else sum(counts) * math.prod(recipe.data.size)
     number = number_bytes(recipe)
     copies = 4 if recipe.optimizer.ema_decay is None else 5
     together = math.ceil(recipe.optimizer.batch_size / recipe.optimizer.accumulate)
     model = recipe.model
     if isinstance(model, ViT) and isinstance(recipe.auxiliary, DRLoc):  # it reads all tokens, as an average does
         model = model.model_copy(update={"pool": "avg"})
-    each = HALF_BYTES if recipe.optimizer.precision in ("bfloat16", "float16") else number
+    activation_bytes = HALF_BYTES if recipe.optimizer.precision in ("bfloat16", "float16") else number
     activations = model.saved_activations(recipe.data.size, recipe.encoding.saved_pairs)
     if grad_checkpointing:  # the blocks of a pyramid's first stage are the largest
         tokens = sum(shape.depth * shape.tokens * shape.widths.dim for shape in recipe.shapes)
         activations = min(activations, tokens + activations // recipe.shapes[0].depth)
-    kept = int(each * together * activations)
-    evaluated = max(_evaluation_bytes(recipe, side) for side in (None, *recipe.test_sizes))
+    kept = int(activation_bytes * together * activations)
+    evaluated = 0
+    for side in (None, *recipe.test_sizes):
+        split = max(counts.validation if side is None else 0, counts.test)
+        evaluated = max(evaluated, min(eval_batch(recipe, side), split) * eval_bytes(recipe, side))
     return Cost(parameters, learnt, PROCESS_BYTES + images + copies * number * parameters + max(kept, evaluated))
-
-
-def _evaluation_bytes(recipe: Recipe, side: int | None) -> int:
-    """Returns the bytes of the activations of an evaluation at a size of images."""
-    counts = recipe.data.image_counts
-    largest = max(counts.validation if side is None else 0, counts.test)
-    return min(eval_batch(recipe, side), largest) * eval_bytes(recipe, side)
 
 
 def position_parameters(recipe: Recipe) -> int:
@@ -81,15 +77,15 @@ def position_parameters(recipe: Recipe) -> int:
 
 def backbone_parameters(recipe: Recipe) -> int:
     """Counts the parameters of the backbone without its encoding, and without the channels reserved for position."""
-    return recipe.model.parameters(recipe.data.size, recipe.data.outputs, _takes(recipe))
+    return recipe.model.parameters(recipe.data.size, recipe.data.outputs, _reserved(recipe))
 
 
 def head_parameters(recipe: Recipe) -> int:
     """Counts the parameters of the backbone's heads: all that it has because of its outputs."""
-    return backbone_parameters(recipe) - recipe.model.parameters(recipe.data.size, 0, _takes(recipe))
+    return backbone_parameters(recipe) - recipe.model.parameters(recipe.data.size, 0, _reserved(recipe))
 
 
-def _takes(recipe: Recipe) -> ReservedChannels:
+def _reserved(recipe: Recipe) -> ReservedChannels:
     return sum((recipe.encoding.reserved(shape.widths) for shape in recipe.shapes), ReservedChannels())
 
 
@@ -119,11 +115,11 @@ def most_forward_flops(recipe: Recipe, side: int | None = None) -> float:
 
 def auxiliary_flops(recipe: Recipe) -> int:
     """Counts the floating-point operations of the MLP of an auxiliary loss, for one image that is learned from."""
-    of = recipe.auxiliary
-    if not isinstance(of, DRLoc):
+    drloc = recipe.auxiliary
+    if not isinstance(drloc, DRLoc):
         return 0
-    biases = 2 * of.hidden + 2
-    return 2 * of.pairs * (of.parameters(recipe.shapes[-1].widths.dim) - biases)
+    biases = 2 * drloc.hidden + 2
+    return 2 * drloc.pairs * (drloc.parameters(recipe.shapes[-1].widths.dim) - biases)
 
 
 def training_operations(
@@ -137,11 +133,11 @@ def training_operations(
     is learned from, where it has others. It is an upper bound where parts of a model are frozen; the forward passes of
     a teacher are not counted.
     """
-    own, counts = forward(recipe, None), recipe.data.image_counts
-    learned = own if learning is None else learning(recipe)
-    an_epoch = (1 + BACKWARD) * learned * counts.train + own * counts.validation
-    tests = sum(forward(recipe, side) for side in recipe.test_sizes)
-    return recipe.optimizer.trained_epochs * an_epoch + (own + tests) * counts.test
+    evaluation, counts = forward(recipe, None), recipe.data.image_counts
+    training = evaluation if learning is None else learning(recipe)
+    epoch = (1 + BACKWARD) * training * counts.train + evaluation * counts.validation
+    tests = evaluation + sum(forward(recipe, side) for side in recipe.test_sizes)
+    return recipe.optimizer.trained_epochs * epoch + tests * counts.test
 
 
 def check_placement(recipe: Recipe, workers: int, device: str, grad_checkpointing: bool) -> None:
@@ -153,10 +149,9 @@ def check_placement(recipe: Recipe, workers: int, device: str, grad_checkpointin
     if not grad_checkpointing and (workers < 2 or device.startswith("cuda")):
         return
     if normalizes_batches(recipe.model, recipe.encoding, recipe.trainable):
-        name, legal, got = ("workers", "0 or 1 on CPUs", workers)
-        if grad_checkpointing:
-            name, legal, got = ("grad_checkpointing", "false", True)
         kind = f"{recipe.model.kind} with {recipe.encoding.label}"
-        raise SpecError(f"{name} must be {legal} where a model has batch norms ({kind}), got {got}")
+        if grad_checkpointing:
+            raise SpecError(f"grad_checkpointing must be false where a model has batch norms ({kind}), got True")
+        raise SpecError(f"workers must be 0 or 1 on CPUs where a model has batch norms ({kind}), got {workers}")
     for parent in recipe.parents.values():
         check_placement(parent, workers, device, grad_checkpointing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainables.backbones.backbone_torch import Host
+from trainables.backbones import Size
 from trainables.recipe.cost import auxiliary_flops, training_operations
 from trainables.recipe.losses import DRLoc
 from trainables.recipe.model_torch import build_model
@@ -20,9 +20,9 @@ A key includes the source of one's own encoding. So the count is made again when
 
 
 def training_flops(recipe: Recipe) -> int:
-    """Counts the floating-point operations of a run, as `training_operations` has it.
+    """Counts the floating-point operations of a run: of matrix products, convolutions and attention.
 
-    Counted are matrix products, convolutions and attention; a multiplication and an addition are two operations.
+    A multiplication and an addition are two operations.
     """
     return int(training_operations(recipe, forward_flops, learning_flops))
 
@@ -36,35 +36,23 @@ def learning_flops(recipe: Recipe) -> int:
 
 
 def forward_flops(recipe: Recipe, side: int | None = None) -> int:
-    """Counts the floating-point operations of a forward pass of one image.
-
-    `side`: of another size than the recipe's own.
-
-    Units: pixels.
-    """
+    """Counts the floating-point operations of a forward pass of one image. `side`: of another size, in pixels."""
     return _counted(recipe, recipe.data.size if side is None else recipe.size_at(side), False)
 
 
-def _without_numbers(recipe: Recipe, size: tuple[int, int, int]) -> Host:
-    """Returns the model with shapes alone. A model whose tables follow from numbers has all its numbers at first.
-
-    Shapes: size (channels, rows, columns).
-    """
-    try:
-        with torch.device("meta"):
-            return build_model(recipe, size)
-    except (RuntimeError, TypeError):  # such a table cannot be computed from shapes, as ranks of distances
-        return build_model(recipe, size).to("meta")
-
-
-def _counted(recipe: Recipe, size: tuple[int, int, int], whole: bool) -> int:
+def _counted(recipe: Recipe, size: Size, whole: bool) -> int:
     """Counts the floating-point operations of the model for one image. `whole`: it computes the tokens of all patches.
 
-    Shapes: size (channels, rows, columns).
+    The model has shapes alone; one whose tables follow from numbers has all its numbers at first.
     """
     key = digest([recipe.model.plain(), recipe.encoding.plain(), size, recipe.data.outputs, whole])
     if key not in _COUNTED:
-        model = _without_numbers(recipe, size).eval().requires_grad_(False)
+        try:
+            with torch.device("meta"):
+                model = build_model(recipe, size)
+        except (RuntimeError, TypeError):  # a table cannot be computed from shapes, as ranks of distances
+            model = build_model(recipe, size).to("meta")
+        model = model.eval().requires_grad_(False)
         with torch.device("meta"):
             image = torch.empty(1, *size)
             with FlopCounterMode(display=False) as counter:

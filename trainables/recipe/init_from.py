@@ -49,10 +49,7 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def digest_of(path: Path) -> str:
-    """Returns the SHA-256 of a file of weights; of an index: of it and its files, one after another.
-
-    Raises: as `weight_files`.
-    """
+    """Returns the SHA-256 of a file of weights; of an index: of it and its files in turn. Raises: as `weight_files`."""
     content = hashlib.sha256()
     for part in weight_files(path):
         with part.open("rb") as file:

@@ -20,32 +20,27 @@ def looked_up(values: Mapping[str, Any], kind: str) -> dict[str, Any]:
     values are put. A path that cannot be read is left to the recipe, which says why.
     Cost: that of `folder.scan` for a path without a digest.
     """
-    found, data = dict(values), values.get("data")
+    completed, data = dict(values), values.get("data")
     node = data if isinstance(data, Mapping) else {}
     kind = values.get("data.kind", node.get("kind", kind))
     if "data.path" in values:
-        path, known = values["data.path"], values.get("data.digest")
+        path, digest = values["data.path"], values.get("data.digest")
     else:
-        path, known = node.get("path"), values.get("data.digest", node.get("digest"))
-    if kind in _READ and path and not known:
-        read = _read(kind, path)
-        for name in {*read, *values} & FOUND:
-            if name in values and name in read and values[name] != read[name]:
+        path, digest = node.get("path"), values.get("data.digest", node.get("digest"))
+    if kind in _READ and path and not digest:
+        try:
+            spec = _READ[kind].read({"path": path}).plain()
+            read = {f"data.{name}": spec[name] for name in ("path", *_READ[kind].READ)}
+        except SpecError:
+            read = {}
+        for name in read.keys() & values.keys() & FOUND:
+            if values[name] != read[name]:
                 raise SpecError(f"{name} must be left out, as {read[name]} is read from {path}, got {values[name]}")
-        found |= read
+        completed |= read
     for use in ("init", "teacher"):
         inner, other = values.get(f"{use}.values"), values.get(use)
         if isinstance(inner, Mapping):
-            found[f"{use}.values"] = looked_up(inner, kind)
+            completed[f"{use}.values"] = looked_up(inner, kind)
         if isinstance(other, Mapping) and isinstance(other.get("values"), Mapping):
-            found[use] = {**other, "values": looked_up(other["values"], kind)}
-    return found
-
-
-def _read(kind: str, path: Any) -> dict[str, Any]:
-    """Returns where images lie and what is read there, by path; nothing where they cannot be read."""
-    try:
-        there = _READ[kind].read({"path": path}).plain()
-    except SpecError:
-        return {}
-    return {f"data.{name}": there[name] for name in ("path", *_READ[kind].READ)}
+            completed[use] = {**other, "values": looked_up(other["values"], kind)}
+    return completed

@@ -35,11 +35,7 @@ class BinaryCrossEntropy(Spec):
     smoothing: float = Field(default=0.0, ge=0, lt=1, description="a share of the label in [0, 1)")
 
     def check(self, augment: Augment, classes: int) -> None:
-        """Checks with `require` that each image keeps its label, loses the others, and that no smoothing is undone.
-
-        A smoothed label gives all classes a probability; a threshold below it would make every class a right one, and
-        one above it makes 0 and 1 again of labels that are not mixed.
-        """
+        """Checks with `require` that each image keeps its label, loses the others, and that no smoothing is undone."""
         must = f"0 where augment.kind is {augment.kind}, which smooths labels itself (augment.smoothing)"
         require(self.smoothing == 0 or not augment.soft, "loss.smoothing", must, self.smoothing)
         if self.target_threshold is None:

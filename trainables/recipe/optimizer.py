@@ -1,4 +1,4 @@
-"""How a model learns: the optimizer, its schedule, and how long."""
+"""How a model learns: the optimizer, its schedule, and how long; and which models can learn so."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from trainables.backbones import VOLO, ModelSpec
+from trainables.encodings import PEG, EncodingSpec, parts_of
 from trainables.spec import Spec, require
 
 
@@ -76,16 +78,12 @@ class OptimizerSpec(Spec):
     ema_warmup: bool = Field(default=False, description="true (the decay grows with the steps) or false")
 
     @model_validator(mode="after")
-    def _falls(self) -> Self:
+    def _check_schedule(self) -> Self:
         lowest, highest = self.min_lr, self.lr * self.batch_size / (self.lr_base_size or self.batch_size)
         require(lowest == 0 or self.schedule == "cosine", "min_lr", "0 where schedule is not cosine", lowest)
         require(lowest <= highest, "min_lr", f"at most the highest rate ({highest:g})", lowest)
         averaged = self.ema_decay is not None or not self.ema_warmup
         require(averaged, "ema_warmup", "false where ema_decay is null", self.ema_warmup)
-        return self
-
-    @model_validator(mode="after")
-    def _has_lengths(self) -> Self:
         wsd = self.schedule == "wsd"
         require(wsd or not self.lengths, "lengths", "left out where schedule is not wsd", list(self.lengths))
         require(wsd or self.cooldown == 0.2, "cooldown", "left out where schedule is not wsd", self.cooldown)
@@ -196,3 +194,22 @@ class Muon(OptimizerSpec):
 
 Optimizer = Annotated[AdamW | LAMB | SGD | Muon, Field(discriminator="kind")]
 """Any optimizer, chosen by its kind."""
+
+
+def check_learning(optimizer: OptimizerSpec, model: ModelSpec, encoding: EncodingSpec, trainable: str) -> None:
+    """Checks with `require` that a model has what the optimizer's options need."""
+    decay = optimizer.layer_decay
+    if decay is not None:
+        must = f"null where model.kind is {model.kind}, whose layers timm does not put in one order"
+        require(model.ordered_layers, "optimizer.layer_decay", must, decay)
+        must = "null where trainable is position, because all of an encoding has one rate"
+        require(trainable != "position", "optimizer.layer_decay", must, decay)
+    if normalizes_batches(model, encoding, trainable):
+        must = f"1 where a batch norm learns ({model.kind} with {encoding.label}), which would see parts of a batch"
+        require(optimizer.accumulate == 1, "optimizer.accumulate", must, optimizer.accumulate)
+
+
+def normalizes_batches(model: ModelSpec, encoding: EncodingSpec, trainable: str) -> bool:
+    """Returns whether a batch norm learns: VOLO's stem has one, and so have stacks of PEGs."""
+    stacks = (part for part in parts_of(encoding) if isinstance(part, PEG) and part.form.endswith("stack"))
+    return (isinstance(model, VOLO) and trainable == "all") or any(not part.frozen for part in stacks)

@@ -19,18 +19,9 @@ from trainables.backbones import Model, Size, ViT
 from trainables.backbones.timm_names import canonical_model
 from trainables.data import Data, DatasetSpec, Folder, ImagesSpec, MeanStd, RedGreen
 from trainables.data.augment import Augment, NoAugment
-from trainables.encodings import (
-    Encoding,
-    NoEncoding,
-    OwnEncoding,
-    ReservedChannels,
-    Shape,
-    canonical,
-    parts_of,
-)
+from trainables.encodings import Encoding, NoEncoding, OwnEncoding, ReservedChannels, Shape, canonical, parts_of
 from trainables.own import OwnSpec, carry, is_own
 from trainables.recipe.init_from import Fresh, FromFile, FromTimm, FromTrial, Init, Use
-from trainables.recipe.learning import check_learning
 from trainables.recipe.looked_up import looked_up
 from trainables.recipe.losses import (
     Auxiliary,
@@ -43,7 +34,7 @@ from trainables.recipe.losses import (
     TaughtByTrial,
     Teacher,
 )
-from trainables.recipe.optimizer import AdamW, Optimizer
+from trainables.recipe.optimizer import AdamW, Optimizer, check_learning
 from trainables.spec import Spec, SpecError, digest, in_order, require
 
 
@@ -80,8 +71,8 @@ class Recipe(Spec):
     def _looks_up(cls, node: Init | Teacher, info: ValidationInfo) -> Init | Teacher:
         """Reads the images that a parent or a teacher names once: a recipe that is stored needs the same trainings."""
         if isinstance(node, FromTrial | TaughtByTrial | TaughtByFile) and "data" in info.data:
-            found = looked_up(node.values, info.data["data"].kind)
-            return node if found == node.values else node.model_copy(update={"values": found})
+            values = looked_up(node.values, info.data["data"].kind)
+            return node if values == node.values else node.model_copy(update={"values": values})
         return node
 
     def put(self, values: Mapping[str, Any]) -> Recipe:
@@ -89,16 +80,12 @@ class Recipe(Spec):
         return super().put(_carried(values) if isinstance(values, Mapping) else values)
 
     def variant(self, values: Mapping[str, Any]) -> Recipe:
-        """Returns what `put` does; the same object for the same values, as studies often ask for the same recipes.
-
-        Values that name images are the same while these hold the same.
-        """
+        """Returns what `put` does: the same object for the same values, while images that they name hold the same."""
         carried = looked_up(_carried(values), self.data.kind)
         text = json.dumps(carried, default=repr)
-        known = self._variants.get(text)
-        if known is None:
-            known = self._variants[text] = self.put(carried)
-        return known
+        if text not in self._variants:
+            self._variants[text] = self.put(carried)
+        return self._variants[text]
 
     @cached_property
     def _variants(self) -> dict[str, Recipe]:
@@ -124,12 +111,10 @@ class Recipe(Spec):
         self.model.check(self.data.size)
         self.model.check_encoding(self.encoding, self.data.size)
         self.data.fit_patch(self.data.size[1] // self.shapes[0].rows)
-        own = any(isinstance(part, OwnEncoding) for part in parts_of(self.encoding))  # which need not count
+        uncounted = any(isinstance(part, OwnEncoding) for part in parts_of(self.encoding))
         counted = any(self.encoding.trainable_parameters(shape) for shape in self.shapes)
-        learnt = self.trainable == "all" or own or counted
-        require(
-            learnt, "trainable", f"'all' where nothing of the encoding ({self.encoding.label}) learns", self.trainable
-        )
+        must = f"'all' where nothing of the encoding ({self.encoding.label}) learns"
+        require(self.trainable == "all" or uncounted or counted, "trainable", must, self.trainable)
 
     @model_validator(mode="after")
     def _check_frozen(self) -> Recipe:
@@ -146,27 +131,15 @@ class Recipe(Spec):
         return self
 
     @model_validator(mode="after")
-    def _check_augment(self) -> Recipe:
-        """An augmentation must keep the labels."""
+    def _check_learning(self) -> Recipe:
+        """An augmentation must keep the labels; losses, optimizers and timm's pixels need what they name."""
         legal = self.data.augments
         must = f"{' or '.join(legal)} for {self.data.kind} images" + (", whose labels would change" * (len(legal) == 1))
         require(self.augment.kind in legal, "augment.kind", must, self.augment.kind)
-        return self
-
-    @model_validator(mode="after")
-    def _check_loss(self) -> Recipe:
         if isinstance(self.loss, BinaryCrossEntropy):
             require(self.data.metric != "r2", "loss.kind", "task where the data have no classes", self.loss.kind)
             self.loss.check(self.augment, self.data.outputs)
-        return self
-
-    @model_validator(mode="after")
-    def _check_learning(self) -> Recipe:
         check_learning(self.optimizer, self.model, self.encoding, self.trainable)
-        return self
-
-    @model_validator(mode="after")
-    def _check_normalize(self) -> Recipe:
         if self.data.normalize.kind == "timm":
             must = "auto, none or mean_std where init.kind is not from_timm"
             require(self.normalize is not None, "data.normalize.kind", must, "timm")
@@ -182,24 +155,19 @@ class Recipe(Spec):
             whole = all(self.encoding.reserved(shape.widths) == ReservedChannels() for shape in self.shapes)
             must = "fresh, from_trial or from_file where position takes channels, which replaces timm's layers"
             require(whole, "init.kind", must, self.init.kind)
-        if isinstance(self.init, FromTrial):
-            self.parent  # noqa: B018 (raises where it is not legal)
-        self._check_grids()
-        return self
-
-    def _check_grids(self) -> None:
-        """A table has its rows of patches one after the other: their number alone does not tell 4 x 16 from 8 x 8."""
-        if not isinstance(self.init, FromTrial) or self.parent is None or self.init.part == "backbone":
-            return
-        for ours, theirs in zip(self.shapes, self.parent.shapes, strict=False):
+        parent = self.parent  # raises where it is not legal
+        if not isinstance(self.init, FromTrial) or parent is None or self.init.part == "backbone":
+            return self
+        for ours, theirs in zip(self.shapes, parent.shapes, strict=False):
+            # a table has its rows of patches one after the other: their number does not tell 4 x 16 from 8 x 8
             alike = ours.rows * ours.columns == theirs.rows * theirs.columns and ours.rows != theirs.rows
             grids = f"{ours.rows} x {ours.columns} patches are as many as {theirs.rows} x {theirs.columns}"
             fits = self.encoding.is_noop or self.encoding.any_grid or not alike
             require(fits, "init.part", f"'backbone' where {grids}, whose table fits, too", self.init.part)
+        return self
 
     @model_validator(mode="after")
     def _check_test_sizes(self) -> Recipe:
-        """The model must work on the grids of the test sizes."""
         for side in self.test_sizes:
             others = f"sides other than the training's own {self.data.size[1:]}"
             require(self.size_at(side) != self.data.size, "test_sizes", others, side)
@@ -214,11 +182,16 @@ class Recipe(Spec):
         untaught = distilled and alone and isinstance(self.init, Fresh)  # weights of DeiT's had a teacher
         must = "from_trial or from_file where model.pool is distilled and init is fresh"
         require(not untaught, "teacher", must, kind)
-        if self.teacher_recipe is not None:
-            require(self.data.metric != "r2", "teacher", "none where the data have no classes", kind)
-            mine, theirs = _classes(self.data), _classes(self.teacher_recipe.data)
-            require(mine == theirs, "teacher.values", f"of a teacher of {mine}", theirs)
-            _require_same_names(self.data, self.teacher_recipe.data)
+        if self.teacher_recipe is None:
+            return self
+        require(self.data.metric != "r2", "teacher", "none where the data have no classes", kind)
+        student, teacher = self.data, self.teacher_recipe.data
+        mine, theirs = _classes(student), _classes(teacher)
+        require(mine == theirs, "teacher.values", f"of a teacher of {mine}", theirs)
+        if isinstance(student, Folder) and isinstance(teacher, Folder) and student.names and teacher.names:
+            for mine, theirs in zip(student.names, teacher.names, strict=True):
+                must = f"of a teacher of the student's classes, such as {mine}"
+                require(mine == theirs, "teacher.values", must, theirs)
         return self
 
     @model_validator(mode="after")
@@ -227,8 +200,8 @@ class Recipe(Spec):
         for use, parent in self.parents.items():
             for other in (parent, *parent.ancestors):
                 unlike = dealt_unlike(self.data, other.data)
-                named = ", ".join(f"data.{name}" for name in unlike)
-                must = f"with the run's own {named}; else the parent trains on images on which the run is scored"
+                names = ", ".join(f"data.{name}" for name in unlike)
+                must = f"with the run's own {names}; else the parent trains on images on which the run is scored"
                 got = ", ".join(str(getattr(other.data, name)) for name in unlike)
                 require(not unlike, f"{use}.values", must, got)
         return self
@@ -272,19 +245,11 @@ class Recipe(Spec):
         """The recipe of the teacher, or None: this one with the class token as pool, all trained, on the labels."""
         if isinstance(self.teacher, NoTeacher):
             return None
-        plain = {
-            "init": Fresh(),
-            "trainable": "all",
-            "teacher": NoTeacher(),
-            "auxiliary": NoAuxiliary(),
-            "test_sizes": [],
-        }
-        if not {"model", "model.kind", "model.pool"} & self.teacher.values.keys():
-            plain["model.pool"] = "token"
-        return self._other("teacher", {**plain, **self.teacher.values})
+        plain = {"init": Fresh(), "trainable": "all", "teacher": NoTeacher(), "auxiliary": NoAuxiliary()}
+        pool = {} if {"model", "model.kind", "model.pool"} & self.teacher.values.keys() else {"model.pool": "token"}
+        return self._other("teacher", {**plain, "test_sizes": [], **pool, **self.teacher.values})
 
     def _other(self, use: Use, values: dict[str, Any]) -> Recipe:
-        """Returns another recipe that this one needs. Raises: SpecError that names the use."""
         try:
             return self.put(values)
         except SpecError as error:
@@ -293,21 +258,19 @@ class Recipe(Spec):
     @property
     def parents(self) -> dict[Use, Recipe]:
         """The recipes that are trained before this one, by what this one needs them for."""
-        taught = self.teacher_recipe if isinstance(self.teacher, TaughtByTrial) else None
-        needed: dict[Use, Recipe | None] = {"init": self.parent, "teacher": taught}
-        return {use: recipe for use, recipe in needed.items() if recipe is not None}
+        teacher = self.teacher_recipe if isinstance(self.teacher, TaughtByTrial) else None
+        recipes: dict[Use, Recipe | None] = {"init": self.parent, "teacher": teacher}
+        return {use: recipe for use, recipe in recipes.items() if recipe is not None}
 
     @property
     def ancestors(self) -> tuple[Recipe, ...]:
         """The recipes that are trained before this one, and those before them."""
-        return tuple(one for parent in self.parents.values() for one in (parent, *parent.ancestors))
+        return tuple(recipe for parent in self.parents.values() for recipe in (parent, *parent.ancestors))
 
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of the files of weights that this one needs."""
-        return tuple(
-            weights.path for weights in (self.init, self.teacher) if isinstance(weights, FromFile | TaughtByFile)
-        )
+        return tuple(node.path for node in (self.init, self.teacher) if isinstance(node, FromFile | TaughtByFile))
 
     @property
     def normalize(self) -> MeanStd | FromTimm | None:
@@ -315,10 +278,10 @@ class Recipe(Spec):
 
         A child of another trial sees pixels as its parent did, where it starts from the parent's backbone.
         """
-        given = self.data.normalize
-        if isinstance(given, MeanStd):
-            return given
-        if given.kind == "none" or isinstance(self.init, Fresh | FromFile) or self.init.part == "encoding":
+        normalize = self.data.normalize
+        if isinstance(normalize, MeanStd):
+            return normalize
+        if normalize.kind == "none" or isinstance(self.init, Fresh | FromFile) or self.init.part == "encoding":
             return None
         if isinstance(self.init, FromTimm):
             return self.init
@@ -349,39 +312,32 @@ class Recipe(Spec):
 
 def _carried(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns values to be put on a recipe, with the text of its file beside each kind and object of the user's own."""
-    own = {path for path, value in values.items() if isinstance(value, Spec) or is_own(value)}
-    beside = {path.removesuffix("kind") + "source" for path in own} & values.keys()
-    return {**values, **carry({path: values[path] for path in own | beside})}
+    objects = {path for path, value in values.items() if isinstance(value, Spec) or is_own(value)}
+    sources = {path.removesuffix("kind") + "source" for path in objects} & values.keys()
+    return {**values, **carry({path: values[path] for path in objects | sources})}
 
 
 def _classes(data: Data) -> str:
     return f"the {data.outputs} classes of {data.label} in images of {data.size}"
 
 
-def dealt_unlike(own: DatasetSpec, other: DatasetSpec) -> list[str]:
+def dealt_unlike(spec: DatasetSpec, other: DatasetSpec) -> list[str]:
     """Returns the fields by which another spec may train on images that a spec holds out; none for other images.
 
     Held-out images come first in one order, so a spec that holds out more of them trains on none of these.
     """
-    if not (isinstance(own, ImagesSpec) and isinstance(other, ImagesSpec)):
+    if not (isinstance(spec, ImagesSpec) and isinstance(other, ImagesSpec)):
         return []
-    if (own.kind, getattr(own, "digest", None)) != (other.kind, getattr(other, "digest", None)):
+    if (spec.kind, getattr(spec, "digest", None)) != (other.kind, getattr(other, "digest", None)):
         return []
-    mine, theirs = own.held_out_at(0), other.held_out_at(0)
+    mine, theirs = spec.held_out_at(0), other.held_out_at(0)
     held, more = mine.validation + mine.test, theirs.validation + theirs.test
     sizes = {"val_size": (mine.validation, theirs.validation), "test_size": (mine.test, theirs.test)}
-    fields = {"folds": (own.folds, other.folds)} | (sizes if held > more else {})
-    fields |= {"val_from": (own.identity().get("val_from"), other.identity().get("val_from"))}
+    fields = {"folds": (spec.folds, other.folds)} | (sizes if held > more else {})
+    fields |= {"val_from": (spec.identity().get("val_from"), other.identity().get("val_from"))}
     if held:
-        fields |= {"data_seed": (own.data_seed, other.data_seed)}
-    return [name for name, (one, another) in fields.items() if one != another]
-
-
-def _require_same_names(student: Data, teacher: Data) -> None:
-    """Requires that two folders call their classes by the same names, as far as both are known."""
-    if isinstance(student, Folder) and isinstance(teacher, Folder) and student.names and teacher.names:
-        for mine, theirs in zip(student.names, teacher.names, strict=True):
-            require(mine == theirs, "teacher.values", f"of a teacher of the student's classes, such as {mine}", theirs)
+        fields |= {"data_seed": (spec.data_seed, other.data_seed)}
+    return [name for name, (value, value_of_other) in fields.items() if value != value_of_other]
 
 
 class Run(Spec):
@@ -396,10 +352,7 @@ class Run(Spec):
 
     @cached_property
     def key(self) -> str:
-        """16 hex digits that name the question: recipe, seed, fingerprint of the data, parents.
-
-        A new field with a default changes no key.
-        """
+        """16 hex digits that name the question: recipe, seed, fingerprint of the data, parents."""
         question = [self.recipe.identity(), self.seed, self.recipe.data.fingerprint]
         return digest([*question, *(parent.key for parent in self.needs())])
 

@@ -103,21 +103,21 @@ def _checked(model: Any, keep: Keep) -> Any:
     if not isinstance(model, VisionTransformer | Eva) or isinstance(model, AttachedViT):
         must = "be a VisionTransformer or an Eva of timm, or of a class derived from one, without an encoding"
         raise SpecError(f"model must {must}, got {type(model).__name__}")
-    own = {"table": model.pos_embed, "rope": getattr(model, "rope", None)}
-    legal = ["nothing", *(name for name, part in own.items() if part is not None)]
+    positions = {"table": model.pos_embed, "rope": getattr(model, "rope", None)}
+    legal = ["nothing", *(name for name, part in positions.items() if part is not None)]
     legal += ["both"] * (len(legal) == 3)
     if keep not in legal:
         raise SpecError(f"keep must be one of {', '.join(legal)} for this model, got {keep!r}")
     attached.require_plain(model)
-    found = [_attentions(block) for block in model.blocks]
-    widths = {tuple(getattr(part, name, 0) for name in ("num_heads", "head_dim")) for parts in found for part in parts}
-    if not all(found) or len(widths) != 1 or 0 in min(widths):
+    attentions = [_attentions(block) for block in model.blocks]
+    parts = [part for parts_of_block in attentions for part in parts_of_block]
+    widths = {tuple(getattr(part, name, 0) for name in ("num_heads", "head_dim")) for part in parts}
+    if not all(attentions) or len(widths) != 1 or 0 in min(widths):
         must = "have attention in each block, with num_heads and head_dim, which are the same in all"
         raise SpecError(f"model must {must}, got {sorted(widths)}")
     if any(isinstance(part, DiffAttention | DiffParallelScalingBlock) for part in model.modules()):
         raise SpecError("model must have one softmax in its attention, got differential attention")
-    known = (VisionTransformer._pos_embed, Eva._pos_embed)
-    if type(model)._pos_embed not in known and keep in ("nothing", "rope"):
+    if type(model)._pos_embed not in (VisionTransformer._pos_embed, Eva._pos_embed) and keep in ("nothing", "rope"):
         _check_table_alone(model)
     return model
 
@@ -140,12 +140,11 @@ def _check_table_alone(model: Any) -> None:
 
 def _attentions(block: nn.Module) -> list[Any]:
     """Returns the modules of a block that attend: those of timm know `fused_attn`; a user's own is named `attn`."""
-    known = [part for part in block.modules() if hasattr(part, "fused_attn")]
-    return known or [part for name, part in block.named_children() if name == "attn"]
+    timms = [part for part in block.modules() if hasattr(part, "fused_attn")]
+    return timms or [part for name, part in block.named_children() if name == "attn"]
 
 
 def _remove_positions(model: Any, keep: Keep) -> None:
-    """Removes a model's own positions, but those that are kept."""
     if keep in ("nothing", "rope") and type(model) in (VisionTransformer, Eva):
         model.pos_embed = None
     elif keep in ("nothing", "rope") and model.pos_embed is not None:
@@ -162,9 +161,11 @@ def _check_narrower(model: Any, reserved: ReservedChannels, keep: Keep) -> None:
     if replace(reserved, tokens=0) != ReservedChannels():
         for part in (part for block in model.blocks for part in _attentions(block)):
             layers += [(part, Attention), (getattr(part, "qkv", None), nn.Linear)]
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     for layer, kind in layers:
         more = beside_projections(layer) + ["bias=False"] * (getattr(layer, "bias", 0) is None)
-        if more or not _is_plain(layer, kind):
+        plain = type(layer) is kind and "forward" not in vars(layer) and not any(getattr(layer, name) for name in hooks)
+        if more or not plain:
             must = f"a plain {kind.__name__} with a bias and no hooks, where an encoding makes it narrower"
             got = f"{type(layer).__name__} {' '.join(more)}".strip()
             raise SpecError(f"model must have {must}, got {got}: add yours after attach")
@@ -180,9 +181,3 @@ def _put_back(model: nn.Module, before: dict[str, nn.Parameter]) -> set[str]:
         owner, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(owner), leaf, before[name])
     return after.keys() - stay
-
-
-def _is_plain(layer: nn.Module, kind: type[nn.Module]) -> bool:
-    """Returns whether a layer computes what its kind does, and nothing else asks to be called with it."""
-    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    return type(layer) is kind and "forward" not in vars(layer) and not any(hooks)

@@ -253,22 +253,19 @@ class AttachedViT(Mixed, Timms):  # type: ignore[misc]
     def _pos_embed(self, x: Tensor) -> Any:
         """Returns the tokens before the first block, and what timm's method returns beside them, such as rotations."""
         require_plain(self)
-        grid, images = self._grid(x), x.shape[0]
-        encoding = self.encoding if grid == Grid.of(self.shape) else self._elsewhere(grid, x)
-        made = super()._pos_embed(x if images else x.new_zeros(1, *x.shape[1:]))  # timm's has a view of no images
-        tokens, *rotations = made if isinstance(made, tuple) else (made,)
-        t = encoding.tokens(Tokens(residual(tokens if images else tokens[:0]), grid), 0)
-        self.now.encoding, self.now.rest, self.now.next = encoding, (t.grid, t.qk_input, t.cache), 0
-        return (residual(t.x), *rotations) if rotations else residual(t.x)
-
-    def _grid(self, x: Tensor) -> Grid:
-        """Returns the grid of patches. Shapes: (B, R, C, D) where a model takes images of all sizes, else (B, P, D)."""
+        # (B, R, C, D) where a model takes images of all sizes, else (B, P, D)
         rows, columns = x.shape[1:3] if x.ndim == 4 else self.patch_embed.grid_size
         fits = x.shape[1] == rows * columns and getattr(self.patch_embed, "strict_img_size", True)
         if x.ndim == 3 and not fits:
             must = "be made with dynamic_img_size=True, or told by set_input_size, for images of another size"
             raise SpecError(f"model must {must}, got {x.shape[1]} patches and no check of sizes (strict_img_size)")
-        return Grid(rows, columns, self.shape.prefix)
+        grid = Grid(rows, columns, self.shape.prefix)
+        encoding = self.encoding if grid == Grid.of(self.shape) else self._elsewhere(grid, x)
+        made = super()._pos_embed(x if len(x) else x.new_zeros(1, *x.shape[1:]))  # timm's has a view of no images
+        tokens, *rotations = made if isinstance(made, tuple) else (made,)
+        t = encoding.tokens(Tokens(residual(tokens if len(x) else tokens[:0]), grid), 0)
+        self.now.encoding, self.now.rest, self.now.next = encoding, (t.grid, t.qk_input, t.cache), 0
+        return (residual(t.x), *rotations) if rotations else residual(t.x)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _elsewhere(self, grid: Grid, x: Tensor) -> Composition:
@@ -364,7 +361,7 @@ def _share(parts: Composition, other: Composition, old: Grid, new: Grid) -> None
     Raises: SpecError for a table without a rule.
     """
     owners = {name: part for name, part in parts.named_modules() if isinstance(part, PositionEncoding)}
-    for name, there in other.state_dict(keep_vars=True).items():
+    for name, old_value in other.state_dict(keep_vars=True).items():
         owner = max((prefix for prefix in owners if not prefix or name.startswith(f"{prefix}.")), key=len)
         part, leaf = owners[owner], name.removeprefix(f"{owner}.")
         value: Any = reduce(getattr, name.split("."), parts)
@@ -373,11 +370,11 @@ def _share(parts: Composition, other: Composition, old: Grid, new: Grid) -> None
             value = resample_abs_pos_embed(value[None], *sizes, num_prefix_tokens=prefix)[0]
         else:
             value = part.resampled(leaf, value, old, new)
-        if value.shape != there.shape:
-            must = f"of shape {tuple(there.shape)} on {new.rows} x {new.columns} patches, got {tuple(value.shape)}"
+        if value.shape != old_value.shape:
+            must = f"of shape {tuple(old_value.shape)} on {new.rows} x {new.columns} patches, got {tuple(value.shape)}"
             raise SpecError(f"encoding.{name} must be {must}: write a method resampled")
         path, _, leaf = name.rpartition(".")
         module = other.get_submodule(path)
         (module._buffers if leaf in module._buffers else module._parameters)[leaf] = value
-    for (_, one), (_, another) in zip(that_draw(parts), that_draw(other), strict=True):
-        one.drawn, another.drawn = None, one.drawn
+    for (_, part), (_, part_of_other) in zip(that_draw(parts), that_draw(other), strict=True):
+        part.drawn, part_of_other.drawn = None, part.drawn

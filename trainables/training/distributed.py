@@ -17,10 +17,6 @@ AGREE_STEPS = 50
 """Steps after which the workers of a run agree whether to save; it costs a message, and waits for the GPU."""
 
 
-def _unwrapped(module: nn.Module) -> nn.Module:
-    return module
-
-
 @dataclass(frozen=True)
 class DataParallel:
     """One of the workers of a run: its rank, how many workers there are, and how its objective is wrapped (DDP).
@@ -31,26 +27,24 @@ class DataParallel:
 
     rank: int = 0
     world_size: int = 1
-    wrap: Callable[[nn.Module], nn.Module] = _unwrapped
+    wrap: Callable[[nn.Module], nn.Module] = lambda module: module
     more_parts: int = 1
 
-    def share(self, of_all: Tensor) -> Tensor:
+    def share(self, rows: Tensor) -> Tensor:
         """Returns the rows of this worker in a batch of all workers; the first row where none is left for it.
 
         The first and the last row, the second and the last but one, and so on are of one worker, because augmentation
         mixes such pairs of images.
         """
         if self.world_size == 1:
-            return of_all
-        if self.idle(len(of_all)):
-            return of_all[:1]
-        return of_all[self._places(len(of_all), of_all.device)]
-
-    def _places(self, count: int, device: torch.device) -> Tensor:
-        """Returns the places of this worker's rows, in order. They are made on the device, so no copy waits for it."""
-        first = torch.arange(self.rank, (count + 1) // 2, self.world_size, device=device)
-        mirrored = torch.arange(self.rank, max(count // 2, self.rank), self.world_size, device=device)
-        return torch.cat([first, count - 1 - mirrored.flip(0)])
+            return rows
+        count = len(rows)
+        if self.idle(count):
+            return rows[:1]
+        # indices are made on the device, so that no copy waits for it
+        first = torch.arange(self.rank, (count + 1) // 2, self.world_size, device=rows.device)
+        mirrored = torch.arange(self.rank, max(count // 2, self.rank), self.world_size, device=rows.device)
+        return rows[torch.cat([first, count - 1 - mirrored.flip(0)])]
 
     def idle(self, count: int) -> bool:
         """Returns whether no row of a batch of so many is this worker's; it happens at the end of an epoch."""
@@ -74,10 +68,7 @@ class DataParallel:
                 torch.distributed.broadcast(value, 0)
 
     def rank_0(self, condition: Callable[[], bool], step: int, device: torch.device) -> bool:
-        """Returns whether a condition holds on rank 0, known to all workers.
-
-        Several of them ask every 50 steps only.
-        """
+        """Returns whether a condition holds on rank 0, to all workers; several of them ask every 50 steps only."""
         if self.world_size == 1:
             return condition()
         if step % AGREE_STEPS:
@@ -95,8 +86,7 @@ class DataParallel:
     def synchronized(self, model: Host, device: torch.device) -> Host:
         """Returns the model, with batch norms over the whole batch of all workers where there are several.
 
-        Raises: SpecError if a batch norm learns on CPUs, which torch cannot synchronize: each worker would normalize
-        its own share, and other numbers would come out than with one worker.
+        Raises: SpecError if a batch norm learns on CPUs, which torch cannot synchronize.
         """
         if self.world_size == 1 or not any(_learns(module) for module in model.modules()):
             return model
@@ -107,18 +97,15 @@ class DataParallel:
 
 
 def saved_buffers(model: nn.Module) -> dict[str, Tensor]:
-    """Returns the buffers that are saved, such as running statistics.
-
-    The others are fixed tables, equal on all workers.
-    """
+    """Returns the buffers that are saved, such as running statistics; others are fixed tables, equal on all workers."""
     learned = {name for name, _ in model.named_parameters()}
     return {name: value for name, value in model.state_dict().items() if name not in learned}
 
 
 def check_accumulate(model: nn.Module, count: int) -> None:
-    """Refuses batches in several parts where a batch norm learns, because it would normalize each part by itself.
+    """Refuses batches in parts where a batch norm learns, as one of a user's own: it would normalize each by itself.
 
-    Raises: SpecError. A recipe is refused before (`trainables.recipe.learning`); a user's own encoding may have one.
+    Raises: SpecError.
     """
     if count > 1 and any(_learns(module) for module in model.modules()):
         raise SpecError(f"optimizer.accumulate must be 1 where a batch norm learns, got {count}")

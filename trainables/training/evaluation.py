@@ -1,4 +1,7 @@
-"""The metric of a trained model on a split of the data, also on images of another size."""
+"""The metric of a trained model on a split of the data, also on images of another size.
+
+Metrics are computed from sums over images, so that each worker can add up its own share.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from trainables.backbones.backbone_torch import Host
-from trainables.data.dataset import SplitName
+from trainables.data.dataset import Metric, SplitName
 from trainables.data.splits_torch import Images
 from trainables.recipe import Recipe
 from trainables.recipe.evaluation import eval_batch
 from trainables.training.distributed import DataParallel
-from trainables.training.metrics import compute_metric, metric_sums
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,38 @@ class Evaluation:
         return data.score(compute_metric(data.metric, self.team.all_reduce(total), images.targets), split)
 
     def model_at(self, model: Host, side: int | None) -> tuple[Host, Callable[[Tensor], Tensor]]:
-        """Returns the model for images of another side (None: as they are), to evaluate, and how images get that side.
-
-        Raises: SpecError if the model cannot have that side.
-        """
+        """Returns the model for images of a side (None: as they are), and how they get it. Raises: as `at_size`."""
         if side is None:
             return model.eval(), nn.Identity()
         from trainables.weights.transfer import at_size, resized  # computes these runs' numbers alone
 
         return at_size(model, self.recipe, side), lambda images: resized(images, side)
+
+
+def metric_sums(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Returns the right answers of each class, or the squared errors of each target. NaN if an output is not finite.
+
+    Shapes: outputs (N, K); targets (N,) for accuracies, (N, K) for r2; returns (K,).
+    """
+    outputs = outputs.double()
+    if metric == "r2":
+        return (outputs - targets.double()).square().sum(dim=0)
+    hits = (outputs.argmax(dim=1) == targets).double()
+    hits = torch.where(outputs.isfinite().all(dim=1), hits, torch.nan)
+    return hits.new_zeros(outputs.shape[1]).index_add(0, targets, hits)
+
+
+def compute_metric(metric: Metric, sums: Tensor, targets: Tensor) -> float:
+    """Returns the accuracy, balanced accuracy, or R^2 averaged over the targets, of all images together.
+
+    Balanced accuracy is the mean over the classes that have images of each one's share of right answers; one where an
+    output is not finite makes the accuracy NaN.
+    Shapes: sums as `metric_sums` returns them, added over all shares; targets of all images.
+    """
+    if metric == "accuracy":
+        return float(sums.sum()) / len(targets)
+    if metric == "balanced_accuracy":
+        images = torch.bincount(targets, minlength=len(sums))
+        return float((sums[images > 0] / images[images > 0]).mean())
+    spread = (targets.double() - targets.double().mean(dim=0)).square().sum(dim=0)
+    return float((1 - sums / spread).mean())

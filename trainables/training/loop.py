@@ -115,10 +115,7 @@ def train(
 
 
 def _checkpoint(saver: Saver, device: str, team: DataParallel) -> dict[str, Any] | None:
-    """Returns the checkpoint, where there is one that all workers can read.
-
-    All must begin alike, or they wait without end.
-    """
+    """Returns the checkpoint, if all workers can read it: they must begin alike, or they wait without end."""
     try:
         state = read(saver.path, device) if saver.path.exists() else None
     except DamagedError:
@@ -160,18 +157,14 @@ class Training:
         self.module = team.wrap(self.objective)
         self.learning = [parameter for parameter in self.objective.parameters() if parameter.requires_grad]
         self.optimizer = build_optimizer(self.objective, self.spec, no_decay(self.objective))
-        self.ema = self._weight_average()
+        self.ema: Any = None
+        if self.spec.ema_decay is not None:
+            from trainables.training.optional.ema import weight_average  # computes these runs' numbers alone
+
+            self.ema = weight_average(self.model, self.spec.ema_decay, self.spec.ema_warmup)
         self.passes = self.spec.passes
         self.ends = {self.spec.measured_at[length]: length for length in self.spec.lengths}
         self.trunk: dict[str, Any] | None = None  # the state that training goes on from after a cooldown
-
-    def _weight_average(self) -> Any:
-        """Returns timm's moving average of the weights, or None."""
-        if self.spec.ema_decay is None:
-            return None
-        from trainables.training.optional.ema import weight_average  # computes these runs' numbers alone
-
-        return weight_average(self.model, self.spec.ema_decay, self.spec.ema_warmup)
 
     def _taught(self, parents: Mapping[Use, Path]) -> tuple[Teacher | None, Tensor | None]:
         """Returns a teacher, who is asked about each batch if images change, or its label of every training image."""
@@ -205,12 +198,25 @@ class Training:
         """
         before = before or Progress()
         begun = time.perf_counter() - before.seconds
-        loss = self._learn(number, before, begun, saver)
+        train_mode(self.module)
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        total += before.loss if self.team.rank == 0 else 0.0
+        epoch, cooling = self.passes[number - 1]
+        first = (epoch - 1) * self.steps
+        for step, (numbers, images, targets) in enumerate(self._batches(epoch, before.steps), first + before.steps):
+            set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs, cooling))
+            with self.drawing("step", step):
+                total += self._step(numbers, images, targets, step)
+            done = step + 1 - first
+            if saver and done < self.steps and self.team.rank_0(lambda: saver.due, done, self.device):
+                loss = float(self.team.all_reduce(total.clone()))
+                self.save(saver, Progress(before.curve, steps=done, loss=loss, seconds=time.perf_counter() - begun))
+        loss = float(self.team.all_reduce(total)) / len(self.splits.train)
         for model in (self.model, *self._averages()):
             self.team.broadcast_buffers(model)
         seconds = time.perf_counter() - begun
-        times = {"train/images_per_s": len(self.splits.train) / seconds, "time/epoch_s": seconds}
-        return {"train/loss": loss, **times}
+        speed = len(self.splits.train) / seconds
+        return {"train/loss": loss, "train/images_per_s": speed, "time/epoch_s": seconds}
 
     def drawing(self, *names: str | int) -> AbstractContextManager[None]:
         """Makes what a user's own modules draw from the global generators, while they compute, follow the run's seed.
@@ -222,10 +228,7 @@ class Training:
         return seeded(stream_seed(self.run.seed, "own", *names, self.team.rank), self.device)
 
     def evaluate(self, number: int, learned: Mapping[str, float]) -> dict[str, float]:
-        """Returns what `learn` returned for an epoch, with the validation metric.
-
-        For the last epoch the test metrics too.
-        """
+        """Returns what `learn` returned for an epoch, with the validation metric; in the last one, test metrics too."""
         begun = time.perf_counter()
         validation, test = f"val/{self.reported}", f"test/{self.reported}"
         values = {**learned, validation: self.evaluation(self.model, "val", self.splits.validation)}
@@ -243,66 +246,45 @@ class Training:
         return {**values, "memory/peak_gib": peak_gib(self.device)}
 
     def _averages(self) -> list[Host]:
-        """Returns the model with averaged weights, where the recipe has one."""
         return [] if self.ema is None else [self.ema.module]
 
-    def _learn(self, number: int, before: Progress, begun: float, saver: Saver | None) -> float:
-        """Returns the epoch's mean loss an image, as it was at the step of each batch."""
-        train_mode(self.module)
-        total = torch.zeros((), dtype=torch.float64, device=self.device)
-        total += before.loss if self.team.rank == 0 else 0.0
-        epoch, cooling = self.passes[number - 1]
-        first = (epoch - 1) * self.steps
-        for step, (chosen, images, targets) in enumerate(self._batches(epoch, before.steps), first + before.steps):
-            set_rate(self.optimizer, rate(self.spec, step, self.steps * self.spec.epochs, cooling))
-            with self.drawing("step", step):
-                total += self._step(chosen, images, targets, step)
-            done = step + 1 - first
-            if saver and done < self.steps and self.team.rank_0(lambda: saver.due, done, self.device):
-                loss = float(self.team.all_reduce(total.clone()))
-                self.save(saver, Progress(before.curve, steps=done, loss=loss, seconds=time.perf_counter() - begun))
-        return float(self.team.all_reduce(total)) / len(self.splits.train)
-
     def _batches(self, number: int, done: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yields the batches of an epoch after the first `done`: the images' numbers, this worker's images and targets.
-
-        The images of an epoch have an order that the seed and the epoch decide; augmentation changes them as it says.
-        """
+        """Yields an epoch's batches after the first `done`: the images' numbers, this worker's images and targets."""
         stream = torch_stream(self.run.seed, "order", number)
         order = torch.randperm(len(self.splits.train), generator=stream).to(self.device)
         copies = torch.zeros_like(order)
         if self.augmentation is not None:
             order, copies = self.augmentation.repeated(order)
-        batches, of_copies = (torch.split(of_all, self.spec.batch_size)[done:] for of_all in (order, copies))
-        mine, copies_of_mine = ([self.team.share(numbers) for numbers in of_all] for of_all in (batches, of_copies))
-        pictures = self.splits.train.batches(mine, self.dtype, number, copies_of_mine)
+        batches = torch.split(order, self.spec.batch_size)[done:]
+        shares = [self.team.share(numbers) for numbers in batches]
+        copies_of_shares = [self.team.share(numbers) for numbers in torch.split(copies, self.spec.batch_size)[done:]]
+        pictures = self.splits.train.batches(shares, self.dtype, number, copies_of_shares)
         first = (number - 1) * self.steps + done
-        for step, (chosen, own, (images, targets)) in enumerate(zip(batches, mine, pictures, strict=True), first):
+        for step, (numbers, share, (images, targets)) in enumerate(zip(batches, shares, pictures, strict=True), first):
             if self.augmentation is not None:
-                images, targets = self.augmentation.batch(images, targets, own, number, step)
-            yield chosen, images, targets
+                images, targets = self.augmentation.batch(images, targets, share, number, step)
+            yield numbers, images, targets
 
-    def _step(self, chosen: Tensor, images: Tensor, targets: Tensor, step: int) -> Tensor:
+    def _step(self, numbers: Tensor, images: Tensor, targets: Tensor, step: int) -> Tensor:
         """Takes one step on a batch; returns this worker's summed loss, on the device so that nothing waits for it.
 
-        `chosen`: the numbers of the images of all workers; `images` and `targets` are this worker's share. DDP averages
+        `numbers`: those of the images of all workers; `images` and `targets` are this worker's share. DDP averages
         gradients over workers; the factor makes that the gradient of the whole batch's mean loss, also if the shares
         are uneven. A worker without a share takes part with an image whose loss is multiplied by 0. Gradients of
         several parts add up.
         """
-        idle = self.team.idle(len(chosen))
-        inputs = {name: self.team.share(of_all) for name, of_all in self.objective.loss_inputs(chosen, step).items()}
+        inputs = {name: self.team.share(rows) for name, rows in self.objective.loss_inputs(numbers, step).items()}
         if self.teacher is not None:
             inputs["taught"] = self.teacher(images)
         self.optimizer.zero_grad()
         losses = []
         for part in self.team.parts(self.module, len(images), self.spec.accumulate):
-            rows = {name: of_all[part] for name, of_all in inputs.items()}
+            inputs_of_part = {name: rows[part] for name, rows in inputs.items()}
             with self.autocast:
-                loss: Tensor = self.module(self.normalize(images[part]), targets[part], **rows)
-            if idle:
+                loss: Tensor = self.module(self.normalize(images[part]), targets[part], **inputs_of_part)
+            if self.team.idle(len(numbers)):
                 loss = loss * 0
-            torch.autograd.backward(self.scaler.scale(loss * (self.team.world_size / len(chosen))))
+            torch.autograd.backward(self.scaler.scale(loss * (self.team.world_size / len(numbers))))
             losses.append(loss.detach())
         self.scaler.unscale_(self.optimizer)
         if self.spec.clip_grad is not None:
@@ -341,7 +323,6 @@ class Training:
         return {"weights": self.model.state_dict(), "ema": averages}
 
     def _state(self) -> dict[str, Any]:
-        """Returns all that the next step depends on."""
         learning = {"extra": self.objective.extra_state(), "optimizer": self.optimizer.state_dict()}
         return {**self._weights(), **learning, "scaler": self.scaler.state_dict()}
 

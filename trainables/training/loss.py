@@ -42,20 +42,20 @@ class Objective(nn.Module):
 
             self.drloc = Localization(run.recipe.auxiliary, run.recipe.shapes[-1].widths.dim, run.seed)
 
-    def loss_inputs(self, chosen: Tensor, step: int) -> dict[str, Tensor]:
+    def loss_inputs(self, numbers: Tensor, step: int) -> dict[str, Tensor]:
         """Returns what `forward` needs for a step's images beside their pixels and targets, one row an image."""
-        inputs = {}
+        inputs, count, device = {}, len(numbers), numbers.device
         if self.teacher_labels is not None:
-            inputs["taught"] = self.teacher_labels[chosen]
+            inputs["taught"] = self.teacher_labels[numbers]
         if self.drloc is not None:
-            inputs["places"] = _on_device(self.drloc.places(len(chosen), step), chosen.device)
+            inputs["places"] = _on_device(self.drloc.places(count, step), device)
         if self.drops_paths:
             from trainables.backbones.drop_path_torch import draw_factors
 
-            inputs["kept"] = _on_device(draw_factors(self.model, len(chosen), self.seed, step), chosen.device)
+            inputs["kept"] = _on_device(draw_factors(self.model, count, self.seed, step), device)
         if self.that_draw:
-            numbers = _on_device(draw_numbers(self.that_draw, self.seed, step), chosen.device)
-            inputs["drawn"] = numbers.expand(len(chosen), -1)  # the same for all images, workers and parts of a batch
+            drawn = _on_device(draw_numbers(self.that_draw, self.seed, step), device)
+            inputs["drawn"] = drawn.expand(count, -1)  # the same for all images, workers and parts of a batch
         return inputs
 
     def forward(
@@ -69,7 +69,9 @@ class Objective(nn.Module):
     ) -> Tensor:
         """Returns the loss, summed over the images. Under autocast the heads and the loss are computed in float32.
 
-        Without a teacher the mean of all heads learns the label, as timm fine-tunes a distilled model.
+        Without a teacher the mean of all heads learns the label, as timm fine-tunes a distilled model. With one, the
+        second head learns its labels by cross-entropy, or from its probabilities by tau^2 times the divergence.
+        Shapes: taught (B,), or (B, K) with a tau.
         Source: DeiT 4: the class head learns the label, the other head the teacher's. Differs: nothing.
         """
         if kept is not None:
@@ -84,8 +86,12 @@ class Objective(nn.Module):
         else:
             first, second = self.model.predictions(t)
             assert isinstance(self.teacher, Taught), "labels of a teacher need one"
-            own, alpha = summed_loss(self.metric, first, targets, self.loss), self.teacher.alpha
-            loss = (1 - alpha) * own + alpha * _taught_loss(self.teacher.tau, second, taught)
+            alpha, tau = self.teacher.alpha, self.teacher.tau
+            if tau is None:
+                distillation = cross_entropy(second, taught, reduction="sum")
+            else:
+                distillation = tau**2 * kl_div(torch.log_softmax(second / tau, dim=1), taught, reduction="sum")
+            loss = (1 - alpha) * summed_loss(self.metric, first, targets, self.loss) + alpha * distillation
         if self.drloc is not None:
             assert places is not None, "localization needs places: see loss_inputs"
             with full_precision(images):
@@ -108,16 +114,6 @@ def _on_device(drawn: Tensor, device: torch.device) -> Tensor:
     return pinned.to(device, non_blocking=True)
 
 
-def _taught_loss(tau: float | None, outputs: Tensor, taught: Tensor) -> Tensor:
-    """Returns the cross-entropy of a teacher's labels, or tau^2 times the divergence from its probabilities; summed.
-
-    Shapes: outputs (N, K); taught (N,), or (N, K) with a tau.
-    """
-    if tau is None:
-        return cross_entropy(outputs, taught, reduction="sum")
-    return tau**2 * kl_div(torch.log_softmax(outputs / tau, dim=1), taught, reduction="sum")
-
-
 def summed_loss(metric: Metric, outputs: Tensor, targets: Tensor, loss: Loss | None = None) -> Tensor:
     """Sums over the images cross-entropy for classes, squared error (mean over the targets) for numbers, or `loss`.
 
@@ -126,7 +122,7 @@ def summed_loss(metric: Metric, outputs: Tensor, targets: Tensor, loss: Loss | N
     if metric == "r2":
         return (outputs - targets).square().mean(dim=1).sum()
     if isinstance(loss, BinaryCrossEntropy):
-        each = timm.loss.BinaryCrossEntropy(loss.smoothing, loss.target_threshold, reduction="none")
-        of_classes: Tensor = each(outputs, targets)
-        return of_classes.mean(dim=1).sum()
+        by_class = timm.loss.BinaryCrossEntropy(loss.smoothing, loss.target_threshold, reduction="none")
+        losses: Tensor = by_class(outputs, targets)
+        return losses.mean(dim=1).sum()
     return cross_entropy(outputs, targets, reduction="sum")

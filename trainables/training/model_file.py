@@ -19,7 +19,6 @@ import numpy as np
 import safetensors
 import safetensors.torch
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.spec import LocusError, SpecError
@@ -43,15 +42,18 @@ LEAST = 1e-4
 
 
 def write_model(path: Path, model: TrainedModel, *, force: bool = False) -> None:
-    """Writes a trained model whole, in the format that the name's ending names.
+    """Writes a trained model whole, in the format that the name's ending names. `force`: it may replace a file.
 
-    `force`: a file that is there is replaced.
-    Raises: SpecError for another ending; LocusError if a file is there, it cannot be written, or a package is
-    missing.
+    Raises: SpecError for another ending; LocusError if a file is there, it cannot be written, or a package is missing.
     """
     check_path(path, force=force)
-    made = {".pt": _as_torch, ".safetensors": _as_safetensors, ".onnx": _as_onnx}[path.suffix]
-    content = made(model)
+    if path.suffix == ".pt":
+        content = packed({"state_dict": model.model.state_dict(), "metadata": _entries(model)})
+    elif path.suffix == ".safetensors":
+        tensors = {name: value.clone().contiguous() for name, value in model.model.state_dict().items()}
+        content = safetensors.torch.save(tensors, _entries(model))
+    else:
+        content = _as_onnx(model)
     try:
         write_whole(path, content)
     except OSError as error:
@@ -77,29 +79,28 @@ def read_model(path: Path, *, trust: bool = False) -> TrainedModel:
     Raises: LocusError for another file, for one with code that is not trusted, and where today's code computes other
     outputs.
     """
-    weights, entries = _held(path)
+    weights, entries = _weights_and_entries(path)
     fields = Facts.model_fields
     if not {CHECK, *(name for name, field in fields.items() if field.is_required())} <= entries.keys():
         raise LocusError(f"{path} must be a model that locus exported, got a file without its recipe")
-    plain = {
-        name: text if fields[name].annotation is str else _parsed(path, name, text)
-        for name, text in entries.items()
-        if name in fields
-    }
+    plain = {name: text for name, text in entries.items() if name in fields}
+    plain |= {name: _parsed(path, name, text) for name, text in plain.items() if fields[name].annotation is not str}
     try:
         with nullcontext() if trust else guarded():
             facts = Facts.read(plain)
     except UntrustedError as error:
         file = str(error).partition(",")[0]
-        raise LocusError(
-            f"{path} carries the code of {file}, which was not run here before: trust=True runs it"
-        ) from None
-    known = _parsed(path, CHECK, entries[CHECK], lambda text: np.array(json.loads(text), np.float64))
+        must = "which was not run here before: trust=True runs it"
+        raise LocusError(f"{path} carries the code of {file}, {must}") from None
+    expected = _parsed(path, CHECK, entries[CHECK], lambda text: np.array(json.loads(text), np.float64))
     try:
         model = TrainedModel(facts, weights)
     except RuntimeError:  # torch's, for weights of other names or shapes
         raise _other_code(path, facts, "a model with other weights") from None
-    if not _agree(_outputs(model), known, CLOSE_IN_HALF if model.precision in HALVES else CLOSE):
+    outputs, close = np.array(_outputs(model)), CLOSE_IN_HALF if model.precision in HALVES else CLOSE
+    if outputs.shape != expected.shape or not np.allclose(
+        outputs, expected, rtol=0, atol=close * max(np.abs(expected).max(), LEAST)
+    ):
         raise _other_code(path, facts, "other outputs")
     return model
 
@@ -118,7 +119,6 @@ def made_floats(model: TrainedModel) -> Tensor:
 
 
 def _entries(model: TrainedModel) -> dict[str, str]:
-    """Returns what a file says beside the weights."""
     return texts(model.facts.plain() | {CHECK: _outputs(model)})
 
 
@@ -129,36 +129,15 @@ def _outputs(model: TrainedModel) -> list[list[float]]:
 
 
 def _parsed(path: Path, name: str, text: str, parse: Callable[[str], Any] = json.loads) -> Any:
-    """Returns the value of an entry. Raises: LocusError for what cannot be parsed."""
     try:
         return parse(text)
     except (TypeError, ValueError):
         raise LocusError(f"{path} must be a model that locus exported, got one whose {name} cannot be read") from None
 
 
-def _agree(found: list[list[float]], known: NDArray[np.float64], close: float) -> bool:
-    """Returns whether outputs are those of a file, but for what processors round in different ways."""
-    outputs = np.array(found)
-    if outputs.shape != known.shape:
-        return False
-    return np.allclose(outputs, known, rtol=0, atol=close * max(np.abs(known).max(), LEAST))
-
-
 def _other_code(path: Path, facts: Facts, got: str) -> LocusError:
-    """Returns the error for a file of which today's code makes another model than the one that was written."""
-    return LocusError(
-        f"the model of {path} must compute what it did when it was written, got {got}: read it with locus "
-        f"{facts.locus} and its code {facts.code}"
-    )
-
-
-def _as_torch(model: TrainedModel) -> bytes:
-    return packed({"state_dict": model.model.state_dict(), "metadata": _entries(model)})
-
-
-def _as_safetensors(model: TrainedModel) -> bytes:
-    alone = {name: value.clone().contiguous() for name, value in model.model.state_dict().items()}
-    return safetensors.torch.save(alone, _entries(model))
+    must = f"the model of {path} must compute what it did when it was written"
+    return LocusError(f"{must}, got {got}: read it with locus {facts.locus} and its code {facts.code}")
 
 
 def _as_onnx(model: TrainedModel) -> bytes:
@@ -190,17 +169,14 @@ def in_float32(model: TrainedModel) -> TrainedModel:
     return other
 
 
-def _held(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Returns the weights of a file, and what it says beside them."""
+def _weights_and_entries(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if path.suffix not in ENDINGS[:2]:
-        raise SpecError(
-            f"the file of a model must end in {' or '.join(ENDINGS[:2])} to be read back, got {path.name!r}"
-        )
+        must = f"end in {' or '.join(ENDINGS[:2])} to be read back"
+        raise SpecError(f"the file of a model must {must}, got {path.name!r}")
     if not path.is_file():
         raise LocusError(f"{path} must be a file of a model, got no such file")
     if path.suffix == ".pt":
-        held = read(path)
-        match held:
+        match read(path):
             case {"state_dict": dict(weights), "metadata": dict(entries)}:
                 return weights, entries
         return {}, {}

@@ -34,14 +34,14 @@ def pixel_statistics(recipe: Recipe) -> MeanStd | None:
 
     Raises: SpecError if timm knows no such model, or one for images of other channels.
     """
-    how = recipe.normalize
-    if not isinstance(how, FromTimm):
-        return how
-    known = timm.models.get_pretrained_cfg(how.name)
-    if known is None:
-        raise SpecError(f"init.name must be a model that timm knows, got {how.name!r}")
+    normalize = recipe.normalize
+    if not isinstance(normalize, FromTimm):
+        return normalize
+    config = timm.models.get_pretrained_cfg(normalize.name)
+    if config is None:
+        raise SpecError(f"init.name must be a model that timm knows, got {normalize.name!r}")
     channels = recipe.data.size[0]
-    if len(known.mean) != channels:
-        must = f"none or mean_std for images of {channels} channels, because timm has {len(known.mean)}"
+    if len(config.mean) != channels:
+        must = f"none or mean_std for images of {channels} channels, because timm has {len(config.mean)}"
         raise SpecError(f"data.normalize.kind must be {must}, got {recipe.data.normalize.kind!r}")
-    return MeanStd(tuple(known.mean), tuple(known.std))
+    return MeanStd(tuple(config.mean), tuple(config.std))

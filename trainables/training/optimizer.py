@@ -22,28 +22,23 @@ def build_optimizer(model: nn.Module, spec: OptimizerSpec, no_decay: Collection[
     Source: the optimizer's own (`trainables.recipe.optimizer`). Differs: norms, biases, the class token and position
     parameters do not decay, as is usual for ViTs: decay would shrink the frequencies of Fourier features to zero.
     """
-    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    scales = _scales(model, spec)
+    scales: dict[str, float] = {}
+    if spec.layer_decay is not None:
+        from trainables.training.optional.layer_decay import layer_scales  # computes these runs' numbers alone
+
+        scales = layer_scales(model, spec.layer_decay)
     groups: dict[tuple[bool, float], dict[str, Any]] = {}
-    for name, parameter in learning.items():
-        exempt, scale = name in no_decay, scales.get(name, 1.0)
-        empty = {"params": [], "weight_decay": 0.0 if exempt else spec.weight_decay, "lr_scale": scale}
-        groups.setdefault((exempt, scale), empty)["params"].append(parameter)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            exempt, scale = name in no_decay, scales.get(name, 1.0)
+            empty = {"params": [], "weight_decay": 0.0 if exempt else spec.weight_decay, "lr_scale": scale}
+            groups.setdefault((exempt, scale), empty)["params"].append(parameter)
     if isinstance(spec, AdamW):
-        ordered = [groups[which] for which in sorted(groups)]
+        ordered = [groups[key] for key in sorted(groups)]
         return torch.optim.AdamW(ordered, lr=highest_rate(spec), betas=spec.betas, eps=spec.eps, fused=True)
     from trainables.training.optional.timm_optimizers import timm_optimizer  # computes these runs' numbers alone
 
     return timm_optimizer(spec, groups, highest_rate(spec))
-
-
-def _scales(model: nn.Module, spec: OptimizerSpec) -> dict[str, float]:
-    """Returns the factors of the learning rates that are not 1, by name."""
-    if spec.layer_decay is None:
-        return {}
-    from trainables.training.optional.layer_decay import layer_scales
-
-    return layer_scales(model, spec.layer_decay)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -76,28 +71,22 @@ def rate(spec: OptimizerSpec, step: int, steps: int, cooling: int | None = None)
     if spec.schedule == "constant":
         return lr
     if spec.schedule == "wsd":
-        return lr * _wsd(spec, step, steps // spec.epochs, cooling)
+        epoch_steps = steps // spec.epochs
+        rising = spec.warmup * spec.every_length[0] * epoch_steps
+        factor = min(1.0, (step + 1) / rising) if rising else 1.0
+        if cooling is not None:
+            falling = spec.cooling_epochs(cooling)
+            factor *= 1 - math.sqrt((step - (cooling - falling) * epoch_steps) / (falling * epoch_steps))
+        return lr * factor
     if spec.schedule == "cosine":
-        return _cosine(lr, spec.min_lr, spec.warmup * steps, step, steps)
+        rising = spec.warmup * steps
+        if step < rising:
+            return lr * min(1.0, (step + 1) / rising)
+        return _along_cosine(lr, spec.min_lr, (step - rising + 1) / (steps - rising + 1))
     highest = spec.warmup * steps - 1
     if step < highest:
         return _along_cosine(lr / 25, lr, step / highest)
     return _along_cosine(lr, lr / 250_000, (step - highest) / (steps - 1 - highest))
-
-
-def _wsd(spec: OptimizerSpec, step: int, of_epoch: int, cooling: int | None) -> float:
-    rising = spec.warmup * spec.every_length[0] * of_epoch
-    risen = min(1.0, (step + 1) / rising) if rising else 1.0
-    if cooling is None:
-        return risen
-    falling = spec.cooling_epochs(cooling)
-    return risen * (1 - math.sqrt((step - (cooling - falling) * of_epoch) / (falling * of_epoch)))
-
-
-def _cosine(lr: float, lowest: float, rising: float, step: int, steps: int) -> float:
-    if step < rising:
-        return lr * min(1.0, (step + 1) / rising)
-    return _along_cosine(lr, lowest, (step - rising + 1) / (steps - rising + 1))
 
 
 def _along_cosine(start: float, end: float, share: float) -> float:

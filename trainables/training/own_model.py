@@ -35,9 +35,9 @@ def own_model(spec: OwnModel, size: Size, outputs: int, encoding: EncodingSpec) 
     """
     model = make(spec.kind, spec.source, size, spec.patch_size, outputs)
     for name, value in facts_of(model).items():
-        if value != (known := getattr(spec, name)):
+        if value != (before := getattr(spec, name)):
             must = f"{spec.kind} must make models with equal {name} for all sizes of images and patches"
-            raise SpecError(f"{must}, got {value} for {size[1]} x {size[2]} pixels, and {known} before")
+            raise SpecError(f"{must}, got {value} for {size[1]} x {size[2]} pixels, and {before} before")
     if type(model).forward is not VisionTransformer.forward:
         must = "must keep timm's forward; forward_features and forward_head may be your own"
         raise SpecError(f"{spec.kind} {must}, got {type(model).__name__}.forward")

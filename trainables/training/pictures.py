@@ -57,53 +57,41 @@ def pixels(name: str, image: Picture, data: Data) -> Tensor:
     Arrays are bytes of shape (H, W, C), tensors have the shape (C, H, W).
     Shapes: (C, R, S). Raises: LocusError for an image that cannot be read, SpecError for one that does not fit.
     """
-    if isinstance(image, Tensor):
-        if image.is_floating_point():
-            return _floats(name, image, data.size)
-        image = image.permute(1, 2, 0).cpu().numpy()
-    array = _array(name, image, data) if isinstance(image, np.ndarray) else _picture(name, image, data)
+    if isinstance(image, Tensor) and image.is_floating_point():
+        # never resized: nothing rounds floats as the bytes of a file are rounded
+        shape = tuple(image.shape)
+        must = f"of shape {data.size} where it has floats (bytes are resized)"
+        _require(shape == data.size, f"image {name}", must, shape)
+        low, high = image.min().item(), image.max().item()
+        must = "from 0 (black) to 1 (white), before they are normalized"
+        _require(low >= 0 and high <= 1, f"floats of image {name}", must, f"{low:.3g} to {high:.3g}")
+        return image.cpu()
+    array = _array(name, image.permute(1, 2, 0).cpu().numpy() if isinstance(image, Tensor) else image, data)
     return torch.from_numpy(np.ascontiguousarray(array.transpose(2, 0, 1)))
 
 
-def _floats(name: str, image: Tensor, size: tuple[int, int, int]) -> Tensor:
-    """Returns floats as they are, never resized: nothing rounds them as the bytes of a file are rounded."""
-    shape = tuple(image.shape)
-    _require(shape == size, f"image {name}", f"of shape {size} where it has floats (bytes are resized)", shape)
-    low, high = image.min().item(), image.max().item()
-    must = "from 0 (black) to 1 (white), before they are normalized"
-    _require(low >= 0 and high <= 1, f"floats of image {name}", must, f"{low:.3g} to {high:.3g}")
-    return image.cpu()
+def _array(name: str, image: str | Path | Image.Image | NDArray[Any], data: Data) -> NDArray[np.uint8]:
+    """Returns a picture or an array as one of the data's images; of a set that is made, it is not resized.
 
-
-def _array(name: str, image: NDArray[Any], data: Data) -> NDArray[np.uint8]:
-    """Makes an array one of the data's images. Shapes: (H, W, C) to (R, S, C)."""
-    _require(image.dtype == np.uint8, f"image {name}", "of bytes (uint8)", image.dtype)
-    if not isinstance(data, ImagesSpec):
-        return _made(name, image, data)
-    _require(image.shape[2] in (1, 3, 4), f"image {name}", "of 1, 3 or 4 channels, the last axis", image.shape)
-    _require(image.size > 0, f"image {name}", "of one row and one column or more", image.shape)
-    return _picture(name, Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image), data)
-
-
-def _picture(name: str, image: str | Path | Image.Image, data: Data) -> NDArray[np.uint8]:
-    """Makes a picture one of the data's images. Shapes: (R, S, 3)."""
-    channels = data.size[0]
-    must = f"an array or a tensor, because nothing says how a picture becomes one of {data.label}"
-    _require(channels == 3 and white(data) == WHITE, f"image {name}", must, "a picture")
-    path = isinstance(image, str | Path)
-    picture = opened(name, partial(Image.open if path else _left_open, image))  # type: ignore[arg-type]
-    if isinstance(data, ImagesSpec):
-        return np.asarray(centered(picture, data))
-    return _made(name, np.asarray(picture), data)
-
-
-def _made(name: str, image: NDArray[np.uint8], data: Data) -> NDArray[np.uint8]:
-    """Returns an image of a set that is made, not read: it is not resized. Shapes: (R, S, C) to the same."""
+    Shapes: (R, S, C); an array (H, W, C).
+    """
+    if isinstance(image, np.ndarray):
+        _require(image.dtype == np.uint8, f"image {name}", "of bytes (uint8)", image.dtype)
+        if isinstance(data, ImagesSpec):
+            _require(image.shape[2] in (1, 3, 4), f"image {name}", "of 1, 3 or 4 channels, the last axis", image.shape)
+            _require(image.size > 0, f"image {name}", "of one row and one column or more", image.shape)
+            image = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
     channels, rows, columns = data.size
-    _require(
-        image.shape == (rows, columns, channels), f"image {name}", f"of shape {(rows, columns, channels)}", image.shape
-    )
-    most = white(data)
+    if not isinstance(image, np.ndarray):
+        must = f"an array or a tensor, because nothing says how a picture becomes one of {data.label}"
+        _require(channels == 3 and white(data) == WHITE, f"image {name}", must, "a picture")
+        path = isinstance(image, str | Path)
+        picture = opened(name, partial(Image.open if path else _left_open, image))  # type: ignore[arg-type]
+        if isinstance(data, ImagesSpec):
+            return np.asarray(centered(picture, data))
+        image = np.asarray(picture)
+    shape, most = (rows, columns, channels), white(data)
+    _require(image.shape == shape, f"image {name}", f"of shape {shape}", image.shape)
     _require(image.max() <= most, f"bytes of image {name}", f"up to {most}, which is white", image.max())
     return image
 
@@ -114,11 +102,8 @@ def _left_open(image: Image.Image) -> AbstractContextManager[Image.Image]:
 
 
 def copied(image: Image.Image) -> Image.Image:
-    """Returns a copy, which may be turned.
-
-    Pillow itself turns a TIFF when it loads it, and a copy would lack its tags.
-    """
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
+    """Returns a copy, which may be turned."""
+    if isinstance(image, TiffImagePlugin.TiffImageFile):  # Pillow turns it when it loads it; a copy lacks its tags
         return image
     load(image)
     copy = image.copy()
@@ -126,7 +111,6 @@ def copied(image: Image.Image) -> Image.Image:
     return copy
 
 
-def _require(holds: bool, what: str, must: str, got: object) -> None:
-    """Raises: SpecError."""
+def _require(holds: bool, name: str, must: str, got: object) -> None:
     if not holds:
-        raise SpecError(f"{what} must be {must}, got {got}")
+        raise SpecError(f"{name} must be {must}, got {got}")

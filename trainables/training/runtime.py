@@ -21,8 +21,6 @@ CUDNN: Any = torch.backends.cudnn
 MATMUL = CUDA.matmul
 MKLDNN: Any = torch.backends.mkldnn
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
-PRECISIONS = {"tf32": "tf32"}
-"""The flag of a recipe's precision, where it is not `ieee`, which is float32 in full."""
 HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 """The precisions that autocast computes in; a model's weights are float32 in both."""
 FLAGS: tuple[tuple[Any, str, Any], ...] = (
@@ -64,7 +62,7 @@ def runtime(threads: int, precision: str, deterministic: bool = False) -> Iterat
     Raises: RuntimeError, while a run computes, where torch has no such version of an operation.
     """
     before, switches = settings(), [(switch, read()) for read, switch, _ in USUAL]
-    flag = PRECISIONS.get(precision, "ieee")
+    flag = "tf32" if precision == "tf32" else "ieee"  # which is float32 in full
     _set(threads, flag, flag, deterministic)
     for _, switch, value in USUAL:
         switch(value)
@@ -136,10 +134,7 @@ def peak_gib(device: torch.device) -> float:
 
 
 def release_memory() -> None:
-    """Returns freed memory to the machine, so that a process that trains many runs does not grow.
-
-    glibc and torch's CUDA allocator keep what was freed. With another C library only the latter is emptied.
-    """
+    """Returns freed memory to the machine, which glibc and torch's CUDA allocator keep: a process would grow."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

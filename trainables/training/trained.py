@@ -104,11 +104,9 @@ class Predictions:
         return DataFrame(columns)
 
     def _require_classes(self) -> None:
-        """Raises: SpecError if the outputs are numbers and no classes."""
         if not self.classes:
-            raise SpecError(
-                "probabilities must be those of classes, got a model whose outputs are numbers: see outputs"
-            )
+            got = "a model whose outputs are numbers: see outputs"
+            raise SpecError(f"probabilities must be those of classes, got {got}")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -144,10 +142,10 @@ class TrainedModel(nn.Module):
         Shapes: (B, channels, height, width) to (B, outputs).
         """
         weight = next(self.model.parameters())
-        known = images.to(weight.device, weight.dtype)
-        known = known if images.is_floating_point() else known.div(self.facts.white)
+        pixels = images.to(weight.device, weight.dtype)
+        pixels = pixels if images.is_floating_point() else pixels.div(self.facts.white)
         with autocast(weight.device.type, self.precision):
-            outputs: Tensor = self.model(self.normalize(known))
+            outputs: Tensor = self.model(self.normalize(pixels))
         return outputs
 
     def predict(self, images: Pictures) -> Predictions:
@@ -161,13 +159,13 @@ class TrainedModel(nn.Module):
         recipe, names, outputs = self.facts.recipe, list[str](), list[Tensor]()
         numbered = enumerate(listed(images))
         while batch := [*islice(numbered, eval_batch(recipe))]:
-            called = [str(image) if isinstance(image, str | Path) else str(number) for number, image in batch]
-            tensors = [pixels(name, image, recipe.data) for name, (_, image) in zip(called, batch, strict=True)]
+            batch_names = [str(image) if isinstance(image, str | Path) else str(number) for number, image in batch]
+            tensors = [pixels(name, image, recipe.data) for name, (_, image) in zip(batch_names, batch, strict=True)]
             if len({image.dtype for image in tensors}) > 1:
                 raise SpecError("images must all be floats, or all be pictures or bytes, got both")
             with torch.inference_mode(), evaluating(self):
                 outputs.append(self(torch.stack(tensors)).cpu().double())
-            names += called
+            names += batch_names
         if not names:
             raise SpecError("images must hold an image or more, got none")
         answers = torch.cat(outputs)

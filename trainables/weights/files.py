@@ -96,59 +96,53 @@ def read_weights(
         digest.update(content)
     if (got := digest.hexdigest()) != sha256:
         raise LocusError(f"{path} must have the SHA-256 {sha256}, got {got}")
-    parts = [_held(*part) for part in contents.items() if not part[0].name.endswith(INDEX)]
-    held = {WRAPPERS.sub("", name): value for part in parts for name, value in _tensors(part)}
-    if not held:
+    parts = [_content(*part) for part in contents.items() if not part[0].name.endswith(INDEX)]
+    tensors = {WRAPPERS.sub("", name): value for part in parts for name, value in _tensors(part)}
+    if not tensors:
         raise LocusError(f"{path} must hold a state dict of tensors, got none")
-    prefix, others = _prefix(path, held, names, entry, node)
-    meant = [name for name in held if name.startswith(prefix) and not name.startswith(others)]
-    weights = {name.removeprefix(prefix): held[name] for name in meant}
-    left_out = sorted({_in_short(name, prefix) for name in held.keys() - meant})
+    prefix, others = _prefix(path, tensors, names, entry, node)
+    inside = [name for name in tensors if name.startswith(prefix) and not name.startswith(others)]
+    weights = {name.removeprefix(prefix): tensors[name] for name in inside}
+    left_out = sorted({_in_short(name, prefix) for name in tensors.keys() - inside})
     return Read(weights, prefix.removesuffix("."), tuple(left_out))
 
 
-def _tensors(held: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """Yields all tensors in dictionaries, by their names with dots between."""
-    if isinstance(held, Tensor):
-        yield before.removesuffix("."), held
-    elif isinstance(held, dict) and depth < DEEPEST:
-        for name, value in held.items():
+def _tensors(content: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(content, Tensor):
+        yield before.removesuffix("."), content
+    elif isinstance(content, dict) and depth < DEEPEST:
+        for name, value in content.items():
             if isinstance(name, str):
                 yield from _tensors(value, f"{before}{name}.", depth + 1)
 
 
 def _prefix(
-    path: Path, held: Collection[str], names: Collection[str], entry: str | None, node: str
+    path: Path, tensors: Collection[str], names: Collection[str], entry: str | None, node: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Returns what comes before the names of the model in a file, where most of them are.
+    """Returns what comes before the names of the model in a file, where most of them are; and of models inside it.
 
-    And before those of models inside it.
-
-    Heads do not count. A place with less than half of the names of the fullest is no model.
+    Heads do not count. A prefix with less than half of the names of the fullest is no model.
     """
-    wanted = {name for name in names if not name.startswith(HEADS)}
-    counts = Counter(before for name in held for before in _befores(name, wanted))
-    others = any(HUGGING_FACE in name for name in held)
+    backbone = {name for name in names if not name.startswith(HEADS)}
+    counts = Counter[str]()
+    for name in tensors:
+        parts = name.split(".")
+        ends = [end for end in range(len(parts)) if ".".join(parts[end:]) in backbone]
+        counts.update(_dotted(".".join(parts[:end])) for end in ends)
+    others = any(HUGGING_FACE in name for name in tensors)
     if others or not counts:
-        must, got = f"hold weights under timm's names, such as {min(wanted)}", ", ".join([*held][:SHOWN])
+        must, got = f"hold weights under timm's names, such as {min(backbone)}", ", ".join([*tensors][:SHOWN])
         how = ", Hugging Face's names: give a file of timm's model, or init.kind from_timm" if others else ""
         raise LocusError(f"{path} must {must}, got {got}{how}")
     most = max(counts.values())
     prefixes = sorted(before for before, count in counts.items() if 2 * count >= most)
-    meant = prefixes if entry is None else [prefix for prefix in prefixes if prefix == _dotted(entry)]
-    meant = meant or [prefix for prefix in prefixes if entry and prefix.startswith(_dotted(entry))]
-    if len(meant) != 1:
+    fitting = prefixes if entry is None else [prefix for prefix in prefixes if prefix == _dotted(entry)]
+    fitting = fitting or [prefix for prefix in prefixes if entry and prefix.startswith(_dotted(entry))]
+    if len(fitting) != 1:
         choices = " or ".join(repr(prefix.removesuffix(".")) for prefix in prefixes)
         raise LocusError(f"{node}.entry must be {choices}, the models in {path}, got {entry!r}")
-    return meant[0], tuple(prefix for prefix in prefixes if prefix != meant[0] and prefix.startswith(meant[0]))
-
-
-def _befores(name: str, wanted: Collection[str]) -> Iterator[str]:
-    """Yields what comes before the name of a weight of the model, in the name of a tensor of the file."""
-    parts = name.split(".")
-    for count in range(len(parts)):
-        if ".".join(parts[count:]) in wanted:
-            yield _dotted(".".join(parts[:count]))
+    (model,) = fitting
+    return model, tuple(prefix for prefix in prefixes if prefix != model and prefix.startswith(model))
 
 
 def _dotted(entry: str) -> str:
@@ -162,10 +156,15 @@ def _in_short(name: str, prefix: str) -> str:
     return ".".join(parts[: same + 1])
 
 
-def _held(path: Path, content: bytes) -> Any:
+def _content(path: Path, content: bytes) -> Any:
     """Returns all that a file holds; what is no tensor may be left out."""
-    if (other := _other_kind(content)) is not None:
-        raise LocusError(f"{path} must be a file of weights, got {other}")
+    begin, must = content[:200].lstrip().lower(), f"{path} must be a file of weights"
+    if not content:
+        raise LocusError(f"{must}, got an empty file")
+    if begin.startswith(b"version https://git-lfs"):
+        raise LocusError(f"{must}, got a pointer of Git LFS; fetch the file itself with: git lfs pull")
+    if begin.startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise LocusError(f"{must}, got a web page; fetch the file itself, not the page that shows it")
     how = f"readable as {path.suffix} without running code"
     must = f"{path} must be {how}, as torch.save(model.state_dict(), path) writes it"
     try:
@@ -185,23 +184,11 @@ def _held(path: Path, content: bytes) -> Any:
     raise LocusError(f"{path} must end in {endings}, got {path.suffix!r}{how}")
 
 
-def _other_kind(content: bytes) -> str | None:
-    """Returns what a file is that was not fetched as it should have been, and what to do."""
-    begin = content[:200].lstrip().lower()
-    if not content:
-        return "an empty file"
-    if begin.startswith(b"version https://git-lfs"):
-        return "a pointer of Git LFS; fetch the file itself with: git lfs pull"
-    if begin.startswith((b"<!doctype", b"<html", b"<?xml")):
-        return "a web page; fetch the file itself, not the page that shows it"
-    return None
-
-
 def _stopped(path: Path, error: Exception) -> str:
     """Returns what in a file needs code to be made, and the line that writes the weights alone."""
-    named = re.search(r"GLOBAL (\S+)", str(error))
-    if named is None:
+    match = re.search(r"GLOBAL (\S+)", str(error))
+    if match is None:
         return "damaged or unknown content"
-    inside = ".state_dict()" if named[1].startswith("torch.nn.") else "['model']"
+    inside = ".state_dict()" if match[1].startswith("torch.nn.") else "['model']"
     line = f"torch.save(torch.load({str(path)!r}, weights_only=False){inside}, 'weights.pt')"
-    return f"{named[1]} in it; where you trust who wrote it, write its weights alone (this runs its code): {line}"
+    return f"{match[1]} in it; where you trust who wrote it, write its weights alone (this runs its code): {line}"

@@ -67,7 +67,13 @@ def load_pretrained(
         sources |= {"init_entry": read.entry} if read.entry else {}
     else:
         read, weights, context = None, fetch_timm(init.name), "init.name must name a model"
-        _check(weights, init, sources)
+        config = timm.models.get_pretrained_cfg(init.name)
+        sources["init_sha256"] = checksum(weights)
+        sources["init_mean"], sources["init_std"] = list(config.mean), list(config.std)
+        sources["init_image_size"] = list(config.input_size[1:])
+        if init.sha256 is not None and init.sha256 != sources["init_sha256"]:
+            got = sources["init_sha256"]
+            raise LocusError(f"timm's weights of {init.name} must have the SHA-256 {init.sha256}, got {got}")
     left_out = [] if init.part == "encoding" else _left_out(weights, model, recipe.model.kind, context)
     if read is not None and (left_out := sorted({*read.left_out, *left_out})):
         sources["init_left_out"] = left_out
@@ -79,19 +85,18 @@ def fetch_timm(name: str) -> dict[str, Tensor]:
 
     Raises: SpecError for a name that timm has no weights of; LocusError if they cannot be fetched.
     """
-    known = timm.list_pretrained()
-    if name not in known:
-        begun = [other for other in known if other.startswith(name)]
-        near = ", ".join((begun or difflib.get_close_matches(name, known, n=3, cutoff=0))[:3])
+    names = timm.list_pretrained()
+    if name not in names:
+        begun = [other for other in names if other.startswith(name)]
+        near = ", ".join((begun or difflib.get_close_matches(name, names, n=3, cutoff=0))[:3])
         raise SpecError(f"init.name must be one of timm's models with weights, such as {near}, got {name!r}")
     try:
         with torch.random.fork_rng(devices=[]):  # timm draws weights before it loads them
             weights: dict[str, Tensor] = timm.create_model(name, pretrained=True).state_dict()
     except (OSError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
-        raise LocusError(
-            f"timm's weights of {name} could not be fetched ({why}); give init.kind from_file with a checkpoint"
-        ) from None
+        must = f"timm's weights of {name} could not be fetched ({why})"
+        raise LocusError(f"{must}; give init.kind from_file with a checkpoint") from None
     return weights
 
 
@@ -104,17 +109,6 @@ def checksum(weights: Mapping[str, Tensor]) -> str:
     return text.hexdigest()
 
 
-def _check(weights: Mapping[str, Tensor], init: FromTimm, sources: dict[str, Any]) -> None:
-    """Records the content of timm's weights, and refuses another content than the recipe names."""
-    got = checksum(weights)
-    sources["init_sha256"] = got
-    known = timm.models.get_pretrained_cfg(init.name)
-    sources["init_mean"], sources["init_std"] = list(known.mean), list(known.std)
-    sources["init_image_size"] = list(known.input_size[1:])
-    if init.sha256 is not None and init.sha256 != got:
-        raise LocusError(f"timm's weights of {init.name} must have the SHA-256 {init.sha256}, got {got}")
-
-
 def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe, part: str) -> dict[str, Tensor]:
     """Renames weights as in our model: timm's table becomes that of a learnable encoding, or is left out.
 
@@ -124,11 +118,11 @@ def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe, part: 
     """
     weights = dict(weights)
     table = weights.pop(TABLES.get(recipe.model.kind, TABLE), None)
-    mine = _own_table(model, recipe)
-    if table is not None and mine is not None and part != "backbone":
+    our_table = _our_table(model, recipe)
+    if table is not None and our_table is not None and part != "backbone":
         tokens, registers = sum(name in weights for name in PREFIX), weights.get(REGISTERS)
         prefix = (tokens, 0 if registers is None else registers.shape[1])
-        weights[mine] = _on_our_grid(table, prefix, recipe)
+        weights[our_table] = _on_our_grid(table, prefix, recipe)
     if METAS_REGISTERS in weights:
         weights[REGISTERS] = weights.pop(METAS_REGISTERS)
     for norm, other in (NORMS, NORMS[::-1]):
@@ -138,7 +132,7 @@ def to_our_names(weights: dict[str, Tensor], model: Host, recipe: Recipe, part: 
     return weights
 
 
-def _own_table(model: Host, recipe: Recipe) -> str | None:
+def _our_table(model: Host, recipe: Recipe) -> str | None:
     """Returns the name of our table of positions: of the first learnable encoding with one, added before the blocks."""
     if not isinstance(model.encoding, Composition):
         return None
@@ -160,45 +154,41 @@ def _on_our_grid(table: Tensor, prefix: tuple[int, int], recipe: Recipe) -> Tens
     table = table[0].flatten(0, -2)
     ours = Grid.of(shape)
     theirs = _their_grid(len(table), sum(prefix), ours)
-    moved = resampled_table(table, theirs, ours)
-    given, rows = moved[: theirs.prefix], moved.new_zeros(shape.prefix, moved.shape[1])
+    resampled = resampled_table(table, theirs, ours)
+    their_rows, rows = resampled[: theirs.prefix], resampled.new_zeros(shape.prefix, resampled.shape[1])
     first = shape.prefix - getattr(recipe.model, "registers", 0)
-    for mine, those in ((rows[:first], given[: prefix[0]]), (rows[first:], given[prefix[0] :])):
-        kept = min(len(mine), len(those))
-        mine[:kept] = those[:kept]
-    return torch.cat([rows, moved[theirs.prefix :]])
+    for target, source in ((rows[:first], their_rows[: prefix[0]]), (rows[first:], their_rows[prefix[0] :])):
+        count = min(len(target), len(source))
+        target[:count] = source[:count]
+    return torch.cat([rows, resampled[theirs.prefix :]])
 
 
 def _their_grid(count: int, prefix: int, ours: Grid) -> Grid:
-    """Returns the grid of a table's rows and how many of them are prefix tokens': a square, or ours.
+    """Returns the grid of a table's rows and how many of them are prefix tokens', if any: a square, or ours.
 
-    Some of timm's tables have no rows for the prefix tokens that their model has. Raises: SpecError if neither fits, or
-    both: the number of rows does not tell 4 x 16 from 8 x 8.
+    Raises: SpecError if neither fits, or both: the number of rows does not tell 4 x 16 from 8 x 8.
     """
     for rows in (prefix, 0):
         side = math.isqrt(max(count - rows, 0))
-        own = ours.patches == count - rows
+        fits = ours.patches == count - rows
         if side * side == count - rows:
-            if own and side != ours.rows:
+            if fits and side != ours.rows:
                 both = f"{side} x {side} patches and of {ours.rows} x {ours.columns}"
                 raise SpecError(f"init.part must be 'backbone' where a table may be one of {both}, got {count} rows")
             return Grid(side, side, rows)
-        if own:
+        if fits:
             return Grid(ours.rows, ours.columns, rows)
     must = f"of a square grid, or of one of {ours.rows} x {ours.columns}"
     raise SpecError(f"init must give a table {must}, got {count} rows")
 
 
 def _left_out(weights: dict[str, Tensor], model: Host, kind: str, context: str) -> set[str]:
-    """Returns what of the weights nothing is made of, in short; such as our backbone need not have a place for.
-
-    Raises: SpecError for others, because without them it would be another model.
-    """
+    """Returns what of the weights our backbone need not have a place for, in short. Raises: SpecError for others."""
     ours = model.state_dict()
-    known = {*ours, TABLES.get(kind, TABLE), *([METAS_REGISTERS] if REGISTERS in ours else [])}
-    without = {name for name in weights if name not in known and not name.startswith(FREE)}
-    optional = {name for name in without if kind in OPTIONAL and re.match(OPTIONAL[kind], name)}
-    strange = next((name for name in weights if name in without - optional), None)
+    names = {*ours, TABLES.get(kind, TABLE), *([METAS_REGISTERS] if REGISTERS in ours else [])}
+    others = [name for name in weights if name not in names and not name.startswith(FREE)]
+    optional = {name for name in others if kind in OPTIONAL and re.match(OPTIONAL[kind], name)}
+    strange = next((name for name in others if name not in optional), None)
     if strange is not None:
         registers = strange in (REGISTERS, METAS_REGISTERS)
         why = ", register tokens, which a vit has where model.registers is their number" if registers else ""

@@ -5,9 +5,8 @@ Tables are resampled, functions of the coordinates are computed for the new grid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
@@ -38,8 +37,15 @@ def transferred(model: Host, other: Host, old: Sequence[Shape], new: Sequence[Sh
     Raises: SpecError if a tensor has another shape there and no encoding resamples it.
     """
     state = {name: model.resampled(name, value, other) for name, value in model.state_dict().items()}
-    for (place, stage), before, after in zip(_stages(model), old, new, strict=True):
-        state |= {f"{place}.{name}": value for name, value in _resampled(stage, Grid.of(before), Grid.of(after))}
+    stages = [("encoding", model.encoding)]
+    if not isinstance(model.encoding, Composition):
+        stages = [(f"encoding.{name}", stage) for name, stage in model.encoding.named_children()]
+    for (prefix, stage), before, after in zip(stages, old, new, strict=True):
+        parts = {name: part for name, part in stage.named_modules() if isinstance(part, PositionEncoding)}
+        for name, value in stage.state_dict().items():
+            owner = max((part for part in parts if not part or name.startswith(f"{part}.")), key=len)
+            leaf = name.removeprefix(f"{owner}.")
+            state[f"{prefix}.{name}"] = parts[owner].resampled(leaf, value, Grid.of(before), Grid.of(after))
     for name, value in other.state_dict().items():
         if value.shape != state[name].shape:
             must = f"of shape {tuple(value.shape)} there, got {tuple(state[name].shape)}"
@@ -55,18 +61,3 @@ def resized(images: Tensor, side: int) -> Tensor:
     Differs: floats, which are not rounded.
     """
     return interpolate(images, (side, side), mode="bicubic", align_corners=False, antialias=True).clamp(0, 1)
-
-
-def _stages(model: Host) -> list[tuple[str, torch.nn.Module]]:
-    """Returns the encoding of each stage with its name: a composition, or a list of them."""
-    if isinstance(model.encoding, Composition):
-        return [("encoding", model.encoding)]
-    return [(f"encoding.{name}", stage) for name, stage in model.encoding.named_children()]
-
-
-def _resampled(stage: torch.nn.Module, old: Grid, new: Grid) -> Iterator[tuple[str, Tensor]]:
-    """Yields a stage's parameters and statistics on another grid, by name."""
-    owners = {name: module for name, module in stage.named_modules() if isinstance(module, PositionEncoding)}
-    for name, value in stage.state_dict().items():
-        owner = max((prefix for prefix in owners if not prefix or name.startswith(f"{prefix}.")), key=len)
-        yield name, owners[owner].resampled(name.removeprefix(f"{owner}."), value, old, new)

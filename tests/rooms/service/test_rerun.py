@@ -81,9 +81,9 @@ def test_threads_are_those_of_the_run_and_set_back(home: Home, tmp_path: Path, m
     from trainables.training import loop
 
     threads: list[int] = []
-    learn = loop.Training._learn
+    learn = loop.Training.learn
     monkeypatch.setattr(
-        loop.Training, "_learn", lambda self, *given: threads.append(torch.get_num_threads()) or learn(self, *given)
+        loop.Training, "learn", lambda self, *given: threads.append(torch.get_num_threads()) or learn(self, *given)
     )
     before = torch.get_num_threads()
     for count in (2, 1):

@@ -17,6 +17,7 @@ from trainables.backbones.vit_torch import PositionedViT
 from trainables.encodings.encoding_torch import Grid, Heads, LogitsBHQN, OutputsBHQE, PositionEncoding, Tokens
 from trainables.probes.inputs.arrays import ProbeError
 from trainables.recipe import Recipe
+from trainables.training.trained import evaluating
 
 MOST_BYTES = 2**28
 """How many bytes the attention weights of all blocks may have that are kept together."""
@@ -73,14 +74,8 @@ class Recorder(PositionEncoding):
 @contextmanager
 def evaluated(model: nn.Module) -> Iterator[None]:
     """The model in evaluation mode and without gradients; each module has its own mode again afterwards."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+    with evaluating(model), torch.no_grad():
+        yield
 
 
 def recorded(model: PositionedViT, images: Tensor) -> list[BlockRecord]:
@@ -113,10 +108,7 @@ def attention_of(model: Host, images: Tensor) -> list[BlockAttention]:
 
 
 def _hooked(model: Host, images: Tensor) -> list[BlockAttention]:
-    """Returns the weights after the softmax, as timm's blocks pass them on: CaiT's mixes heads, which are last.
-
-    ConViT's is the dropout, which changes nothing in evaluation.
-    """
+    """Returns the weights after the softmax, as timm's blocks pass them on: to CaiT's mix of heads, to a dropout."""
     rows, columns = model.patch_embed.grid_size
     mixed = isinstance(model, PositionedCaiT)
     blocks: list[BlockAttention] = []
@@ -126,8 +118,8 @@ def _hooked(model: Host, images: Tensor) -> list[BlockAttention]:
         weights = weights.permute(0, 3, 1, 2) if mixed else weights
         blocks.append(BlockAttention(weights, Grid(rows, columns, weights.shape[-1] - rows * columns)))
 
-    asked = [block.attn.proj_w if mixed else block.attn.attn_drop for block in model.blocks]
-    hooks = [module.register_forward_pre_hook(keep) for module in asked]
+    modules = [block.attn.proj_w if mixed else block.attn.attn_drop for block in model.blocks]
+    hooks = [module.register_forward_pre_hook(keep) for module in modules]
     try:
         with evaluated(model):
             model.features(images)

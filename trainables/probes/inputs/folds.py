@@ -36,9 +36,7 @@ class Fold:
 
 
 def split(grid: Grid, kind: FoldKind, seed: int, keep: NDArray[np.bool_]) -> list[Fold]:
-    """Returns the folds of the ordered pairs of different positions that `keep` says.
-
-    Folds without test pairs are left out.
+    """Returns the folds of the ordered pairs of different positions that `keep` says; those without pairs are left out.
 
     Shapes: keep (P, P). Raises: ProbeError for an unknown kind of folds, or a grid that is too small.
     """
@@ -46,33 +44,23 @@ def split(grid: Grid, kind: FoldKind, seed: int, keep: NDArray[np.bool_]) -> lis
         raise ProbeError(f"folds must be 'positions' or 'pairs', got {kind!r}")
     rng = np.random.default_rng(seed)
     keep = keep & ~np.eye(grid.patches, dtype=bool)
-    all_folds = list(_by_position(grid, rng, keep) if kind == "positions" else _by_pair(rng, keep))
-    usable = [fold for fold in all_folds if len(fold.train) and len(fold.test)]
-    folds = [Fold(_sample(fold.train, rng), _sample(fold.test, rng)) for fold in usable]
-    if not folds:
-        raise ProbeError(f"the grid must have enough pairs to split, got {grid.rows} x {grid.columns} patches")
-    return folds
-
-
-def _by_position(grid: Grid, rng: np.random.Generator, keep: NDArray[np.bool_]) -> list[Fold]:
-    """Returns folds of positions: a training pair has both ends outside the fold, a test pair inside."""
-    count = min(FOLDS, grid.patches // FEWEST_POSITIONS)
     folds = []
-    for group in np.array_split(rng.permutation(grid.patches), max(count, 1)):
-        inside = np.zeros(grid.patches, dtype=bool)
-        inside[group] = True
-        seen, unseen = ~inside[:, None] & ~inside, inside[:, None] & inside
-        folds.append(Fold(np.argwhere(keep & seen), np.argwhere(keep & unseen)))
-    return folds
+    if kind == "positions":  # a training pair has both ends outside the fold, a test pair inside
+        count = max(1, min(FOLDS, grid.patches // FEWEST_POSITIONS))
+        for group in np.array_split(rng.permutation(grid.patches), count):
+            inside = np.zeros(grid.patches, dtype=bool)
+            inside[group] = True
+            seen, unseen = ~inside[:, None] & ~inside, inside[:, None] & inside
+            folds.append((np.argwhere(keep & seen), np.argwhere(keep & unseen)))
+    else:
+        pairs = rng.permutation(np.argwhere(keep))
+        parts = np.array_split(np.arange(len(pairs)), FOLDS)
+        folds = [(np.delete(pairs, part, axis=0), pairs[part]) for part in parts]
 
+    def sample(pairs: Pairs) -> Pairs:
+        return pairs if len(pairs) <= MOST_PAIRS else rng.permutation(pairs)[:MOST_PAIRS]
 
-def _by_pair(rng: np.random.Generator, keep: NDArray[np.bool_]) -> list[Fold]:
-    """Returns folds of pairs, whatever their ends."""
-    pairs = rng.permutation(np.argwhere(keep))
-    parts = np.array_split(np.arange(len(pairs)), FOLDS)
-    return [Fold(np.delete(pairs, part, axis=0), pairs[part]) for part in parts]
-
-
-def _sample(pairs: Pairs, rng: np.random.Generator) -> Pairs:
-    """Returns all pairs where they are few enough, else a sample."""
-    return pairs if len(pairs) <= MOST_PAIRS else rng.permutation(pairs)[:MOST_PAIRS]
+    usable = [Fold(sample(train), sample(test)) for train, test in folds if len(train) and len(test)]
+    if not usable:
+        raise ProbeError(f"the grid must have enough pairs to split, got {grid.rows} x {grid.columns} patches")
+    return usable

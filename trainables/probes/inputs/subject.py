@@ -53,22 +53,16 @@ class Subject:
     @cached_property
     def images(self) -> Tensor:
         """The first validation images as the model sees them. Shapes: (IMAGES or fewer, channels, rows, columns)."""
-        return images_of(self.recipe, self.seed, self.data)
-
-
-def images_of(recipe: Recipe, seed: int, data: Path | None) -> Tensor:
-    """Returns the first validation images of a run, normalized, in float64."""
-    split = load(recipe.data, Reading(data, seed=seed)).validation
-    (pixels, _), *_ = split.batches([torch.arange(min(IMAGES, len(split)))], torch.float64)
-    normalized: Tensor = normalizer(recipe, torch.device("cpu"), torch.float64)(pixels)
-    return normalized
+        split = load(self.recipe.data, Reading(self.data, seed=self.seed)).validation
+        (pixels, _), *_ = split.batches([torch.arange(min(IMAGES, len(split)))], torch.float64)
+        normalized: Tensor = normalizer(self.recipe, torch.device("cpu"), torch.float64)(pixels)
+        return normalized
 
 
 def no_code(subject: Subject) -> Findings:
     """Finds nothing, because the encoding has no code of the tokens."""
-    return Findings(
-        note=f"not measured: {subject.recipe.encoding.label} adds nothing to the tokens before the first block"
-    )
+    encoding = subject.recipe.encoding.label
+    return Findings(note=f"not measured: {encoding} adds nothing to the tokens before the first block")
 
 
 def initial(run: Run, parent: Path | None, data: Path | None, environment: Mapping[str, Any]) -> Subject:
@@ -104,13 +98,6 @@ def parts_of(encoding: PositionEncoding) -> Iterator[PositionEncoding]:
         yield encoding
 
 
-def first_encoding(model: Host) -> Composition:
-    """Returns the encoding of a model; of one with stages that of the first stage."""
-    encoding = model.encoding[0] if isinstance(model.encoding, nn.ModuleList) else model.encoding
-    assert isinstance(encoding, Composition)
-    return encoding
-
-
 @torch.no_grad()
 def codes_of(model: Host, shape: Shape | None = None) -> Tensor | None:
     """Returns the code of each patch before the first block; None if no part of the encoding is a code of the tokens.
@@ -120,7 +107,8 @@ def codes_of(model: Host, shape: Shape | None = None) -> Tensor | None:
     `shape`: the model as its encoding sees it (`recipe.shapes[0]`); by default that of a ViT.
     Shapes: to (P, D), all channels of a token, or only those beside the content where nothing is added to it.
     """
-    encoding = first_encoding(model)
+    encoding = model.encoding[0] if isinstance(model.encoding, nn.ModuleList) else model.encoding  # of the first stage
+    assert isinstance(encoding, Composition)
     grid, width = (model.grid, int(model.embed_dim)) if shape is None else (Grid.of(shape), shape.widths.dim)
     content = width - encoding.reserved.tokens
     zeros = next(model.parameters()).new_zeros(1, grid.tokens, content)

@@ -29,8 +29,7 @@ def checkpointed(module: nn.Module) -> nn.Module:
     """Returns the same module, whose blocks from now on keep their inputs alone while they train.
 
     A block is what has attention: also those of pyramids and windows. Evaluations, which keep nothing, stay as they
-    are. Raises: as `require_still`. A recipe is refused
-    before (`check_placement`); a user's own encoding may have one.
+    are. Raises: as `require_still`. A recipe is refused before (`check_placement`); a user's own encoding may have one.
     """
     require_still(module)
     drawing = [encoding for _, encoding in that_draw(module)]
@@ -50,7 +49,8 @@ def require_still(module: nn.Module) -> None:
 class _Recomputed:
     """The forward pass of a block that is done again in the backward pass, with the same random numbers.
 
-    `drawing`: the encodings of the model that need random numbers in training.
+    `drawing`: the encodings of the model that need random numbers in training. It is no function: a copy of the model,
+    as a moving average of weights is, must compute with its own blocks.
     """
 
     def __init__(self, block: nn.Module, drawing: list[Declared]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainables.data.splits_torch import Images
 from trainables.recipe import Recipe, TaughtByFile, Use
@@ -30,7 +30,21 @@ class Teacher:
         assert recipe.teacher_recipe is not None, "a teacher has a recipe"
         self.tau = recipe.teacher.tau
         self.recipe, self.dtype = recipe.teacher_recipe, dtype
-        self.model = _loaded(recipe, self.recipe, parents).to(device, dtype).eval()
+        model = build_model(self.recipe)
+        expected = model.state_dict()
+        if isinstance(recipe.teacher, TaughtByFile):
+            from trainables.weights.files import read_weights  # computes these runs' numbers alone
+
+            file = recipe.teacher
+            weights = read_weights(file.path, file.sha256, expected, file.entry, "teacher").weights
+        else:
+            weights = read(parents["teacher"])
+        for name in {**expected, **weights}:
+            must, got = _shape(expected, name), _shape(weights, name)
+            if must != got:
+                raise SpecError(f"teacher must have the weights of its recipe, {name} of shape {must}, got {got}")
+        model.load_state_dict(weights)
+        self.model = model.to(device, dtype).eval()
         self.normalize = normalizer(self.recipe, device, dtype)
 
     @torch.no_grad()
@@ -47,24 +61,6 @@ class Teacher:
         numbers = torch.arange(len(images), device=images.targets.device)
         parts = torch.split(numbers, eval_batch(self.recipe))
         return torch.cat([self(pixels) for pixels, _ in images.batches(parts, self.dtype)])
-
-
-def _loaded(recipe: Recipe, teacher: Recipe, parents: Mapping[Use, Path]) -> nn.Module:
-    model = build_model(teacher)
-    expected = model.state_dict()
-    if isinstance(recipe.teacher, TaughtByFile):
-        from trainables.weights.files import read_weights
-
-        file = recipe.teacher
-        weights = read_weights(file.path, file.sha256, expected, file.entry, "teacher").weights
-    else:
-        weights = read(parents["teacher"])
-    for name in {**expected, **weights}:
-        must, got = _shape(expected, name), _shape(weights, name)
-        if must != got:
-            raise SpecError(f"teacher must have the weights of its recipe, {name} of shape {must}, got {got}")
-    model.load_state_dict(weights)
-    return model
 
 
 def _shape(weights: Mapping[str, Tensor], name: str) -> str:

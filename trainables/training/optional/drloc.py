@@ -42,15 +42,15 @@ class Localization(nn.Module):
     def forward(self, t: Tokens, places: Tensor) -> Tensor:
         """Returns the weighted L1 error of the offsets: a mean over pairs and coordinates, a sum over images."""
         patches = t.x[:, t.grid.prefix :]
-        chosen = (places * t.grid.patches).long()
+        pairs = (places * t.grid.patches).long()
         image = torch.arange(len(patches), device=patches.device)[:, None, None]
-        predicted = self.mlp(patches[image, chosen].flatten(2))
-        error: Tensor = (predicted.double() - self.offsets(chosen, t.grid)).abs()
+        predicted = self.mlp(patches[image, pairs].flatten(2))
+        error: Tensor = (predicted.double() - self.offsets(pairs, t.grid)).abs()
         return self.spec.weight * error.mean(dim=(1, 2)).sum()
 
-    def offsets(self, chosen: Tensor, grid: Grid) -> Tensor:
+    def offsets(self, pairs: Tensor, grid: Grid) -> Tensor:
         """Returns the absolute offsets (x, y) of pairs of patches. Shapes: (B, pairs, 2) to the same, float64."""
-        coordinates = torch.stack([chosen % grid.columns, chosen // grid.columns], dim=3).double()
+        coordinates = torch.stack([pairs % grid.columns, pairs // grid.columns], dim=3).double()
         apart = (coordinates[:, :, 0] - coordinates[:, :, 1]).abs()
         if self.spec.offsets == "patches":
             return apart

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +29,8 @@ from trainables.recipe.outcome import TOGETHER, Diverged, Measurement, after_epo
 from trainables.rng_torch import torch_stream
 from trainables.training.checkpoint import CHECKPOINT
 from trainables.training.distributed import SINGLE
+from trainables.training.evaluation import compute_metric, metric_sums
 from trainables.training.loop import Training
-from trainables.training.metrics import compute_metric, metric_sums
 from trainables.training.optimizer import rate, set_rate
 from trainables.training.parameters import train_mode
 from trainables.training.runtime import peak_gib
@@ -40,12 +40,6 @@ TINY = 1e-6
 """What torch's clip_grad_norm_ adds to the norm."""
 NEAR = 1e-9
 """How far numbers of a run, by itself and together, may lie apart in float64: as a share of the largest."""
-MODEL = "model."
-"""What the names of an objective's model begin with."""
-SPLIT_OF: dict[SplitName, Literal["validation", "test"]] = {"val": "validation", "test": "test"}
-"""The split of images of a score's name."""
-NOISES = (0.0, 0.1)
-"""The deviations of the noise in the parameters with which they are compared."""
 TRIED = 4
 """Images on which they are compared."""
 
@@ -66,121 +60,110 @@ class Fused:
         first, *others = (_shapes(training) for training in trainings)
         if any(other != first for other in others):
             raise NotFusedError("their models have other shapes")
-        objective = self.first.objective
-        self.losses: Any = vmap(self._loss, randomness="error")
-        self.outputs: Any = vmap(self._output, randomness="error")
+
+        def loss(values: Values, images: Tensor, targets: Tensor, rows: Values) -> Tensor:
+            return _called(self.first.objective, values, images, targets, **rows)
+
+        def output(values: Values, images: Tensor) -> Tensor:
+            return _called(self.first.model, values, images)
+
+        self.losses: Any = vmap(loss, randomness="error")
+        self.outputs: Any = vmap(output, randomness="error")
         self.shared = all(training.splits is self.first.splits for training in trainings)
         self._try()
-        self.parameters = {name: self._stacked(name) for name, _ in objective.named_parameters()}
-        self.buffers = {name: self._stacked(name) for name, _ in objective.named_buffers()}
-        self.optimizer = self._optimizer()
+        self._stack()
 
-    def _stacked(self, name: str) -> Tensor:
-        """Returns the values of all trainings by their name, stacked; theirs are views of it from now on."""
-        own = [_named(training.objective, name) for training in self.trainings]
-        stacked = torch.stack([value.detach() for value in own])
-        for value, row in zip(own, stacked, strict=True):
-            value.data = row
-        return stacked.requires_grad_(own[0].requires_grad)
-
-    def _optimizer(self) -> torch.optim.Optimizer:
-        """Returns one optimizer of the stacked parameters, in the groups of the first training's own."""
-        names = {id(value): name for name, value in self.first.objective.named_parameters()}
+    def _stack(self) -> None:
+        """Stacks the values of all trainings, which are views of them from now on, for one optimizer."""
+        objective, stacked = self.first.objective, Values()
+        for name, _ in [*objective.named_parameters(), *objective.named_buffers()]:
+            values = [_named(training.objective, name) for training in self.trainings]
+            rows = torch.stack([value.detach() for value in values])
+            for value, row in zip(values, rows, strict=True):
+                value.data = row
+            stacked[name] = rows.requires_grad_(values[0].requires_grad)
+        self.parameters = {name: stacked[name] for name, _ in objective.named_parameters()}
+        self.buffers = {name: stacked[name] for name, _ in objective.named_buffers()}
+        names = {id(value): name for name, value in objective.named_parameters()}
         groups = [
             {**group, "params": [self.parameters[names[id(value)]] for value in group["params"]]}
             for group in self.first.optimizer.param_groups
         ]
         assert isinstance(self.spec, AdamW)
-        return torch.optim.AdamW(groups, betas=self.spec.betas, eps=self.spec.eps, fused=True)
-
-    def _loss(self, parameters: Values, buffers: Values, images: Tensor, targets: Tensor, rows: Values) -> Tensor:
-        return _called(self.first.objective, parameters | buffers, images, targets, **rows)
-
-    def _output(self, values: Values, images: Tensor) -> Tensor:
-        return _called(self.first.model, values, images)
+        self.optimizer = torch.optim.AdamW(groups, betas=self.spec.betas, eps=self.spec.eps, fused=True)
 
     def _try(self) -> None:
         """Compares losses and outputs with those of each by itself, in float64: as they begin, and with random values.
 
         What is no tensor, such as a number in a module, is the first training's for all of them when they are computed
         together. Values as they begin may not show it: many tables begin at zero. Random ones may not either: noise can
-        move a parameter to where the number does not matter.
+        move a parameter to where the number does not matter. Then the gradient of all is computed, as a step does: in
+        half precision torch may not have one.
         Raises: NotFusedError.
         """
-        chosen = torch.arange(TRIED, device=self.first.device).expand(len(self.trainings), -1)
-        images, targets = (tensor.double() if tensor.is_floating_point() else tensor for tensor in self._batch(chosen))
-        inputs = self._inputs(chosen, 0)
+        numbers = torch.arange(TRIED, device=self.first.device).expand(len(self.trainings), -1)
+        batch, inputs = self._batch(numbers), self._inputs(numbers, 0)
+        images, targets = (tensor.double() if tensor.is_floating_point() else tensor for tensor in batch)
         try:
-            for noise in NOISES:
-                self._compare(noise, images, targets, inputs)
-            self._try_gradient(chosen)
+            for deviation in (0.0, 0.1):
+                self._compare(deviation, images, targets, inputs)
+            train_mode(self.first.module)
+            objectives = [training.objective for training in self.trainings]
+            with torch.enable_grad():
+                parameters = _stacked([dict(objective.named_parameters()) for objective in objectives])
+                buffers = _stacked([dict(objective.named_buffers()) for objective in objectives])
+                learning = [values for name, values in parameters.items() if _named(objectives[0], name).requires_grad]
+                with self.first.autocast:
+                    losses = self.losses(parameters | buffers, *batch, inputs)
+                torch.autograd.grad(losses.sum(), learning, allow_unused=True)
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, NotImplementedError, ValueError) as error:
             raise NotFusedError(str(error).partition("\n")[0]) from error
 
-    def _compare(self, noise: float, images: Tensor, targets: Tensor, inputs: Values) -> None:
-        """Compares losses and outputs on some images, with noise of a deviation in the parameters.
-
-        Raises: NotFusedError; what torch raises where it cannot compute them together.
-        """
-        values = [_drawn(training.objective, place, noise) for place, training in enumerate(self.trainings)]
-        parameters, buffers = (_stacked(of_each) for of_each in zip(*values, strict=True))
-        losses, outputs = [], []
-        with torch.no_grad():
-            for place, (training, own) in enumerate(zip(self.trainings, values, strict=True)):
-                rows = {name: of_all[place] for name, of_all in inputs.items()}
-                both = own[0] | own[1]
-                train_mode(training.module)
-                losses.append(_called(training.objective, both, images[place], targets[place], **rows))
-                outputs.append(_called(training.model.eval(), _of_model(both), images[place]))
-            train_mode(self.first.module)
-            _require_near(self.losses(parameters, buffers, images, targets, inputs), losses)
-            self.first.model.eval()
-            _require_near(self.outputs(_of_model(parameters | buffers), images), outputs)
-
-    @torch.enable_grad()
-    def _try_gradient(self, chosen: Tensor) -> None:
-        """Computes the gradient of all on some images, as a step does: in half precision torch may not have one."""
+    @torch.no_grad()
+    def _compare(self, deviation: float, images: Tensor, targets: Tensor, inputs: Values) -> None:
+        """Compares losses and outputs on some images, in float64, with noise of a deviation in the parameters."""
+        values = [_noisy(training.objective, index, deviation) for index, training in enumerate(self.trainings)]
+        stacked, losses, outputs = _stacked(values), [], []
+        for index, training in enumerate(self.trainings):
+            rows = {name: stacked_rows[index] for name, stacked_rows in inputs.items()}
+            train_mode(training.module)
+            losses.append(_called(training.objective, values[index], images[index], targets[index], **rows))
+            outputs.append(_called(training.model.eval(), _of_model(values[index]), images[index]))
         train_mode(self.first.module)
-        objectives = [training.objective for training in self.trainings]
-        parameters = _stacked([dict(objective.named_parameters()) for objective in objectives])
-        buffers = _stacked([dict(objective.named_buffers()) for objective in objectives])
-        learning = [values for name, values in parameters.items() if _named(objectives[0], name).requires_grad]
-        with self.first.autocast:
-            losses = self.losses(parameters, buffers, *self._batch(chosen), self._inputs(chosen, 0))
-        torch.autograd.grad(losses.sum(), learning, allow_unused=True)
+        _require_near(self.losses(stacked, images, targets, inputs), losses)
+        self.first.model.eval()
+        _require_near(self.outputs(_of_model(stacked), images), outputs)
 
-    def keep(self, places: Sequence[int]) -> None:
-        """Leaves out all trainings but those at these places, which go on as they are."""
-        rows = torch.tensor(places, device=self.first.device)
+    def keep(self, indices: Sequence[int]) -> None:
+        """Leaves out all trainings but these, which go on as they are."""
+        rows = torch.tensor(indices, device=self.first.device)
         states = {name: self.optimizer.state.get(value, {}) for name, value in self.parameters.items()}
-        self.trainings = [self.trainings[place] for place in places]
+        self.trainings = [self.trainings[index] for index in indices]
         self.first = self.trainings[0]
-        self.parameters = {name: self._stacked(name) for name in self.parameters}
-        self.buffers = {name: self._stacked(name) for name in self.buffers}
-        self.optimizer = self._optimizer()
+        self._stack()
         for name, state in states.items():
             if state:
-                kept = {key: of_all.clone() if of_all.ndim == 0 else of_all[rows] for key, of_all in state.items()}
-                self.optimizer.state[self.parameters[name]] = kept
+                rest = {key: value.clone() if value.ndim == 0 else value[rows] for key, value in state.items()}
+                self.optimizer.state[self.parameters[name]] = rest
 
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Gives each training values and an optimizer's state of its own, to be written, as it would have by itself."""
-        for place, training in enumerate(self.trainings):
+        for index, training in enumerate(self.trainings):
             for name, value in [*training.objective.named_parameters(), *training.objective.named_buffers()]:
                 value.data = value.data.clone()
                 state = self.optimizer.state.get(self.parameters[name], {}) if name in self.parameters else {}
-                own = {key: of_all if of_all.ndim == 0 else of_all[place] for key, of_all in state.items()}
-                if own:
-                    training.optimizer.state[value] = {key: part.clone() for key, part in own.items()}
+                if state:
+                    parts = {key: part if part.ndim == 0 else part[index] for key, part in state.items()}
+                    training.optimizer.state[value] = {key: part.clone() for key, part in parts.items()}
         try:
             yield
         finally:
-            for place, training in enumerate(self.trainings):
-                for name, of_all in {**self.parameters, **self.buffers}.items():
-                    _named(training.objective, name).data = of_all.detach()[place]
+            for index, training in enumerate(self.trainings):
+                for name, stacked in {**self.parameters, **self.buffers}.items():
+                    _named(training.objective, name).data = stacked.detach()[index]
                 training.optimizer.state.clear()
 
     def turn(self, number: int) -> None:
@@ -190,13 +173,11 @@ class Fused:
         with self.apart():
             for training in self.trainings:
                 training.turn(number)
-            self.parameters = {name: self._stacked(name) for name in self.parameters}
-            self.buffers = {name: self._stacked(name) for name in self.buffers}
-            self.optimizer = self._optimizer()
+            self._stack()
             for name, stacked in self.parameters.items():
                 states = [training.optimizer.state[_named(training.objective, name)] for training in self.trainings]
-                of_all = {key: [state[key] for state in states] for key in states[0]}
-                joined = {key: own[0] if own[0].ndim == 0 else torch.stack(own) for key, own in of_all.items()}
+                parts = {key: [state[key] for state in states] for key in states[0]}
+                joined = {key: each[0] if each[0].ndim == 0 else torch.stack(each) for key, each in parts.items()}
                 self.optimizer.state[stacked] = joined
 
     def learn(self, number: int) -> list[float]:
@@ -210,28 +191,29 @@ class Fused:
         total = torch.zeros(len(self.trainings), dtype=torch.float64, device=self.first.device)
         steps = self.first.steps
         batches = torch.split(orders, self.spec.batch_size, dim=1)
-        for step, chosen in enumerate(batches, (epoch - 1) * steps):
+        for step, numbers in enumerate(batches, (epoch - 1) * steps):
             set_rate(self.optimizer, rate(self.spec, step, steps * self.spec.epochs, cooling))
-            total += self._step(chosen, step)
+            total += self._step(numbers, step)
         return [float(loss) / count for loss in total.tolist()]
 
-    def _step(self, chosen: Tensor, step: int) -> Tensor:
-        """Takes one step of each, as `Training._step` does; returns their summed losses.
-
-        Shapes: chosen (R, N); (R,).
-        """
-        images, targets = self._batch(chosen)
-        inputs = self._inputs(chosen, step)
+    def _step(self, numbers: Tensor, step: int) -> Tensor:
+        """Takes one step of each; returns their summed losses. Shapes: numbers of images (R, N); to (R,)."""
+        images, targets = self._batch(numbers)
+        inputs = self._inputs(numbers, step)
         self.optimizer.zero_grad()
         losses = []
-        for part in SINGLE.parts(None, chosen.shape[1], self.spec.accumulate):
-            rows = {name: of_all[:, part] for name, of_all in inputs.items()}
+        for part in SINGLE.parts(None, numbers.shape[1], self.spec.accumulate):
+            rows = {name: stacked[:, part] for name, stacked in inputs.items()}
             with self.first.autocast:
-                loss = self.losses(self.parameters, self.buffers, images[:, part], targets[:, part], rows)
-            torch.autograd.backward((loss / chosen.shape[1]).sum())
+                loss = self.losses(self.parameters | self.buffers, images[:, part], targets[:, part], rows)
+            torch.autograd.backward((loss / numbers.shape[1]).sum())
             losses.append(loss.detach())
-        if self.spec.clip_grad is not None:
-            self._clip(self.spec.clip_grad)
+        if self.spec.clip_grad is not None:  # the gradients of each training by themselves, as clip_grad_norm_ does
+            gradients = [value.grad for value in self.parameters.values() if value.grad is not None]
+            norms = torch.stack([torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients])
+            factor = (self.spec.clip_grad / (torch.linalg.vector_norm(norms, dim=0) + TINY)).clamp(max=1.0)
+            for gradient in gradients:
+                gradient.mul_(factor.view(-1, *[1] * (gradient.ndim - 1)))
         self.optimizer.step()
         return torch.stack(losses).sum(0)
 
@@ -241,18 +223,17 @@ class Fused:
         first, last = self.first, number == self.spec.trained_epochs
         test = f"test/{first.reported}"
         by_metric = {f"val/{first.reported}": self._scores("val")} | ({test: self._scores("test")} if last else {})
-        scores = [dict(zip(by_metric, own, strict=True)) for own in zip(*by_metric.values(), strict=True)]
-        for training, own in zip(self.trainings, scores, strict=True):
+        scores = [dict(zip(by_metric, row, strict=True)) for row in zip(*by_metric.values(), strict=True)]
+        for training, row in zip(self.trainings, scores, strict=True):
             if length := training.ends.get(number):
-                own[after_epochs(f"val/{first.reported}", length)] = own[f"val/{first.reported}"]
+                row[after_epochs(f"val/{first.reported}", length)] = row[f"val/{first.reported}"]
             for side in first.run.recipe.test_sizes if last else ():
-                own[at_image_size(test, side)] = training.evaluation(training.model, "test", training.splits.test, side)
-            own["memory/peak_gib"] = peak_gib(training.device)
+                row[at_image_size(test, side)] = training.evaluation(training.model, "test", training.splits.test, side)
+            row["memory/peak_gib"] = peak_gib(training.device)
         return scores
 
     def _scores(self, name: SplitName) -> list[float]:
-        """Returns the score of each training on a split."""
-        recipe, split = self.first.run.recipe, SPLIT_OF[name]
+        recipe, split = self.first.run.recipe, "validation" if name == "val" else name
         targets = [getattr(training.splits, split).targets for training in self.trainings]
         total = torch.zeros(len(targets), recipe.data.outputs, dtype=torch.float64, device=self.first.device)
         values = _of_model(self.parameters | self.buffers)
@@ -262,39 +243,29 @@ class Fused:
             images, of_images = self._batch(part.expand(len(targets), -1), split)
             with self.first.autocast:
                 outputs = self.outputs(values, images)
-            total += torch.stack(
-                [metric_sums(recipe.data.metric, *own) for own in zip(outputs, of_images, strict=True)]
-            )
-        metrics = [compute_metric(recipe.data.metric, *own) for own in zip(total, targets, strict=True)]
+            rows = [metric_sums(recipe.data.metric, *pair) for pair in zip(outputs, of_images, strict=True)]
+            total += torch.stack(rows)
+        metrics = [compute_metric(recipe.data.metric, *pair) for pair in zip(total, targets, strict=True)]
         return [recipe.data.score(metric, name) for metric in metrics]
 
-    def _inputs(self, chosen: Tensor, step: int) -> dict[str, Tensor]:
-        """Returns what the objectives need beside images and targets, stacked."""
-        given = [t.objective.loss_inputs(own, step) for t, own in zip(self.trainings, chosen, strict=True)]
-        return {name: torch.stack([of[name] for of in given]) for name in given[0]}
+    def _inputs(self, numbers: Tensor, step: int) -> dict[str, Tensor]:
+        pairs = zip(self.trainings, numbers, strict=True)
+        return _stacked([training.objective.loss_inputs(row, step) for training, row in pairs])
 
-    def _batch(self, chosen: Tensor, split: str = "train") -> tuple[Tensor, Tensor]:
+    def _batch(self, numbers: Tensor, split: str = "train") -> tuple[Tensor, Tensor]:
         """Returns the normalized images of each training, with their targets. Shapes: (R, N) to (R, N, C, S, S)."""
         if self.shared:
-            images, targets = self._images(self.first, chosen.flatten(), split)
-            return images.view(*chosen.shape, *images.shape[1:]), targets.view(*chosen.shape, *targets.shape[1:])
-        pairs = [self._images(training, own, split) for training, own in zip(self.trainings, chosen, strict=True)]
+            images, targets = self._images(self.first, numbers.flatten(), split)
+            return images.view(*numbers.shape, *images.shape[1:]), targets.view(*numbers.shape, *targets.shape[1:])
+        pairs = [self._images(training, row, split) for training, row in zip(self.trainings, numbers, strict=True)]
         return torch.stack([images for images, _ in pairs]), torch.stack([targets for _, targets in pairs])
 
     @staticmethod
-    def _images(training: Training, chosen: Tensor, split: str) -> tuple[Tensor, Tensor]:
-        kept = getattr(training.splits, split)
-        assert isinstance(kept, Split)
-        images, targets = kept.batch(chosen, training.dtype)
+    def _images(training: Training, numbers: Tensor, split_name: str) -> tuple[Tensor, Tensor]:
+        split = getattr(training.splits, split_name)
+        assert isinstance(split, Split)
+        images, targets = split.batch(numbers, training.dtype)
         return training.normalize(images), targets
-
-    def _clip(self, most: float) -> None:
-        """Scales the gradients of each training so that their norm is at most this, as clip_grad_norm_ does."""
-        gradients = [value.grad for value in self.parameters.values() if value.grad is not None]
-        norms = torch.stack([torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients])
-        factor = (most / (torch.linalg.vector_norm(norms, dim=0) + TINY)).clamp(max=1.0)
-        for gradient in gradients:
-            gradient.mul_(factor.view(-1, *[1] * (gradient.ndim - 1)))
 
 
 Values = dict[str, Tensor]
@@ -311,31 +282,27 @@ def _called(module: nn.Module, values: Values, *inputs: Tensor, **more: Tensor) 
 
 
 def _of_model(values: Values) -> Values:
-    """Returns the values of an objective's model, by their names there."""
-    return {name.removeprefix(MODEL): value for name, value in values.items() if name.startswith(MODEL)}
+    return {name.removeprefix("model."): value for name, value in values.items() if name.startswith("model.")}
 
 
 def _require_near(together: Tensor, alone: Sequence[Tensor]) -> None:
-    """Raises NotFusedError if what was computed together is not what each computed by itself."""
     expected = torch.stack([*alone])
     if not bool(((together - expected).abs() <= NEAR * expected.abs().max()).all()):
         raise NotFusedError("they compute something else together than each by itself")
 
 
-def _drawn(objective: nn.Module, place: int, deviation: float) -> tuple[Values, Values]:
+def _noisy(objective: nn.Module, index: int, deviation: float) -> Values:
     """Returns the parameters of an objective with noise, and its buffers, in float64."""
-    parameters = {}
+    noisy = {}
     for name, value in objective.named_parameters():
-        stream = torch_stream(place, "fused", name)
-        noise = torch.randn(value.shape, generator=stream, dtype=torch.float64)
-        parameters[name] = value.detach().double() + deviation * noise.to(value.device)
+        noise = torch.randn(value.shape, generator=torch_stream(index, "fused", name), dtype=torch.float64)
+        noisy[name] = value.detach().double() + deviation * noise.to(value.device)
     copies = {name: value.detach().clone() for name, value in objective.named_buffers()}
-    return parameters, {name: value.double() if value.is_floating_point() else value for name, value in copies.items()}
+    return noisy | {name: copy.double() if copy.is_floating_point() else copy for name, copy in copies.items()}
 
 
-def _stacked(of_each: Sequence[Values]) -> Values:
-    """Returns the values of several objectives, stacked by name."""
-    return {name: torch.stack([own[name] for own in of_each]) for name in of_each[0]}
+def _stacked(values: Sequence[Values]) -> Values:
+    return {name: torch.stack([each[name] for each in values]) for name in values[0]}
 
 
 def _shapes(training: Training) -> Any:
@@ -375,8 +342,7 @@ class Member:
 
     def measured(self, epoch: int, values: dict[str, float]) -> Measurement | Diverged:
         """Returns the measurement of an epoch, and adds it to the curve."""
-        bad = self.training.first_nonfinite(values)
-        if bad is not None:
+        if bad := self.training.first_nonfinite(values):
             return Diverged(epoch=epoch, curve=tuple(self.curve), reason=f"{bad} not finite")
         self.curve.append(Measurement(epoch=epoch, values=values))
         return self.curve[-1]
@@ -407,9 +373,9 @@ def train_together(
     """
     with ExitStack() as savers:
         members: dict[int, Member] = {}
-        for place, (training, folder) in enumerate(zip(_trainings(runs, device, data), folders, strict=True)):
+        for index, (training, folder) in enumerate(zip(_trainings(runs, device, data), folders, strict=True)):
             training.record(folder)
-            members[place] = Member(training, folder, savers.enter_context(closing(Saver(folder / CHECKPOINT))))
+            members[index] = Member(training, folder, savers.enter_context(closing(Saver(folder / CHECKPOINT))))
         fused = Fused([member.training for member in members.values()])
         last, saved, took = fused.spec.trained_epochs, time.monotonic(), 0.0
         for epoch in range(1, last + 1):
@@ -418,25 +384,22 @@ def train_together(
             losses = fused.learn(epoch)
             speed = len(fused.first.splits.train) / (time.monotonic() - begun)
             scores = fused.evaluate(epoch)
-            of_all = {
-                "train/images_per_s": speed,
-                "time/epoch_s": time.monotonic() - begun,
-                TOGETHER: float(len(members)),
-            }
-            told = {
-                place: member.measured(epoch, {"train/loss": loss, **of_all, **own})
-                for (place, member), loss, own in zip(members.items(), losses, scores, strict=True)
+            seconds = time.monotonic() - begun
+            times = {"train/images_per_s": speed, "time/epoch_s": seconds, TOGETHER: float(len(members))}
+            outcomes = {
+                index: member.measured(epoch, {"train/loss": loss, **times, **values})
+                for (index, member), loss, values in zip(members.items(), losses, scores, strict=True)
                 if member.wanted
             }
-            going = [place for place, outcome in told.items() if isinstance(outcome, Measurement)]
+            going = [index for index, outcome in outcomes.items() if isinstance(outcome, Measurement)]
             if 0 < len(going) < len(members):
-                fused.keep([[*members].index(place) for place in going])
-            members = {place: members[place] for place in going}
+                fused.keep([[*members].index(index) for index in going])
+            members = {index: members[index] for index in going}
             due = bool(members) and (epoch == last or time.monotonic() - saved >= max(CHECKPOINT_S, took / SHARE))
             if due:
                 saved, took = _write(fused, members.values())
             try:
-                yield told
+                yield outcomes
             except GeneratorExit:
                 if members and not due and all(member.saver.is_mine for member in members.values()):
                     _write(fused, members.values())
@@ -462,12 +425,8 @@ def _trainings(runs: Sequence[Run], device: str, data: Path | None) -> Iterator[
         training = Training(run, device, {}, SINGLE, Reading(data))
         if first is None:
             first = training
-        elif all(_same(getattr(first.splits, name), getattr(training.splits, name)) for name in SPLITS):
-            training.splits = first.splits
+        else:  # torch.equal is False for other shapes
+            pairs: Any = [(getattr(first.splits, name), getattr(training.splits, name)) for name in SPLITS]
+            if all(torch.equal(a.images, b.images) and torch.equal(a.targets, b.targets) for a, b in pairs):
+                training.splits = first.splits
         yield training
-
-
-def _same(first: Any, other: Any) -> bool:
-    if first.images.shape != other.images.shape:
-        return False
-    return torch.equal(first.images, other.images) and torch.equal(first.targets, other.targets)

@@ -11,7 +11,7 @@ import torch
 
 from trainables.recipe import Recipe
 from trainables.recipe.cost import estimate_cost
-from trainables.recipe.learning import normalizes_batches
+from trainables.recipe.optimizer import normalizes_batches
 from trainables.spec import LocusError
 from trainables.training.runtime import release_memory
 

@@ -8,7 +8,7 @@ from trainables.data import ImageCounts
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
-from trainables.training.metrics import compute_metric, metric_sums
+from trainables.training.evaluation import compute_metric, metric_sums
 
 SIDES, COUNT = (8, 11), 40
 LABELS = np.arange(COUNT) % 4 // 3  # three quarters of class 0

@@ -2,7 +2,7 @@ import os
 from importlib import metadata
 
 from trainables.cgroup import cores
-from trainables.launch.host import FRAMEWORKS, host, memory_gib
+from trainables.launch.message import FRAMEWORKS, host, memory_gib
 
 
 def test_a_run_records_its_machine_and_the_frameworks():

@@ -32,8 +32,8 @@ from trainables.encodings.relative import ClippedOffsets
 from trainables.recipe import AdamW, DRLoc, FromTrial, Recipe, Run
 from trainables.recipe.cost import PROCESS_BYTES, check_placement, estimate_cost, head_parameters
 from trainables.recipe.evaluation import EVAL_BYTES, eval_batch, eval_bytes
-from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.model_torch import build_model
+from trainables.recipe.optimizer import normalizes_batches
 from trainables.spec import SpecError
 from trainables.training.loss import Objective
 from trainables.weights.load import HEADS

@@ -16,8 +16,8 @@ from trainables.spec import SpecError
 from trainables.training import loop
 from trainables.training.checkpoint import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, read
 from trainables.training.distributed import SINGLE
+from trainables.training.evaluation import compute_metric, metric_sums
 from trainables.training.loop import Training, build_model_with_weights, train
-from trainables.training.metrics import compute_metric, metric_sums
 
 EMA = {"optimizer__ema_decay": 0.9}
 

@@ -12,8 +12,8 @@ from trainables.backbones import VOLO
 from trainables.encodings import PEG, Composed, Learnable, Rotary
 from trainables.recipe import Recipe
 from trainables.recipe.cost import PROCESS_BYTES, check_placement, estimate_cost
-from trainables.recipe.learning import normalizes_batches
 from trainables.recipe.model_torch import build_model
+from trainables.recipe.optimizer import normalizes_batches
 from trainables.spec import SpecError
 from trainables.training.distributed import SINGLE
 from trainables.training.init import init_weights

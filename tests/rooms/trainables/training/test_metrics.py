@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score
 
-from trainables.training.metrics import compute_metric, metric_sums
+from trainables.training.evaluation import compute_metric, metric_sums
 
 
 @settings(max_examples=30)

@@ -114,7 +114,7 @@ def test_a_crash_in_the_last_tests_trains_no_epoch_again(tmp_path, monkeypatch):
     """The tests at a further size are where memory ends: the next attempt begins with them."""
     run = small(test_sizes=[24])
     whole = list(train(run, folder(tmp_path, "whole")))
-    metric, learn = Evaluation.__call__, loop.Training._learn
+    metric, learn = Evaluation.__call__, loop.Training.learn
 
     def crashes(self, model, split, images, side=None):
         if side is not None:
@@ -127,7 +127,7 @@ def test_a_crash_in_the_last_tests_trains_no_epoch_again(tmp_path, monkeypatch):
     monkeypatch.setattr(Evaluation, "__call__", metric)
     trained = []
     monkeypatch.setattr(
-        loop.Training, "_learn", lambda self, number, *rest: trained.append(number) or learn(self, number, *rest)
+        loop.Training, "learn", lambda self, number, *rest: trained.append(number) or learn(self, number, *rest)
     )
     again = list(train(run, tmp_path / "crashed"))
     assert trained == []

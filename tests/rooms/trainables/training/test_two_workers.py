@@ -20,8 +20,8 @@ from trainables.recipe.outcome import Measurement
 from trainables.spec import SpecError
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.distributed import DataParallel, saved_buffers
+from trainables.training.evaluation import compute_metric, metric_sums
 from trainables.training.loop import Training, build_model_with_weights, train
-from trainables.training.metrics import compute_metric, metric_sums
 from trainables.training.saving import DAMAGED
 
 ROOT = Path(__file__).parents[4]
