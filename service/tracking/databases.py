@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import mlflow
@@ -29,10 +29,8 @@ from sqlalchemy.engine import make_url
 from service.storage.home import without_secrets
 from service.tracking.row_contents import Point
 from service.tracking.rows import Row
+from service.tracking.shown import Shown
 from trainables.spec import LocusError
-
-if TYPE_CHECKING:
-    from service.tracking.store import Shown
 
 DAMAGE = re.compile(
     r"file is not a database|unsupported file format|database disk image is malformed|malformed database schema"

@@ -26,7 +26,8 @@ from service.analysis.trial_result import Training
 from service.storage.home import Home, without_secrets
 from service.tracking.databases import in_a_sentence
 from service.tracking.rows import CODE, KEY
-from service.tracking.store import Shown, look_up
+from service.tracking.shown import Shown
+from service.tracking.store import look_up
 from service.tracking.sync import check
 from trainables.spec import LocusError
 

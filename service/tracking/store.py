@@ -11,17 +11,14 @@ An experiment that locus made has the tag `locus.note`. Of another one, only wha
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
@@ -29,8 +26,6 @@ from mlflow.store.artifact.artifact_repo import ArtifactRepository
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
-from mlflow.utils.uri import append_to_uri_path
 from sqlalchemy.exc import SQLAlchemyError
 
 from search_spaces.study import Edition, Trial
@@ -38,7 +33,9 @@ from search_spaces.words import without_sources
 from service.storage.home import Home, default_experiment, remove_member
 from service.tracking.databases import AGAIN, MlflowError, check_file, file_of, in_a_sentence, insert_runs, is_there
 from service.tracking.row_contents import Point
-from service.tracking.rows import IDENTITY, STUDY, Row, RunId
+from service.tracking.rows import STUDY, Row, RunId
+from service.tracking.shown import Shown
+from trainables.recipe import Recipe
 from trainables.spec import digest
 from trainables.whole_files import rename_durably
 
@@ -55,70 +52,6 @@ OURS = ("locus.", "mlflow.")
 """How tags begin that no person sets."""
 MOST_METRICS = 900
 """Metrics in a call; MLflow accepts 1,000 entities."""
-LARGEST = 1.7976931348623157e308
-"""What MLflow keeps of an infinite number."""
-
-
-@dataclass
-class Shown:
-    """What MLflow has of a row. `step`: the last one with points. `latest`: every metric's last value."""
-
-    id: str
-    status: str
-    params: dict[str, str]
-    tags: dict[str, str]
-    latest: dict[str, float]
-    step: int
-    experiment: str
-    files: str
-
-    @classmethod
-    def of(cls, run: Any) -> Shown:
-        """Converts MLflow's own entity."""
-        info, data = run.info, run.data
-        step = max((metric.step for metric in data._metric_objs), default=-1)
-        where = info.experiment_id, info.artifact_uri
-        return cls(info.run_id, info.status, data.params, data.tags, data.metrics, step, *where)
-
-    @property
-    def row_id(self) -> RunId | None:
-        """The row it shows; None if its tags are not those that locus writes."""
-        level, seed = self.tags.get("locus.level"), self.tags.get("locus.seed")
-        if level is None or not (seed is None or seed.isdecimal()):
-            return None
-        return level, self.tags.get("locus.number", ""), None if seed is None else int(seed)
-
-    @classmethod
-    def draft(cls, row: Row, tags: dict[str, str], place: Experiment) -> Shown:
-        """Returns what MLflow will have of a row once it is inserted."""
-        id = uuid4().hex
-        files = append_to_uri_path(place.artifact_location, id, SqlAlchemyStore.ARTIFACTS_FOLDER_NAME)
-        tags = tags | {MLFLOW_RUN_NAME: row.name}
-        return cls(id, row.status, {**row.params}, tags, {}, -1, str(place.experiment_id), files)
-
-    def add(self, points: Iterable[Point]) -> None:
-        """Notes that points were sent."""
-        for point in points:
-            self.step = max(self.step, point.step)
-            self.latest |= point.values
-
-    def shows(self, row: Row) -> bool:
-        """Returns whether its numbers and params are those of a row's training."""
-        same = all(self.tags.get(name, "") == row.tags.get(name, "") for name in IDENTITY)
-        return same and all(row.params.get(name, value) == value for name, value in self.params.items())
-
-    def news(self, row: Row) -> list[Point]:
-        """Returns the points of a row that were not sent, and its last numbers where they differ."""
-        points = [point for point in row.points if point.step > self.step]
-        if row.values is not None:
-            values = {k: v for k, v in row.values.values.items() if not _equal(self.latest.get(k), v)}
-            points += [Point(max(row.values.step, self.step), row.values.time, values)] if values else []
-        return points
-
-
-def _equal(shown: float | None, value: float) -> bool:
-    kept = math.copysign(LARGEST, value) if math.isinf(value) else value
-    return shown in (kept, value) or (shown is not None and math.isnan(shown) and math.isnan(value))
 
 
 class Store:
@@ -331,13 +264,7 @@ class Store:
             self.files().log_artifact(str(file))
         if report and report.is_dir():
             self.files().log_artifacts(str(report), "report")
-        sets: dict[tuple[str, str], DatasetInput] = {}
-        for data in (recipe.data for recipe in recipes.values()):
-            name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
-            known = name, digest([data.identity(), data.fingerprint])
-            source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
-            sets[known] = DatasetInput(Dataset(*known, "local", source), [InputTag("mlflow.data.context", "training")])
-        self.client.log_inputs(self.shown[STUDY].id, [*sets.values()])
+        self.client.log_inputs(self.shown[STUDY].id, _data_sets(recipes.values()))
 
 
 def make_database(home: Home) -> None:
@@ -405,3 +332,16 @@ def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:
         chunk.append(point)
     if chunk:
         yield chunk
+
+
+def _data_sets(recipes: Iterable[Recipe]) -> list[DatasetInput]:
+    """Returns each data set once, as MLflow shows it: its name, a digest, and its spec."""
+    sets: dict[tuple[str, str], DatasetInput] = {}
+    for data in (recipe.data for recipe in recipes):
+        name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
+        identity = name, digest([data.identity(), data.fingerprint])
+        source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
+        sets[identity] = DatasetInput(
+            Dataset(*identity, "local", source), [InputTag("mlflow.data.context", "training")]
+        )
+    return [*sets.values()]

@@ -93,7 +93,7 @@ def test_results_are_fetched_into_one_home_here(cluster, afar, at):
     here, over_there = Home(Path(there)), Home(afar.home)
     for id in (small, f"{small}~other"):
         assert Result.open(here, id).table().to_csv() == Result.open(over_there, id).table().to_csv()
-    both = [compare(home, small, f"{small}~other", adopt=False).table().to_csv() for home in (here, over_there)]
+    both = [compare(home, small, f"{small}~other").table().to_csv() for home in (here, over_there)]
     assert both[0] == both[1]
 
 

@@ -21,8 +21,7 @@ from service.storage.home import Home
 from service.terminal import tables
 from tests.rooms.by_hand import ablated, edit_lines
 from tests.rooms.toy import conduct
-from trainables.recipe import FromFile, Recipe
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe import FromFile, Recipe, code_digest
 from trainables.spec import LocusError, SpecError
 
 STUDY = Study(name="arms", question="?", base=Recipe(), plan=Ablation({"near": {}}, "near"), seeds=1)
@@ -164,11 +163,11 @@ def test_a_missing_file_of_weights_is_refused_before_anything_is_written(tmp_pat
     assert not (tmp_path / "home").exists()
 
 
-def test_verify_and_result_read_the_address_of_mlflow_as_run_does(tmp_path: Path, monkeypatch) -> None:
+def test_forget_and_result_read_the_address_of_mlflow_as_run_does(tmp_path: Path, monkeypatch) -> None:
     conduct(Home(tmp_path), STUDY.at())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere")
     with pytest.raises(LocusError, match="MLFLOW_TRACKING_URI must begin with one of"):
-        service.verify("arms", home=str(tmp_path))
+        service.forget("arms", home=str(tmp_path))
     assert service.result("arms", home=str(tmp_path)).mlflow_url == "nowhere"
 
 
@@ -219,8 +218,8 @@ def test_answers_of_older_code_do_not_count_and_looking_writes_nothing(tmp_path,
     conduct(Home(tmp_path), edition)
     page = service.report("arms", home=home)
     shown, facts = page.read_text(), Home(tmp_path).study("arms@base").journal.read_text()
-    module_of = CodeDigests._module_of
-    monkeypatch.setattr(CodeDigests, "_module_of", lambda self, name: replace(module_of(self, name), fingerprint="x"))
+    parsed = code_digest._parsed
+    monkeypatch.setattr(code_digest, "_parsed", lambda path: replace(parsed(path), fingerprint="x"))
     (found,) = service.status("arms", home=home)
     assert (found.stale, found.done) == (3, 0)
     with pytest.raises(LocusError, match=r"so .*report\.html is kept; locus run arms@base trains again$"):

@@ -327,9 +327,9 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
 def test_values_that_older_code_chose_are_refused(mine: Path, monkeypatch) -> None:
     home, edition = Home(mine / "home"), library.find("mine.py:tuned").at()
     conduct(home, edition)
-    of = CodeDigests._of
+    of = CodeDigests.__call__
     edited = lambda codes, recipe: CodeDigest(files=of(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
-    monkeypatch.setattr(CodeDigests, "_of", edited)
+    monkeypatch.setattr(CodeDigests, "__call__", edited)
     conduct(home, edition)
     with pytest.raises(LocusError, match=r"got 2 arms with values that runs of other code chose .*base --as WORD"):
         record(home, "mine.py:tuned")

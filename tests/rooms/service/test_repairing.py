@@ -208,9 +208,9 @@ def test_lost_weights_of_older_code_cost_no_scores(home: Home, monkeypatch) -> N
     edition = arms()
     conduct(home, edition)
     old = {(fact.run, fact.code) for fact in facts(home, edition, Ended)}
-    today = CodeDigests._of
+    today = CodeDigests.__call__
     edited = lambda codes, recipe: CodeDigest(files=today(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
-    monkeypatch.setattr(CodeDigests, "_of", edited)
+    monkeypatch.setattr(CodeDigests, "__call__", edited)
     conduct(home, edition)
     for number, (key, code) in enumerate(sorted(old)):
         weights = Outcomes(home).weights(key, code)

@@ -23,7 +23,7 @@ from service.terminal.summaries import exported
 from tests.rooms.photographs import CLASSES, SIDE, trained
 from trainables import trusted
 from trainables.data.splits_torch import load
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe import code_digest
 from trainables.spec import LocusError
 from trainables.training.checkpoint import read, write
 from trainables.training.loop import build_model_with_weights
@@ -329,8 +329,8 @@ def test_the_scores_of_a_model_are_those_of_its_weights(home, monkeypatch, capsy
 
 
 def test_weights_of_other_code_do_not_run_through_todays(home, tested, tmp_path, monkeypatch):
-    module_of = CodeDigests._module_of
-    monkeypatch.setattr(CodeDigests, "_module_of", lambda self, name: replace(module_of(self, name), fingerprint="x"))
+    parsed = code_digest._parsed
+    monkeypatch.setattr(code_digest, "_parsed", lambda path: replace(parsed(path), fingerprint="x"))
     found, asked = service.result("pets", home=str(home.root)), {"home": str(home.root)}
     arm = found.of("trial")[0].name
     with pytest.raises(LocusError, match=r"^pets@base has no best trial: \d trials? not finished"):

@@ -119,7 +119,7 @@ def test_of_several_that_tie_all_views_hold_the_numbers_of_one(tmp_path: Path) -
 
 def best_in_mlflow(result: Result) -> dict[str, float]:
     study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
-    return {name.removeprefix("best/"): value for name, value in study.points[0].values.items()}
+    return {name.removeprefix("best/"): value for name, value in study.values.values.items()}
 
 
 def test_of_points_that_tie_before_they_are_confirmed_test_images_choose_none(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_trial_with_a_failed_run_has_ended_for_all_views(tmp_path: Path) -> No
                 hand.complete(trial, seed, 0.9, 0.9)
     result = Result.open(Home(tmp_path), edition.id)
     study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
-    assert one_status(Home(tmp_path), edition.id).trials_ended == study.points[0].values["progress/trials"] == 2
+    assert one_status(Home(tmp_path), edition.id).trials_ended == study.values.values["progress/trials"] == 2
 
 
 def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
         assert result.headline == "No arm is above chance (0.50): nothing was learned in 8 epochs."
         assert not any(row.best for row in one_status(Home(root), result.edition.id).rows)
         study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
-        assert "locus.best" not in study.tags
-        assert not [name for name in study.points[0].values if name.startswith("best/")]
+        assert study.tags["locus.best"] == ""
+        assert not [name for name in study.values.values if name.startswith("best/")]
         page = result.report().read_text()
         assert 'class="strong"' not in page
         assert result.claims[0].word == "REFUTED", "claims are judged all the same"

@@ -88,8 +88,7 @@ def test_mlflow_tells_random_points_from_others_and_hides_their_test_scores(resu
     assert all(not row_contents.test_scores(history, trial).n for trial in history.of("rival"))
     assert row_contents.test_scores(history, fresh).n
     study = next(rows(history, "FINISHED"))
-    (point,) = study.points
-    assert point.values["progress/runs"] == point.values["progress/asked"]
+    assert study.values.values["progress/runs"] == study.values.values["progress/asked"]
 
 
 def test_before_the_rivals_are_confirmed_nothing_is_called_random(home):

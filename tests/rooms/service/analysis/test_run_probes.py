@@ -169,15 +169,6 @@ def test_reading_what_is_kept_needs_no_torch(home) -> None:
     np.testing.assert_array_equal(by_head, expected.after.arrays["by_head"])
 
 
-def test_a_run_of_other_code_has_no_before(home) -> None:
-    trial = row(opened(home), "learnable")
-    (kept,) = [one for seed, one in trial.probes.items() if seed == 0]
-    found = type(kept)(kept.outcomes, kept.answered, None, True, kept.codes)("distance")
-    assert found.before.values == {}
-    assert "today's code is not the one that trained the run" in found.before.note
-    assert found.after.values
-
-
 def test_without_weights_or_with_an_unknown_name_there_is_one_sentence(home) -> None:
     trial = row(opened(home), "learnable")
     with pytest.raises(LocusError, match=r"the probe must be one of direction, distance, .* got 'colour'"):

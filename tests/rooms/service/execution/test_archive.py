@@ -162,7 +162,7 @@ def test_what_is_fetched_again_is_as_it_is_now_beside_the_other_studies_of_its_h
         again = job_messages.fetched(job_messages.pack(home, edition.id), "there")
         assert again.root == first.root
         assert Result.open(first, edition.id).table().to_csv() == Result.open(home, edition.id).table().to_csv()
-    both = [compare(place, one.id, other.id, adopt=False).table().to_csv() for place in (first, home)]
+    both = [compare(place, one.id, other.id).table().to_csv() for place in (first, home)]
     assert both[0] == both[1]
 
 

@@ -23,7 +23,7 @@ from service.storage.journal import read
 from service.storage.outcomes import Outcomes
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
-from trainables.recipe import FromTrial, Recipe
+from trainables.recipe import FromTrial, Recipe, code_digest
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
 from trainables.recipe.flops_torch import training_flops
@@ -282,13 +282,13 @@ def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
 
 def edit_fourier(monkeypatch) -> None:
     """As if the module of Fourier had been edited."""
-    module_of = CodeDigests._module_of
+    parsed = code_digest._parsed
 
-    def edited(self, name):
-        found = module_of(self, name)
-        return replace(found, fingerprint=found.fingerprint + "x" * ("fourier" in name))
+    def edited(path):
+        module = parsed(path)
+        return replace(module, fingerprint=module.fingerprint + "x" * ("fourier" in path.name))
 
-    monkeypatch.setattr(CodeDigests, "_module_of", edited)
+    monkeypatch.setattr(code_digest, "_parsed", edited)
 
 
 def test_changed_files_are_named(home: Home, monkeypatch) -> None:

@@ -138,7 +138,7 @@ def test_answers_of_other_code_are_said_not_to_count(tmp_path):
     result = Result.open(Home(tmp_path), id)
     assert (opened.stale, result.stale) == (0, 5)
     assert "5 answers of other code that do not count" in result.headline
-    assert "Not counted: 5 answers of other code." in result.report().read_text()
+    assert "Not counted: 5 answers of other code; locus run trains what is missing." in result.report().read_text()
 
 
 def test_numbers_as_people_read_them():

@@ -181,7 +181,7 @@ def test_a_study_of_another_locus_names_its_file(home: Home, tmp_path: Path, spo
     path = home.study(ID).study
     path.write_bytes(sealed(spoil(json.loads(unsealed(path.read_bytes())))))
     sentence = (
-        rf"^{re.escape(str(path))} cannot be read \({why}.*\); use the locus that wrote it, or locus run {ID} --f"
+        rf"^{re.escape(str(path))} cannot be read \({why}.*\); use the locus that wrote it, or start the study again"
     )
     with pytest.raises(editions.EditionError, match=sentence):
         editions.stored(home, ID)

@@ -115,7 +115,6 @@ def test_the_newest_answer_is_the_one_that_ended_last_also_where_files_were_copi
         outcomes.put(one, None)
         os.utime(outcomes.path(RUN.key, one.name), (copied, copied))
     assert outcomes.of(RUN.key) == answers
-    assert outcomes.usable(RUN.key, "0" * 12, whole=False, older=True) == answers[-1]
 
 
 def test_a_beginning_must_name_one_run(tmp_path: Path) -> None:
@@ -146,7 +145,7 @@ def test_an_answer_keeps_the_key_of_the_images_that_it_is_of(tmp_path: Path) -> 
     file.write_text("2")
     (answer,) = Outcomes(home).of(run.key)
     assert answer.run.key == run.key
-    assert Outcomes(home).usable(run.key, answer.name, whole=True, older=False) == answer
+    assert Outcomes(home).usable(run.key, answer.name, whole=True) == answer
     again = conduct(home, edition.study.at(name="again"))
     assert again is not None
     assert not again.trained, "planned before the change"

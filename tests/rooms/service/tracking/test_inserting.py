@@ -17,7 +17,8 @@ from service.storage.home import Home
 from service.tracking.databases import insert_runs
 from service.tracking.row_contents import Point
 from service.tracking.rows import Row, rows
-from service.tracking.store import Shown, look_up
+from service.tracking.shown import Shown
+from service.tracking.store import look_up
 from tests.rooms.service.tracking.facts import Facts, everything, search, show
 
 TABLES = ("runs", "params", "tags", "metrics", "latest_metrics")

@@ -40,12 +40,12 @@ def test_divergence_comes_last_and_carries_the_epochs_before_it(tmp_path):
 
 @pytest.mark.parametrize("where", ["weights", "val/accuracy"])
 def test_divergence_says_where_it_began(tmp_path, monkeypatch, where):
-    def learn(training, number, *rest):
+    def learn(training, number, *rest, **more):
         spoilt = training.learning[0] if where == "weights" else training.model.norm.bias
         with torch.no_grad():
             spoilt.view(-1)[0] = math.inf
-        return 0.5
+        return {"train/loss": 0.5, "train/images_per_s": 1.0, "time/epoch_s": 1.0}
 
-    monkeypatch.setattr(loop.Training, "_learn", learn)
+    monkeypatch.setattr(loop.Training, "learn", learn)
     (item,) = train(small(trainable="position+head"), tmp_path)
     assert item.reason == f"{where} not finite"
