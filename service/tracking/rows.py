@@ -48,8 +48,8 @@ IDENTITY = (KEY, CODE, AGAIN)
 class Row:
     """What one MLflow run should look like. Units: times in seconds since 1970.
 
-    `points` of a run are its epochs, each written once. `values`: last numbers, written again when they change, at
-    the step `at`.
+    `points` of a run are its epochs, each written once. `values`: the last numbers of a study or a trial, of which
+    those that changed are written at the point's step.
     """
 
     id: RunId
@@ -69,9 +69,11 @@ def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
     return {seed: run for seed, run in runs.items() if history.state(run).was_run}
 
 
-def study_row(history: History, ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION) -> Row:
+def study_row(
+    history: History, ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION, best: Best | None = None
+) -> Row:
     """Returns the study's own row: how much of it is done, and the best trial's numbers."""
-    edition, last, best = history.edition, history.last or 0.0, find_best(history)
+    edition, last, best = history.edition, history.last or 0.0, best or find_best(history)
     runs = [run for trial in history.trials for run in history.runs(trial).values()]
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
     answered = {run.key for run in runs if history.state(run).answered and history.state(run).was_run}
@@ -163,16 +165,18 @@ def run_row(history: History, words: TrialWords, run: Run, ended: MlflowStatus =
 def rows(
     history: History,
     ended: MlflowStatus,
+    best: Best | None = None,
     words: dict[str, TrialWords] | None = None,
     is_news: Callable[[Run], bool] = lambda run: True,
     marks: Collection[str] = (),
 ) -> Iterator[Row]:
     """Yields the rows of runs with news, and their parents before them; without `is_news` every row of a study.
 
-    `words`: of trials by label, kept from call to call; `marks`: labels of trials that are news, too.
+    `best`: the best trials, where they are known already; `words`: of trials by label, kept from call to call;
+    `marks`: labels of trials that are news, too.
     """
-    yield study_row(history, ended)
-    best, words = find_best(history), {} if words is None else words
+    best, words = best or find_best(history), {} if words is None else words
+    yield study_row(history, ended, best=best)
     for trial in history.trials:
         runs = begun(history, history.runs(trial))
         news = [run for run in runs.values() if is_news(run)]

@@ -1,7 +1,8 @@
 """Starts MLflow on this machine and prints the links of studies.
 
-The server is bound to the loopback address and ends with the command, also if its terminal is closed. For studies on a
-tracking server, only the links are printed.
+The server is bound to the loopback address and ends with the command, also if its terminal is closed. If MLflow
+already shows the same runs on that port, it is used and left running. For studies on a tracking server, only the links
+are printed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from service.execution.signals import ENDS, handled
 from service.storage import editions
 from service.storage.home import Home
 from service.tracking.databases import MlflowError, is_there
+from service.tracking.rows import STUDY
 from service.tracking.store import look_up
 from service.tracking.sync import answers, check, served
 from service.tracking.views import TRAINING, Links, links
@@ -57,7 +59,11 @@ def serve(
     if not is_there(tracking or home.tracking):
         raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
     if answers(address):
-        raise UiError(f"port {port} must be free, got an MLflow there: look at {address}, or give another --port")
+        if not _shows_same(home, address, tracking):
+            raise UiError(f"port {port} must be free, got an MLflow of other runs there; give another --port")
+        _note_links(home, edition, tracking, address, note)
+        note("MLflow ran already; it stays.")
+        return
     log, asked = _log_file(home), list[int]()
     with (
         handled(lambda number, _: asked.append(number), may_be_ignored=(signal.SIGINT, *ENDS)),
@@ -107,6 +113,21 @@ def _log_file(home: Home) -> Path:
     """Returns the file of what MLflow prints: in the home, or in a temporary folder where the home can only be read."""
     folder = home.root if os.access(home.root, os.W_OK) else Path(tempfile.mkdtemp(prefix="locus-mlflow-"))
     return folder / "mlflow.log"
+
+
+def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
+    """Returns whether a server has the MLflow run of a study of this home, which no other store has."""
+    for edition in _editions(home, None):
+        mine = look_up(home, edition, tracking)
+        if mine is None:
+            continue
+        try:
+            theirs = look_up(home, edition, address)
+        except MlflowError:
+            return False
+        if STUDY in mine.shown:
+            return theirs is not None and STUDY in theirs.shown and theirs.shown[STUDY].id == mine.shown[STUDY].id
+    return False
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -22,7 +22,6 @@ from typing import Any
 
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
-from mlflow.store.artifact.artifact_repo import ArtifactRepository
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
@@ -104,7 +103,7 @@ class Store:
         """Finds everything, and makes the experiment where there is none. `artifacts`: the home's, of a database.
 
         `is_own`: whether the database is the home's own. MLflow notes whole paths: where the home was moved or copied
-        since, all is written anew, with files here.
+        since, all is written again, with files in `artifacts`.
         Raises: MlflowError if the database is a link, which the home that this one was copied from has, too.
         """
         self.find()
@@ -237,9 +236,12 @@ class Store:
             shown.status = row.status
 
     def remove_others(self, rows: set[RunId]) -> None:
-        """Deletes the study's runs that are none of these rows: those of a journal that was cut."""
-        for row in self.shown.keys() - rows:
-            self.client.delete_run(self.shown.pop(row).id)
+        """Deletes the study's runs that are none of these rows, and those made twice, for the first answer was lost."""
+        self.shown = {row: run for row, run in self.shown.items() if row in rows}
+        kept = {run.id for run in self.shown.values()}
+        for run in list(self._search()):
+            if run.info.run_id not in kept:
+                self.client.delete_run(run.info.run_id)
 
     def delete(self, artifacts: Path | None) -> None:
         """Deletes every row of the study, and the files of theirs that lie in `artifacts`, the home's own folder."""
@@ -250,20 +252,17 @@ class Store:
                     remove_member(artifacts, shown.id)
         self.shown, self.others = {}, []
 
-    def files(self, row: RunId = STUDY) -> ArtifactRepository:
-        """Returns where the files of a row lie."""
-        return get_artifact_repository(self.shown[row].files, tracking_uri=self.uri)
-
     def send_files(self, trials: list[Trial], report: Path | None) -> None:
         """Stores the files of the study, its report and its trials' recipes by label, and its data sets."""
+        files = get_artifact_repository(self.shown[STUDY].files, tracking_uri=self.uri)
         recipes = {trial.label: trial.recipe for trial in trials}
         text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
         with tempfile.TemporaryDirectory(prefix="locus-recipes-") as folder:
             file = Path(folder) / "recipes.json"
             file.write_text(text, encoding="utf-8")
-            self.files().log_artifact(str(file))
+            files.log_artifact(str(file))
         if report and report.is_dir():
-            self.files().log_artifacts(str(report), "report")
+            files.log_artifacts(str(report), "report")
         self.client.log_inputs(self.shown[STUDY].id, _data_sets(recipes.values()))
 
 

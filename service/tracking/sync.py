@@ -228,8 +228,8 @@ class MlflowSync:
         """Returns the addresses of the study on its server; None without a server, or where it lags behind `wait_s`."""
         if self.tracking is None or not served(self.tracking) or not self._made.wait(wait_s):
             return None
-        assert self._store is not None
-        return links(self._store, self.tracking)
+        store = self._store  # None after trouble, until MLflow is found again
+        return links(store, self.tracking) if store is not None else None
 
     @property
     def parent_url(self) -> str | None:
@@ -272,7 +272,7 @@ class MlflowSync:
             store = self._store or self._open_store(state)
             self._show(store, state, close)
         except Exception as error:
-            self._trouble, self._store = error, None
+            self._trouble, self._count, self._store = error, self._written, None
             state.show_all()
             return False
         self._trouble = None
@@ -296,8 +296,6 @@ class MlflowSync:
         for first in range(0, len(news), MOST_ROWS):
             self._far = first, len(news)
             store.put(news[first : first + MOST_ROWS])
-            self._count += store.written
-            store.written = 0
         self._made.set()
         if close is None:
             return
@@ -317,11 +315,8 @@ class MlflowSync:
         with FileLock(self.home.root / "mlflow.lock"):  # two drivers may both try to create the database
             if self.tracking is None:
                 make_database(self.home)
-            uri, id, before = (
-                self.tracking or self.home.tracking,
-                self.edition.id,
-                experiment_of(self.home, self.edition),
-            )
+            uri, id = self.tracking or self.home.tracking, self.edition.id
+            before = experiment_of(self.home, self.edition)
             check_file(uri)
             store = Store(uri, self.home.named(), id, self.experiment or before)
             store.make(None if served(self.tracking) else self.home.artifacts, is_own=self.tracking is None)
@@ -370,12 +365,13 @@ class SyncState:
         due = {run for run, since in self._news.items() if self._is_due(run, now - since)}
         if not whole and not due:
             return []
-        marked = {trial.label for trial in find_best(history).trials}
+        best = find_best(history)
+        marked = {trial.label for trial in best.trials}
 
         def is_news(run: Run) -> bool:
             return whole or (run.key, history.code(run)) in due
 
-        study, *others = rows(history, ended, self._words, is_news, marked ^ self._marked)
+        study, *others = rows(history, ended, best, self._words, is_news, marked ^ self._marked)
         self._marked = marked
         self._news = {} if whole else {run: since for run, since in self._news.items() if run not in due}
         if not whole and now - (self._study_at or 0.0) < LIVE_S:

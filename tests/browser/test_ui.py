@@ -108,8 +108,8 @@ def test_a_sweep_has_its_charts_and_nothing_beside(window):
 def test_mean_curves_of_arms_in_one_chart(window):
     browser, pictures, _, links = window
     lines = "document.querySelectorAll('.js-plotly-plot .scatterlayer .trace').length >= 6"
-    shown = f"{lines} && {has('mean over seeds', 'fourier (val/accuracy_mean)')}"
-    browser.look(links.trials + "&compareRunsMode=CHART", shown, pictures / "mlflow-curves.png")
+    shown = f"{lines} && {has('curves', 'val/accuracy', 'Group: fourier')}"
+    browser.look(links.runs + "&compareRunsMode=CHART", shown, pictures / "mlflow-curves.png")
 
 
 def test_what_failed_and_why(window):

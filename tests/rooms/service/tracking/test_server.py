@@ -122,7 +122,7 @@ def test_it_is_used_by_a_second_command_and_ends_with_its_terminal(ui, known, tm
     other.root.mkdir()
     shutil.copy(database, other.root / "mlflow.db")
     show(other, small)
-    shutil.copytree(known.root / "studies", other.root / "studies")
+    shutil.copytree(known.root / "studies", other.root / "studies", dirs_exist_ok=True)
     with pytest.raises(UiError, match=f"port {port} must be free, got an MLflow of other runs there"):
         serve(other, None, port, note=said.append)
     assert "reach@base" in runs(known)

@@ -119,6 +119,12 @@ def test_a_run_shown_long_ago_is_stopped_with_its_study(home, small, monkeypatch
     assert runs(home)["#03 seed 0"].info.status == "SCHEDULED"
 
 
+def test_a_server_that_was_lost_has_no_links_until_it_is_found_again(home, small):
+    shown = MlflowSync(small.edition, home, lambda recipe: small.code, "http://127.0.0.1:9")
+    shown._made.set()
+    assert shown.links(0) is None
+
+
 def test_a_second_call_runs_again(home, small):
     show(home, small, "SCHEDULED")
     again = told(home, small)
