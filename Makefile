@@ -71,7 +71,7 @@ size: install
 	$(BIN)/python -m tests.house.size
 
 # What 22 studies decide and find at their smallest size, beside the files of tests/golden: a change of the house must
-# change nothing. GOLDEN="--record" writes the files anew, GOLDEN="--only folds,stopped" runs some of them.
+# change nothing. GOLDEN="--record" writes the files, GOLDEN="--only folds,stopped" runs some of them.
 GOLDEN ?=
 golden: install
 	$(BIN)/python -m tests.golden.traces $(GOLDEN)

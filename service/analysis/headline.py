@@ -69,8 +69,8 @@ def details(result: StudyResult) -> list[str]:
     """Returns what a reader must know beside the first sentence, a sentence each: scores, rivals, cost, what lacks."""
     plan, missing = result.edition.study.plan, _missing(result)
     over_tasks, best = isinstance(plan, Ablation) and plan.tasks, result.best
-    said = result.ranking.highest or result.ranking.ended or over_tasks
-    unfinished = [f"Not finished: {missing}."] if missing and said else []
+    has_answer = result.ranking.highest or result.ranking.ended or over_tasks
+    unfinished = [f"Not finished: {missing}."] if missing and has_answer else []
     if best is None or over_tasks:
         ended = _ended(result.of("trial")) if result.ranking.ended else ""
         return [*filter(None, [_but_tests(result), _diverged(result), ended]), *unfinished]

@@ -50,17 +50,17 @@ def show_jobs(name: str | None, address: str, home: str | None, *, as_json: bool
     """
     from service.execution import jobs
 
-    found = jobs.of_home(jobs.submissions(address), home) if name is None else [jobs.attach(name, address, home)]
+    newest = jobs.of_home(jobs.submissions(address), home) if name is None else [jobs.attach(name, address, home)]
     if name is not None and not as_json:
-        say(found[0].describe())
+        say(newest[0].describe())
         return
-    shown = [{"study": one.study, "job": one.job, "job_state": one.status(), "home": one.home} for one in found]
+    states = [{"study": job.study, "job": job.job, "job_state": job.status(), "home": job.home} for job in newest]
     if as_json:
-        print_json(shown)
-    elif not shown:
+        print_json(states)
+    elif not states:
         remark(f"no study was submitted to {address} yet")
     else:
         table = columns("study", "job", "state", "home")
-        for job in shown:
-            row(table, *(text or "of the cluster" for text in job.values()))
+        for state in states:
+            row(table, *(text or "of the cluster" for text in state.values()))
         console().print(table)

@@ -1,7 +1,7 @@
 """Golden traces: what 22 studies decided and found at `smoke`, as files, so that a change of the house changes nothing.
 
     python -m tests.golden.traces              runs the studies and compares; `make golden`
-    python -m tests.golden.traces --record     writes the files anew
+    python -m tests.golden.traces --record     writes the files
     python -m tests.golden.traces --only folds,stopped   some of them
 
 A trace has the facts without times, codes and machines, the verdicts, and the numbers of the page's tables. Runs train
