@@ -229,7 +229,7 @@ def memory_of(cores: int, gib: float) -> Finding:
 AHEAD = 1024
 """Images that wait for a thread, at most."""
 MEND = "replace it, or remove it"
-HOW = "see 'The folder' in docs/images.md"
+HOW = "see 'The folder' in trainables/data/README.md"
 
 
 def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[Finding]:

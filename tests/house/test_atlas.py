@@ -1,4 +1,4 @@
-"""The table of docs/atlas.md is that of the study's records, and says how old its numbers are."""
+"""The table of search_spaces/ATLAS.md is that of the study's records, and says how old its numbers are."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ def wrong(page: str, ages: list[str], found: Mapping[str, Record]) -> list[str]:
 
 
 def test_the_table_of_the_page_is_that_of_the_record() -> None:
-    page = (ROOT / "docs/atlas.md").read_text()
+    page = (ROOT / "search_spaces/ATLAS.md").read_text()
     assert wrong(page, atlas.ages(), atlas.records()) == []
 
 

@@ -1,4 +1,4 @@
-"""Two ways to an own encoding, as README and docs/encodings.md write them: a file, and a kind of the list."""
+"""Two ways to an own encoding, as README and trainables/encodings/README.md write them: a file, and a kind of the list."""
 
 import os
 import re
@@ -21,8 +21,8 @@ from trainables.training.loop import train
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-SECTION = (ROOT / "docs/encodings.md").read_text()
-EVERY_DAY = (ROOT / "docs/every-day.md").read_text()
+SECTION = (ROOT / "trainables/encodings/README.md").read_text()
+EVERY_DAY = (ROOT / "service/commands/README.md").read_text()
 (CLASS,) = re.findall(r"```python\n(.*?)```", README.split("## My encoding")[1].split("\n## ")[0], re.DOTALL)
 STUDY, FILE, IMPORT = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 MINE = f"{CLASS}\n\n{STUDY}"

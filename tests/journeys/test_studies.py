@@ -13,7 +13,7 @@ from tests.journeys.terminal import Terminal
 from trainables.data import ImagesSpec
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(4000)]
-EVERY_DAY = Path(__file__).parents[2] / "docs/every-day.md"
+EVERY_DAY = Path(__file__).parents[2] / "service/commands/README.md"
 SCORE = re.compile(r"\d\.\d{4}")
 
 
@@ -49,7 +49,7 @@ def test_a_study_runs_at_smoke(terminal, name: str) -> None:
 
 
 def prints_what_the_page_shows(out: str) -> None:
-    """Asserts that `make demo` ends as docs/every-day.md says, up to what "..." leaves out: words, and scores nearly.
+    """Asserts that `make demo` ends as service/commands/README.md says, up to what "..." leaves out: words, and scores nearly.
 
     Another processor rounds otherwise, so a score may be off by 0.02.
     """
