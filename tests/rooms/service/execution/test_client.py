@@ -130,7 +130,7 @@ def test_a_jobs_environment_holds_no_secret(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
     said = job_environment("/shared/locus")
-    assert said["RAY_JOB_STOP_SIGNAL"] == "SIGINT"
+    assert said["RAY_JOB_STOP_SIGNAL"] == "SIGTERM"
     assert said["LOCUS_HOME"] == "/shared/locus"
     assert "secret" not in str(said)
 
