@@ -1,17 +1,37 @@
-"""The other backbones equal timm's bit for bit: with a learned table where timm has one, else with none."""
+"""The other backbones against timm's: outputs, gradients, keys, beginnings, statistics, precision."""
 
 import pytest
 import torch
 from scipy.stats import ks_2samp
+from torch import nn
+from torch.nn.functional import interpolate
 
 from tests.anchors.backbones import HOSTS, SPECS, TABLES, ours, size, spread, timms
-from trainables.backbones import Swin
+from trainables.backbones import Swin, ViT
 from trainables.backbones.swin_torch import PositionedSwin
-from trainables.encodings import PEG, Composed, Concat, Fourier, Learnable, NoEncoding, OwnEncoding, ReservedChannels
+from trainables.data import RedGreen
+from trainables.encodings import (  # fmt: skip
+    IRPE,
+    PEG,
+    Add,
+    Composed,
+    Concat,
+    Fourier,
+    Learnable,
+    NoEncoding,
+    OwnEncoding,
+    RelativeBias,
+    ReservedChannels,
+    Sinusoidal,
+)
 from trainables.encodings.encoding_torch import Grid
+from trainables.recipe import Recipe
+from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, SpecError
 from trainables.training.init import init_weights
-from trainables.training.parameters import no_decay
+from trainables.training.loop import build_model_with_weights
+from trainables.training.parameters import no_decay, set_trainable, train_mode
+from trainables.weights.transfer import at_size
 
 KINDS = [*HOSTS]
 STAGED = [kind for kind in KINDS if kind not in TABLES]
@@ -277,3 +297,101 @@ def test_swin_without_its_tables_is_swin_with_zeros():
         for name in tables:
             theirs.get_parameter(name).zero_()
     assert torch.equal(mine(images("swin")), theirs(images("swin")))
+
+
+TRAINED_KINDS = [*HOSTS]
+WHOLE = {"swin": {"window_size": 4, "patch_size": 4}}
+"""At 16 pixels the second stage of this Swin is smaller than its window."""
+
+
+@pytest.mark.parametrize("kind", TRAINED_KINDS)
+def test_what_does_not_decay_does_not_in_a_training_either(kind):
+    model = ours(kind, NoEncoding())
+    inside = nn.ModuleDict({"model": model})
+    assert {f"model.{name}" for name in no_decay(model)} == no_decay(inside)
+
+
+def test_statistics_of_what_does_not_learn_stay():
+    """VOLO's stem normalises by batches."""
+    model = ours("volo", Learnable())
+    before = {name: value.clone() for name, value in model.named_buffers() if "running" in name}
+    assert before
+    set_trainable(model, "position")
+    train_mode(model)
+    assert model.training
+    model(torch.randn(3, *size("volo")))
+    assert all(torch.equal(value, before[name]) for name, value in model.named_buffers() if name in before)
+    set_trainable(model, "all")
+    train_mode(model)
+    model(torch.randn(3, *size("volo")))
+    assert not any(torch.equal(value, before[name]) for name, value in model.named_buffers() if name in before)
+
+
+@pytest.mark.parametrize("kind", TRAINED_KINDS)
+def test_every_backbone_is_tested_at_other_sides(kind, monkeypatch):
+    """Without an encoding nothing is lost: the model of the other size with the same weights."""
+    code = Learnable() if kind in TABLES else PEG()
+    for encoding in (NoEncoding(), code):
+        recipe = Recipe(data=RedGreen(image_size=32), model=SPECS[kind].put(WHOLE.get(kind, {})), encoding=encoding)
+        model = spread(build_model_with_weights(recipe, 0))
+        side = 48 if kind != "swin" else 16
+        other = at_size(model, recipe, side)
+        assert torch.isfinite(other(torch.randn(2, 3, side, side))).all()
+        built = build_model(recipe, (3, side, side)).eval()
+        same = {name: value.shape == built.state_dict()[name].shape for name, value in model.state_dict().items()}
+        moved = {name for name, stays in same.items() if not stays}
+        assert all(name.endswith(("learnable.table", "relative_position_bias_table")) for name in moved)
+        assert bool(moved) == (kind == "swin" or (encoding != NoEncoding() and kind in TABLES))
+        kept = {name: value for name, value in other.state_dict().items() if same[name]}
+        assert all(torch.equal(value, model.state_dict()[name]) for name, value in kept.items())
+
+
+def test_a_swins_tables_follow_its_windows():
+    """A linear table stays linear on a smaller window, apart from the borders."""
+    recipe = Recipe(data=RedGreen(image_size=32), model=SPECS["swin"].put(WHOLE["swin"]))
+    model = build_model_with_weights(recipe, 0)
+    other = at_size(model, recipe, 16).layers[1].blocks[0].attn
+    table = model.layers[1].blocks[0].attn.relative_position_bias_table
+    assert table.shape == (49, 4)
+    assert other.relative_position_bias_table.shape == (9, 4)
+    expected = interpolate(table.T.reshape(1, 4, 7, 7).double(), (3, 3), mode="bicubic", align_corners=False)
+    assert torch.allclose(other.relative_position_bias_table.double(), expected.reshape(4, 9).T, atol=1e-6)
+
+
+QUERY_KEY = Learnable(injection=Add(places=("query", "key")))
+ARMS = [NoEncoding(), Learnable(), Sinusoidal(), Fourier(), PEG(), PEG(padding="valid"), RelativeBias(), IRPE()]
+ARMS += [Fourier(injection=Concat()), QUERY_KEY]
+BLOCK_NORMS = ("norm1", "norm2", "norm_in", "norm_mlp_in", "norm_out", "norm_mlp")
+
+
+def not_in_float32(model, images):
+    """The norms of blocks and the heads that see another type under autocast; the outputs, if they have another."""
+    seen = set()
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in BLOCK_NORMS or name in ("norm", "head", "fc_norm", "head.fc"):
+            module.register_forward_pre_hook(lambda _, inputs, name=name: seen.add((name, inputs[0].dtype)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs = model.train()(images)
+    assert len(seen) > 2
+    return {name for name, dtype in {*seen, ("outputs", outputs.dtype)} if dtype != torch.float32}
+
+
+@pytest.mark.parametrize("pool", ["token", "avg", "gap"])
+@pytest.mark.parametrize("encoding", ARMS, ids=lambda encoding: encoding.label)
+def test_every_encoding(encoding, pool):
+    spec = ViT(embed_dim=16, num_heads=2, depth=2, patch_size=4, pool=pool)
+    model = build_model(Recipe(data=RedGreen(image_size=16), model=spec, encoding=encoding))
+    init_weights(model, 0)
+    assert not_in_float32(model, torch.rand(2, 3, 16, 16)) == set()
+
+
+@pytest.mark.parametrize("kind", HOSTS)
+def test_every_backbone(kind):
+    for encoding in (NoEncoding(), Learnable() if kind in TABLES else PEG()):
+        assert not_in_float32(ours(kind, encoding), torch.rand(2, *size(kind))) == set()
+
+
+@pytest.mark.parametrize("kind", HOSTS)
+def test_float64_stays(kind):
+    model = ours(kind, NoEncoding()).double()
+    assert model(torch.rand(2, *size(kind), dtype=torch.float64)).dtype == torch.float64

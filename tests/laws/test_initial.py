@@ -1,20 +1,44 @@
-"""Two models with the same seed share every parameter of the same name and shape, whatever else differs."""
+"""Two models of a seed share each parameter of one name and shape; what is frozen stays; keys stay."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from trainables.backbones import ViT
 from trainables.backbones.vit_torch import PositionedViT
-from trainables.encodings import PEG, Composed, Fourier, Learnable, NoEncoding, RelativeBias, Sinusoidal
+from trainables.data import RedGreen
+from trainables.encodings import (  # fmt: skip
+    IRPE,
+    PEG,
+    Add,
+    Composed,
+    Concat,
+    Extend,
+    Fourier,
+    Gabor,
+    Learnable,
+    LearnableSinusoidal,
+    NoEncoding,
+    Relative,
+    RelativeBias,
+    Sinusoidal,
+)
 from trainables.encodings.encoding_torch import PositionEncoding
-from trainables.recipe import Recipe
+from trainables.encodings.irpe import Cross, Piecewise, Product
+from trainables.encodings.relative import ClippedOffsets
+from trainables.recipe import FromTrial, Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
+from trainables.training.checkpoint import write
 from trainables.training.init import init_weights
-from trainables.training.parameters import set_trainable
+from trainables.training.loop import build_model_with_weights
+from trainables.training.optimizer import build_optimizer
+from trainables.training.parameters import no_decay, set_trainable
 
 ARMS = (
     NoEncoding(), Learnable(), Sinusoidal(), RelativeBias(), PEG(), PEG(places=(0, -1)), Fourier(),
@@ -134,3 +158,130 @@ def test_only_position_learns(encoding, make):
     assert {name.split(".")[0] for name, value in model.named_parameters() if value.requires_grad} == {"encoding"}
     set_trainable(model, "all")
     assert {name for name, value in model.named_parameters() if value.requires_grad} == learning
+
+
+def frozen_recipe(encoding, **values):
+    return Recipe(
+        data=RedGreen(image_size=16), model=ViT(embed_dim=16, depth=2, num_heads=2), encoding=encoding, **values
+    )
+
+
+def step(model, spec):
+    images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    optimizer = build_optimizer(model, spec.optimizer, no_decay(model))
+    cross_entropy(model(images), torch.tensor([0, 1, 1, 0])).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("form", ["depthwise", "separable"])
+def test_frozen_at_random(form):
+    spec = frozen_recipe(Composed(parts=(Learnable(), PEG(frozen=True, form=form))))
+    model = build_model_with_weights(spec, seed=1)
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    step(model, spec)
+    same = {name for name, value in model.named_parameters() if torch.equal(value, before[name])}
+    assert same == {name for name in before if ".peg." in name}
+
+
+def test_frozen_from_a_learned_start(tmp_path):
+    """The parent is the same frozen_recipe with a PEG that learns; the child takes its encoding alone."""
+    spec = frozen_recipe(PEG(frozen=True), init=FromTrial(values={"encoding.frozen": False}, part="encoding"))
+    parent = build_model_with_weights(spec.parent, seed=1)
+    assert all(value.requires_grad for value in parent.parameters())
+    step(parent, spec.parent)
+    write(tmp_path / "weights.pt", parent.state_dict())
+    child = build_model_with_weights(spec, 1, tmp_path / "weights.pt")
+    learnt = parent.encoding.peg.conv["-1"].weight
+    assert torch.equal(child.encoding.peg.conv["-1"].weight, learnt)
+    assert not torch.equal(child.blocks[0].attn.qkv.weight, parent.blocks[0].attn.qkv.weight)
+    step(child, spec)
+    assert torch.equal(child.encoding.peg.conv["-1"].weight, learnt)
+
+
+def test_a_frozen_part_leaves_the_others_learning():
+    spec = frozen_recipe(Composed(parts=(PEG(frozen=True), IRPE())), trainable="position+head")
+    model = build_model_with_weights(spec, seed=1)
+    learning = {name for name, value in model.named_parameters() if value.requires_grad}
+    assert learning == {"encoding.irpe.tables.k", "head.bias", "head.weight"}
+
+
+ROOT = Path(__file__).parents[2]
+
+PINNED = {
+    "4ae6ce2b806e9c9a": Recipe(),
+    "f52e6426964c7e46": Recipe(encoding=Learnable()),
+    "8caa36f587500a69": Recipe(encoding=Learnable(std=0.5)),
+    "54504d98f75c6fa6": Recipe(encoding=Sinusoidal()),
+    "fc110971209a208b": Recipe(encoding=LearnableSinusoidal()),
+    "1917c4a0a44b61b0": Recipe(encoding=Fourier()),
+    "c6a693a9dea9e828": Recipe(encoding=Fourier(gamma=1.5, features=8, coordinates="unit")),
+    "e659c21469e2b025": Recipe(encoding=RelativeBias(shared=True)),
+    "5c1b72e07dc795f3": Recipe(encoding=PEG()),
+    "8817b298a96e427f": Recipe(encoding=PEG(places=(-1, 0), kernel=5), model=ViT(depth=2, pool="avg")),
+    "5d9d218a7f6674ca": Recipe(encoding=Composed(parts=(Learnable(), RelativeBias(shared=True)))),
+}
+
+
+@pytest.mark.parametrize("key", PINNED)
+def test_keys_stay(key):
+    assert Run(recipe=PINNED[key], seed=3).key == key
+
+
+def test_who_changes_an_identity_changes_no_key():
+    recipe = Recipe(encoding=Fourier(gamma=1.5))
+    key = Run(recipe=recipe, seed=0).key
+    said = recipe.identity()
+    said["encoding"]["gamma"] = 9.0
+    del said["data"]
+    assert Run(recipe=recipe, seed=0).key == key
+    assert recipe.identity()["encoding"]["gamma"] == 1.5
+
+
+def test_a_nested_default_goes_unsaid():
+    assert Learnable(injection=Add()).identity() == {"kind": "learnable"}
+    assert IRPE(mapping=Product(), index=Piecewise()).identity() == {"kind": "irpe"}
+    assert Learnable(injection=Concat()).identity() == {"kind": "learnable", "injection": {"kind": "concat"}}
+    said = Relative(offsets=ClippedOffsets(reach=4), value=True).identity()
+    assert said == {"kind": "relative", "offsets": {"kind": "clipped", "reach": 4}, "value": True}
+
+
+def test_paths_reach_into_nested_specs():
+    recipe = Recipe(encoding=Composed(parts=(Learnable(), IRPE())))
+    put = recipe.put({"encoding.parts.1.index.beta": 5.0, "encoding.parts.0.injection.kind": "concat"})
+    assert put.encoding.parts[1].index == Piecewise(beta=5.0)
+    assert put.encoding.parts[0].injection == Concat()
+    assert put.get("encoding.parts.0.injection.split") == 0.5
+    assert Recipe.read(put.plain()) == put
+
+
+def test_a_kind_and_a_path_into_what_it_begins_with():
+    put = Recipe().put({"encoding.kind": "irpe", "encoding.index.alpha": 1.0, "encoding.mapping.kind": "cross"})
+    assert put.encoding == IRPE(mapping=Cross(), index=Piecewise(alpha=1.0))
+    values = {
+        "encoding.parts.0.kind": "gabor",
+        "encoding.parts.0.injection.kind": "extend",
+        "encoding.parts.1.kernel": 5,
+    }
+    put = Recipe(encoding=Composed(parts=(Learnable(), PEG()))).put(values)
+    assert put.encoding == Composed(parts=(Gabor(injection=Extend()), PEG(kernel=5)))
+    with pytest.raises(SpecError, match=r"no field 'encoding\.index\.ratio'; known: kind, alpha, beta, gamma"):
+        Recipe().put({"encoding.kind": "irpe", "encoding.index.ratio": 1.0})
+
+
+def test_knobs_by_position_leave_out_how_a_code_enters():
+    assert Fourier(3.0) == Fourier(gamma=3.0)
+    assert Concat(0.25) == Concat(split=0.25)
+    assert Extend(4, shared=False) == Extend(channels=4, shared=False)
+
+
+def files(encoding) -> set[str]:
+    """The files of the folder of encodings that compute an encoding, beside those of every training."""
+    codes = CodeDigests()
+    return {*codes.files(Recipe(encoding=encoding))} - {*codes.files(Recipe())}
+
+
+def test_files_that_compute_an_encoding():
+    assert files(Learnable()) == files(Learnable(injection=Concat())) == {"encodings/learnable.py"}
+    assert files(Sinusoidal()) == files(LearnableSinusoidal()) == {"encodings/sinusoidal.py"}
+    assert files(IRPE()) == {f"encodings/{name}.py" for name in ("irpe", "irpe_torch", "pair_lookup_torch")}
+    assert files(Composed(parts=(PEG(), Gabor()))) == files(PEG()) | files(Gabor())

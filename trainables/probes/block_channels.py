@@ -90,11 +90,6 @@ def probe(subject: Subject) -> Findings:
     if values["share"] >= LEAST:
         by_block, third = shapes[:, position].mean(axis=1), max(1, (len(shapes) - 1) // 3)
         shallow, deep = float(by_block[1 : 1 + third].mean()), float(by_block[-third:].mean())
-        values |= {
-            "input": float(by_block[0]),
-            "shallow": shallow,
-            "deep": deep,
-            "shallow_above_deep": shallow - deep,
-        }
+        values |= {"input": float(by_block[0]), "shallow": shallow, "deep": deep, "shallow_above_deep": shallow - deep}
     maps = states[:, 0][:, :, order[[-1, 0]]].reshape(len(states), subject.grid.rows, subject.grid.columns, 2)
     return Findings(values, {"shares": shares, "kept": shapes, "maps": maps.astype(np.float32)})

@@ -123,9 +123,7 @@ def auxiliary_flops(recipe: Recipe) -> int:
 
 
 def training_operations(
-    recipe: Recipe,
-    forward: Callable[[Recipe, int | None], float],
-    learning: Callable[[Recipe], float] | None = None,
+    recipe: Recipe, forward: Callable[[Recipe, int | None], float], learning: Callable[[Recipe], float] | None = None
 ) -> float:
     """Counts the floating-point operations of a run: its training, validations, and tests at all sizes of images.
 

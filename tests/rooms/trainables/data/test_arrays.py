@@ -1,10 +1,14 @@
-"""Images that are arrays in a file: which image becomes which row of a split, and what is refused in a sentence."""
+"""Images that are arrays in a file, or digits: which image becomes which row, what guessing scores, refusals."""
 
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
-from trainables.data import ImageCounts
+from service.analysis.scores import score_scale
+from trainables.data import Digits, ImageCounts, RedGreen
+from trainables.data.digits_torch import arrays as drawn_arrays
+from trainables.data.digits_torch import checksum
 from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
@@ -119,3 +123,63 @@ def test_arrays_that_could_mean_two_things_are_refused(tmp_path):
     ):
         with pytest.raises(SpecError, match=rf"^data.path must be an .npz file .*, got .*/{name}.npz {got}"):
             spec(str(tmp_path / f"{name}.npz"))
+
+
+def test_the_installed_set_is_the_one_of_the_fingerprint():
+    assert checksum() == Digits().fingerprint
+
+
+def test_splits_are_apart_and_together_the_whole_set_and_images_keep_their_labels():
+    bunch = load_digits()
+    whole = [image.tobytes() for image in bunch.images.astype(np.uint8)]
+    label_of = dict(zip(whole, bunch.target, strict=True))
+    parts = drawn_arrays(Digits())
+    assert sorted(image.tobytes() for images, _ in parts.values() for image in images) == sorted(whole)
+    for images, labels in parts.values():
+        assert [label_of[image.tobytes()] for image in images] == labels.tolist()
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1197, 300, 300), (500, 150, 210), (10, 10, 10), (10, 300, 1477), (1187, 300, 300), (10, 10, 1767)]
+)
+def test_each_legal_size_can_be_drawn_with_each_class_by_its_share(sizes):
+    shares = np.bincount(load_digits().target) / 1797
+    for seed in range(3):
+        made = drawn_arrays(Digits(train_size=sizes[0], val_size=sizes[1], test_size=sizes[2], data_seed=seed))
+        labels = [made[split][1] for split in ("train", "validation", "test")]
+        assert tuple(map(len, labels)) == sizes
+        for part in labels if min(sizes) >= 150 else ():
+            assert np.abs(np.bincount(part) - shares * len(part)).max() <= 1.5
+
+
+def test_a_draw_is_repeatable_and_moves_the_images():
+    first, again, other = drawn_arrays(Digits()), drawn_arrays(Digits()), drawn_arrays(Digits(data_seed=1))
+    assert np.array_equal(first["test"][0], again["test"][0])
+    assert not np.array_equal(first["test"][0], other["test"][0])
+    assert not np.array_equal(first["validation"][0], other["validation"][0])
+
+
+def test_it_is_zero_at_chance_and_one_where_all_is_right(subtests) -> None:
+    for data, metric, skill in [
+        (RedGreen(task="direction", skill=True), 0.5, 0.0),
+        (RedGreen(task="direction", skill=True), 0.75, 0.5),
+        (RedGreen(task="direction4", skill=True), 0.25, 0.0),
+        (RedGreen(task="direction4", skill=True), 1.0, 1.0),
+        (RedGreen(task="distance", skill=True), 0.8, 0.8),
+        (Digits(skill=True), 0.0, -1 / 9),
+        (Digits(), 0.3, 0.3),
+    ]:
+        with subtests.test(f"{data}, {metric}, {skill}"):
+            assert data.score(metric, "test") == pytest.approx(skill)
+            assert data.score(data.metric_chance, "test") == pytest.approx(data.chance("test"))
+            assert data.score(1.0, "test") == 1.0
+
+
+def test_what_a_guess_may_reach_is_the_same_in_both_units() -> None:
+    """On 100 images one guess in a thousand exceeds 0.5 + 3.09 * sqrt(0.25 / 100), a skill of 0.309."""
+    plain, skill = (score_scale(RedGreen(task="direction", val_size=100, skill=one), "val") for one in (False, True))
+    assert plain.guessing() == pytest.approx(0.5 + 3.0902 * 0.05, abs=1e-4)
+    assert skill.guessing() == pytest.approx(2 * (plain.guessing() - 0.5))
+    assert plain.guessing(4) == pytest.approx(0.5 + 3.0902 * 0.025, abs=1e-4)
+    assert (skill.chance, skill.low, skill.high) == (0.0, -1.0, 1.0)
+    assert skill.step == pytest.approx(0.02)

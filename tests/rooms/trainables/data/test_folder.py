@@ -1,9 +1,10 @@
-"""A folder of images: its layout, its digest, and all that can be wrong with it, in one sentence each."""
+"""A folder of images: its layout, its digest, which is of what its files hold, and all that can be wrong with it."""
 
 import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
 import numpy as np
@@ -19,6 +20,7 @@ from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError
+from trainables.watched import watched
 
 
 @pytest.fixture
@@ -70,23 +72,8 @@ def test_smaller_draws_are_part_of_larger_ones_and_of_the_same_split(root):
     assert {*numbers(drawn(test_size=3).test)} < {*numbers(drawn().test)}
 
 
-def test_where_it_lies_does_not_matter_and_what_it_holds_does(root, tmp_path):
-    shutil.copytree(root, tmp_path / "copy")
-    one, other = (Folder(path=str(path)) for path in (root, tmp_path / "copy"))
-    assert key(one) == key(other)
-    (tmp_path / "copy" / "train" / "class_0" / "0000.png").unlink()
-    assert key(Folder(path=str(tmp_path / "copy"))) != key(one)
-
-
 def key(data):
     return Run(recipe=Recipe(data=data), seed=0).key
-
-
-def test_a_recipe_is_its_own_json_and_is_not_scanned_again(root):
-    recipe = Recipe().put({"data.kind": "folder", "data.path": str(root), "data.image_size": 8})
-    shutil.rmtree(root)
-    assert Recipe.read(recipe.plain()) == recipe
-    assert recipe.put({"optimizer.epochs": 2}).data == recipe.data
 
 
 def test_another_path_is_another_folder_unless_its_digest_is_given(root, tmp_path):
@@ -184,7 +171,7 @@ def test_decoded_images_that_were_read_longest_ago_go_where_all_are_too_large(ro
     (lambda root: [shutil.rmtree(path) for path in root.glob("*/*") if path.name != "class_0"],
      "two classes or more in train/, got class_0 alone"),
     (lambda root: (root / "test" / "class_1").rename(root / "moved"), "a folder with images in test/class_1, got"),
-    (lambda root: picture(1).save(mkdir(root / "test" / "dogs") / "1.png"), "such as test/dogs, got"),
+    (lambda root: picture(1).save(mkdir_all(root / "test" / "dogs") / "1.png"), "such as test/dogs, got"),
 ], ids=["no train", "one folder of classes",
         "splits by other names", "a class named train",
         "a folder beside classes", "a broken link beside classes", "one class at the top",
@@ -228,11 +215,6 @@ def test_classes_in_the_folder_itself_are_those_of_train(root):
 def test_the_folder_of_a_split_is_not_taken_for_all_images(root):
     with pytest.raises(SpecError, match=r"got .*/set/train \(name the folder above it, or call this one otherwise\)"):
         Folder(path=str(root / "train"), image_size=4)
-
-
-def mkdir(path):
-    path.mkdir()
-    return path
 
 
 def test_a_torn_image_names_its_file_and_leaves_nothing(root, tmp_path, monkeypatch):
@@ -333,3 +315,126 @@ def test_images_are_cropped_as_timm_crops_them(tmp_path, crop_pct):
     ]
     assert {*whole} == expected
     assert ("crop_pct" in spec.identity()) == (crop_pct < 1)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "locus" / "folders"
+
+
+@pytest.fixture
+def bitmaps(tmp_path):
+    return image_folder(tmp_path / "set", {"train": 10, "test": 2}, suffix=".bmp")
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The names of the files that are read, all of which may be kept."""
+    names, usual = [], folder_contents._read
+    monkeypatch.setattr(folder_contents, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(folder_contents, "_read", lambda file, whole: names.append(file.path) or usual(file, whole))
+    return names
+
+
+def folder_of(bitmaps):
+    return Folder(path=str(bitmaps), image_size=4)
+
+
+def test_images_of_the_same_size_are_another_set(bitmaps, tmp_path):
+    """Re-rendered in place, with the times of before: another key, another decoded file, the new pixels."""
+    before = folder_of(bitmaps)
+    old = load(before, Reading(tmp_path / "data"))
+    for path in bitmaps.rglob("*.bmp"):
+        was = path.stat()
+        picture(int(path.stem) + 100).save(path)
+        os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+        assert path.stat().st_size == was.st_size
+    after = folder_of(bitmaps)
+    assert after.digest != before.digest
+    assert after.decoded_name != before.decoded_name
+    new = load(after, Reading(tmp_path / "data"))
+    assert (new.train.images[:, 0, 0, 0] == old.train.images[:, 0, 0, 0] + 100).all()
+    with pytest.raises(LocusError, match=f"must name a folder with the digest {before.digest}, got {after.digest} in"):
+        load(before, Reading())
+
+
+def test_a_file_is_read_once_and_again_where_it_changed(bitmaps, read):
+    before, told = sorted(path.name for path in bitmaps.rglob("*")), []
+    with watched(lambda *counts: told.append(counts)):
+        first = folder_of(bitmaps)
+        assert len(read) == 36
+        assert folder_of(bitmaps) == first
+    assert len(read) == 36
+    assert told == [(number, 36) for number in range(1, 37)]
+    path = bitmaps / "train" / "class_1" / "0015.bmp"
+    was = path.stat()
+    picture(200).save(path.with_name("new.bmp"))
+    os.utime(path.with_name("new.bmp"), ns=(was.st_atime_ns, was.st_mtime_ns))
+    path.with_name("new.bmp").replace(path)
+    second = folder_of(bitmaps)
+    assert second.digest != first.digest
+    assert read[36:] == ["class_1/0015.bmp"]
+    assert sorted(path.name for path in bitmaps.rglob("*")) == before, "nothing is written beside the images"
+
+
+def test_a_change_in_place_that_keeps_size_and_time_is_seen(bitmaps, read):
+    first = folder_of(bitmaps)
+    shutil.copytree(bitmaps, bitmaps.parent / "copy", copy_function=shutil.copyfile)
+    assert folder_of(bitmaps.parent / "copy").digest == first.digest, "where a copy lies, and its times, do not matter"
+    path = bitmaps / "train" / "class_1" / "0015.bmp"
+    was = path.stat()
+    while path.stat().st_ctime_ns == was.st_ctime_ns:
+        picture(200).save(path)
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert folder_of(bitmaps).digest != first.digest
+
+
+def test_what_changed_just_now_is_not_kept(bitmaps, cache):
+    """A second change in the same tick of the clock would have the same times."""
+    folder_of(bitmaps)
+    assert not cache.exists()
+
+
+def test_a_cache_that_is_damaged_or_of_other_code_is_read_again(bitmaps, read, cache, monkeypatch):
+    first = folder_of(bitmaps)
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in [*rng.integers(0, len(whole), 5).tolist(), None]:
+        count = len(read)
+        file.write_bytes(b"" if place is None else whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert folder_of(bitmaps) == first
+        assert len(read) == count + 36
+        assert file.read_bytes() == whole
+    monkeypatch.setattr(folder_contents, "version", lambda name: "1.0")
+    folder_of(bitmaps)
+    assert len(read) == count + 72
+
+
+def test_many_may_look_at_once(bitmaps, read, cache):
+    with ThreadPoolExecutor(8) as pool:
+        digests = [*pool.map(lambda _: folder_of(bitmaps).digest, range(16))]
+    assert len({*digests}) == 1
+    assert [file.suffix for file in cache.iterdir()] == [".json"]
+    count = len(read)
+    folder_of(bitmaps)
+    assert len(read) == count
+
+
+def test_a_change_between_the_look_and_the_decoding_gets_no_name(bitmaps, tmp_path, monkeypatch):
+    """The decoded file of a digest holds the images of that digest alone."""
+    from trainables.data import folder_torch
+
+    spec, usual = folder_of(bitmaps), folder_torch.content
+
+    def late(*arguments):
+        values = usual(*arguments)
+        for path in (bitmaps / "train").rglob("*.bmp"):
+            Image.new("RGB", (40, 40)).save(path)
+        return values
+
+    monkeypatch.setattr(folder_torch, "content", late)
+    with pytest.raises(LocusError, match="must stay as it is while runs read it, got a change: run the study again"):
+        load(spec, Reading(tmp_path / "data"))
+    assert not [*(tmp_path / "data" / "decoded").glob("*.[nt]*")]

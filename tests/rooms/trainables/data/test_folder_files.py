@@ -1,20 +1,26 @@
-"""What lies in a folder as people have it: names of splits, other files, links, and what cannot be read."""
+"""What lies in a folder as people have it; folds of it, of which each image validates once."""
 
 import os
 import shutil
+from collections import Counter
 
+import numpy as np
 import pytest
 from PIL import Image
 
+from search_spaces.space import Real, Space
+from search_spaces.study import Ablation, Search, Study
 from service.analysis.scores import score_scale
 from tests.rooms.trainables.data.pictures import image_folder, picture
-from trainables.data import Folder, ImageCounts, folder
+from trainables.data import Cifar10, Flowers102, Folder, ImageCounts, folder
 from trainables.data.class_names_torch import class_names
 from trainables.data.folder import scan
-from trainables.data.folder_files import layout
-from trainables.data.splits_torch import load
+from trainables.data.images_torch import dealt
+from trainables.data.splits_torch import Reading, load
 from trainables.recipe import Recipe, Run
 from trainables.spec import LocusError, SpecError
+from trainables.training.distributed import SINGLE
+from trainables.training.loop import Training
 
 
 @pytest.fixture(autouse=True)
@@ -116,21 +122,6 @@ def test_an_answer_of_when_val_was_the_test_set_never_counts(root):
         load(then)
     (text,) = then.described().remarks
     assert text.startswith("runs will fail: data.images must be [30, 6, 0], the numbers"), "the plan says so"
-
-
-def test_guessing_scores_the_share_of_the_most_frequent_class(root):
-    for number in range(6):
-        picture(number).save(root / "test" / "class_1" / f"more{number}.png")
-    assert folder_of(root).most == (1 / 3, 8 / 12)
-    shutil.rmtree(root / "val")
-    picture(1).save(root / "train" / "class_0" / "more.png")
-    assert folder_of(root).most == (11 / 31, 8 / 12), "validation is held out of train"
-    assert folder_of(root, val_from="test").frequent == (8 / 12, 8 / 12), "a part of test validates"
-    (root / "test").rename(root / "val")
-    assert folder_of(root).frequent == (8 / 12, 11 / 31), "the test images are held out of train"
-    assert folder_of(root, val_from="train").frequent == (11 / 31, 8 / 12), "val is the test set"
-    shutil.rmtree(root / "val")
-    assert folder_of(root).frequent == (11 / 31, 11 / 31)
 
 
 def test_classes_that_are_uneven_decide_what_guessing_scores(root):
@@ -314,11 +305,128 @@ def test_large_folders_are_known_by_size_and_time_and_say_so(root, monkeypatch):
     assert folder_of(root).digest != before.digest
 
 
-def test_each_folder_is_listed_once(tmp_path, monkeypatch):
-    photos = image_folder(tmp_path / "set", {"photos": 3}) / "photos"
-    listed, list_folder = [], os.scandir
-    monkeypatch.setattr(os, "scandir", lambda folder: listed.append(folder) or list_folder(folder))
-    tree = layout(str(photos))
-    assert len([*tree.files]) == 9
-    assert not tree.is_split
-    assert sorted(listed) == sorted([str(photos), *(str(photos / name) for name in tree.classes["train"])])
+def test_guessing_scores_the_share_of_the_most_frequent_class(root):
+    for number in range(6):
+        picture(number).save(root / "test" / "class_1" / f"more{number}.png")
+    assert folder_of(root).most == (1 / 3, 8 / 12)
+    shutil.rmtree(root / "val")
+    picture(1).save(root / "train" / "class_0" / "more.png")
+    assert folder_of(root).most == (11 / 31, 8 / 12), "validation is held out of train"
+    assert folder_of(root, val_from="test").frequent == (8 / 12, 8 / 12), "a part of test validates"
+    (root / "test").rename(root / "val")
+    assert folder_of(root).frequent == (8 / 12, 11 / 31), "the test images are held out of train"
+    assert folder_of(root, val_from="train").frequent == (11 / 31, 8 / 12), "val is the test set"
+    shutil.rmtree(root / "val")
+    assert folder_of(root).frequent == (11 / 31, 11 / 31)
+
+
+FOLDS = 3
+
+
+@pytest.fixture
+def uneven(tmp_path):
+    """23 pictures of two uneven classes: of several sizes, in gray, turned by EXIF, and with 8 pictures to test."""
+    uneven = image_folder(tmp_path / "set", {"train": 10, "test": 4}, classes=2)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    picture(100, 30, 12).save(uneven / "train" / "class_0" / "turned.jpg", exif=turned, quality=100, subsampling=0)
+    picture(101, 9, 31).save(uneven / "train" / "class_0" / "tall.png")
+    Image.new("L", (8, 8), 102).save(uneven / "train" / "class_0" / "gray.png")
+    return uneven
+
+
+def folded(uneven, **own):
+    return Folder(path=str(uneven), image_size=4, folds=FOLDS, **own)
+
+
+def numbers(split):
+    return split.images[:, 0, 0, 0].tolist()
+
+
+def test_each_image_validates_once_a_deal_and_each_deal_is_another_one(uneven, tmp_path):
+    spec, data = folded(uneven), tmp_path / "data"
+    seeds = [load(spec, Reading(data, seed=seed)) for seed in range(2 * FOLDS)]
+    images = {*range(20), 100, 101, 102}
+    for seed, one in enumerate(seeds):
+        assert spec.counts_at(seed) == ImageCounts(len(one.train), len(one.validation), len(one.test))
+        assert {*numbers(one.train)} | {*numbers(one.validation)} == images
+        assert not {*numbers(one.train)} & {*numbers(one.validation)}
+        assert numbers(one.test) == numbers(seeds[0].test)
+        labels = Counter(one.validation.targets.tolist())
+        assert labels[0] in (4, 5)
+        assert labels[1] in (3, 4)
+    for deal in (seeds[:FOLDS], seeds[FOLDS:]):
+        assert Counter(number for one in deal for number in numbers(one.validation)) == Counter(images)
+    assert {*numbers(seeds[0].validation)} not in [{*numbers(one.validation)} for one in seeds[FOLDS:]]
+    other = load(folded(uneven, data_seed=1), Reading(seed=0))
+    assert {*numbers(other.validation)} != {*numbers(seeds[0].validation)}
+    assert len([*(data / "decoded").glob("*.npy")]) == 2, "all seeds share what was decoded"
+    assert spec.image_counts == spec.counts_at(FOLDS - 1) == ImageCounts(16, 7, 8)
+    assert spec.overlap == pytest.approx(7 / 16)
+
+
+def test_without_test_images_the_fold_tests_and_nothing_is_held_out(tmp_path):
+    uneven = image_folder(tmp_path / "set", {"train": 6}, classes=2)
+    spec = folded(uneven)
+    assert (spec.cross_validated, spec.image_counts) == (True, ImageCounts(8, 4, 4))
+    assert spec.described()[:3] == (
+        "of the other folds of train/", "of a fold of train/, another one of 3 for each seed", "of the same fold",
+    )  # fmt: skip
+    for seed in range(FOLDS):
+        one = load(spec, Reading(seed=seed))
+        assert numbers(one.test) == numbers(one.validation)
+    base = Recipe(data=spec)
+    Study(name="a", question="?", base=base, plan=Ablation({"a": {}, "b": {"encoding.kind": "peg"}}, "a"))
+    rates = Space({"optimizer.lr": Real(1e-4, 1e-2)})
+    raced = Ablation({"a": {}, "b": {"encoding.kind": "peg"}}, "a", race=True)
+    for plan in (Search(rates), raced):
+        with pytest.raises(SpecError, match=r"data[.]test_size must be given, or a folder test, where data[.]folds is"):
+            Study(name="a", question="?", base=base, plan=plan)
+    held = folded(uneven, test_size=3)
+    assert (held.cross_validated, held.image_counts) == (False, ImageCounts(6, 3, 3))
+    seeds = [load(held, Reading(seed=seed)) for seed in range(FOLDS)]
+    assert {number for one in seeds for number in numbers(one.validation)} == {*range(12)} - {*numbers(seeds[0].test)}
+    Study(name="a", question="?", base=Recipe(data=held), plan=Search(rates))
+
+
+def test_a_run_trains_on_all_but_its_fold_and_arms_share_it(uneven):
+    """Images that stay as they are, and such as are changed one by one and therefore streamed."""
+    spec = folded(uneven)
+    for seed in (1, FOLDS + 1):
+        expected = load(spec, Reading(seed=seed))
+        for values in ({}, {"encoding.kind": "peg"}, {"augment.kind": "deit"}):
+            recipe = Recipe(data=spec).put({"model.patch_size": 2, **values})
+            splits = Training(Run(recipe=recipe, seed=seed), "cpu", {}, SINGLE, Reading()).splits
+            assert splits.train.targets.tolist() == expected.train.targets.tolist()
+            assert numbers(splits.validation) == numbers(expected.validation)
+
+
+def test_folds_are_in_the_key_and_their_absence_is_not(uneven):
+    def key(data, seed=0):
+        return Run(recipe=Recipe(data=data), seed=seed).key
+
+    plain = Folder(path=str(uneven), image_size=4)
+    assert "folds" not in plain.identity()
+    specs = [plain, folded(uneven), plain.model_copy(update={"folds": 4}), folded(uneven, data_seed=1)]
+    assert len({key(one, seed) for one in specs for seed in (0, 1, FOLDS)}) == 12
+    assert folded(uneven).decoded_name != plain.decoded_name
+
+
+def test_what_folds_cannot_be_is_one_sentence(uneven, tmp_path):
+    for values, sentence in (
+        ({"folds": 11}, "folds must be at most 10, the training images of the rarest class, got 11"),
+        ({"folds": 1}, "folds must be a number of folds from 2 on, or null for one validation set, got 1"),
+        ({"val_size": 4}, "val_size must be null where folds is given, got 4"),
+        ({"train_size": 4}, "train_size must be null where folds is given, got 4"),
+        ({"val_from": "test"}, "folds must be null where images of their own validate, got 3"),
+    ):
+        with pytest.raises(SpecError, match=sentence):
+            Folder(path=str(uneven), **{"folds": FOLDS, **values})
+    with pytest.raises(SpecError, match="folds must be null where images of their own validate"):
+        Flowers102(folds=5)
+    assert Cifar10(folds=5).image_counts == ImageCounts(40_000, 10_000, 10_000)
+    with pytest.raises(LocusError, match=r"data[.]folds must be at most 2, the images of the smallest class, got 3"):
+        dealt(np.array([0, 0, 0, 1, 1]), 3, 0, 0)
+    (uneven / "train" / "class_1" / "broken.png").write_bytes(b"no image")
+    with pytest.raises(SpecError, match=r"images that can be read, got .*broken.png"):
+        folded(uneven)

@@ -91,13 +91,6 @@ def test_a_changed_file_of_cifar_is_refused(tmp_path, monkeypatch):
         load(Cifar10(), Reading(tmp_path))
 
 
-def test_a_set_with_images_missing_is_refused(tmp_path, monkeypatch):
-    pictures.tiny_imagenet(tmp_path, monkeypatch)
-    next((tmp_path / "tiny-imagenet-200" / "train" / "n00000007" / "images").iterdir()).unlink()
-    with pytest.raises(LocusError, match=r"must be \{'train': 400, 'test': 400\}, got \{'train': 399, 'test': 400\}"):
-        load(TinyImageNet(image_size=8), Reading(tmp_path))
-
-
 @contextmanager
 def serving(folder):
     """A server of a folder, on this machine alone."""
@@ -137,3 +130,10 @@ def test_what_cannot_be_fetched_is_one_sentence(tmp_path, monkeypatch):
             download(Cifar10(), tmp_path / "data")
     with pytest.raises(LocusError, match="must be that of a known set to be fetched, got 'digits'"):
         download(Digits(), tmp_path / "data")
+
+
+def test_a_set_with_images_missing_is_refused(tmp_path, monkeypatch):
+    pictures.tiny_imagenet(tmp_path, monkeypatch)
+    next((tmp_path / "tiny-imagenet-200" / "train" / "n00000007" / "images").iterdir()).unlink()
+    with pytest.raises(LocusError, match=r"must be \{'train': 400, 'test': 400\}, got \{'train': 399, 'test': 400\}"):
+        load(TinyImageNet(image_size=8), Reading(tmp_path))

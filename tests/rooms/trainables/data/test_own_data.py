@@ -1,11 +1,5 @@
 """A user's own data set is set, changed and identified as a listed one is. Its arrays are checked before training."""
 
-import json
-import os
-import pickle
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -69,18 +63,6 @@ def test_its_fields_are_fields_of_the_node():
         recipe.put({"data.side": 4})
 
 
-def test_a_key_names_its_fields_and_not_its_text():
-    for added in ("# a comment\n", "SPARE = 1\n"):
-        assert Run(own(source=SHAPES + added), 0).key == Run(own(), 0).key
-    keys = {
-        Run(recipe, 0).key
-        for recipe in (own(), own(radius=4), own("Places"), own().put({"data.normalize.kind": "none"}))
-    }
-    assert len(keys) == 3, "`normalize` is what it resolves to"
-    second = edited(("    size: ClassVar", '    fingerprint: ClassVar = "v2"\n    size: ClassVar'))
-    assert Run(own(source=second), 0).key != Run(own(), 0).key
-
-
 def test_its_code_is_in_the_code_digest():
     digests = CodeDigests()
     code = digests(own())
@@ -134,12 +116,6 @@ def test_it_trains_resumes_and_tests_other_sizes(tmp_path):
     next(steps)
     steps.close()
     assert numbers([*train(run, tmp_path / "cut")])[-1] == numbers(whole)[-1]
-
-
-def test_numbers_are_regressed(tmp_path):
-    run = Run(own("Places").put({"optimizer.precision": "float64"}), 0)
-    assert load_data(run.recipe.data).train.targets.dtype == torch.float64
-    assert "test/r2" in list(train(run, tmp_path))[-1].values
 
 
 RETURN = 'return dict(zip(("train", "validation", "test"), (self.draw(rng, count) for count in self.image_counts)))'
@@ -232,23 +208,6 @@ def test_an_encoding_is_no_data_and_data_are_no_encoding(tmp_path, monkeypatch):
         Recipe().put({"data.kind": "mine"})
 
 
-def test_it_reaches_a_fresh_process_without_torch(tmp_path):
-    run = Run(own(radius=4), 2)
-    (tmp_path / "run.pickle").write_bytes(pickle.dumps(run))
-    (tmp_path / "run.json").write_text(json.dumps(run.plain()))
-    code = (
-        "import json, pickle, sys; from trainables.recipe import Run\n"
-        "one = pickle.load(open(sys.argv[1] + '/run.pickle', 'rb'))\n"
-        "two = Run.read(json.load(open(sys.argv[1] + '/run.json')))\n"
-        "assert one == two and 'torch' not in sys.modules\n"
-        "print(one.key, two.recipe.data.spec.radius, two.recipe.data.metric)"
-    )
-    printed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, cwd=os.getcwd()
-    ).stdout
-    assert printed.split() == [run.key, "4", "accuracy"]
-
-
 def test_uneven_classes_must_be_declared_as_chance(subtests):
     """Three of four images of one class: a model that always names it scores 0.75, which is not above chance."""
     uneven = ("np.arange(count) % 2", "(np.arange(count) % 4 == 0).astype(int)")
@@ -310,3 +269,21 @@ def test_a_file_of_images_that_is_gone_is_said(tmp_path):
     (tmp_path / "images").unlink()
     with pytest.raises(SpecError, match=r"Read.fingerprint in read.py must be a string, got .*No such file"):
         Recipe.read(plain)
+
+
+def test_numbers_are_regressed(tmp_path):
+    run = Run(own("Places").put({"optimizer.precision": "float64"}), 0)
+    assert load_data(run.recipe.data).train.targets.dtype == torch.float64
+    assert "test/r2" in list(train(run, tmp_path))[-1].values
+
+
+def test_a_key_names_its_fields_and_not_its_text():
+    for added in ("# a comment\n", "SPARE = 1\n"):
+        assert Run(own(source=SHAPES + added), 0).key == Run(own(), 0).key
+    keys = {
+        Run(recipe, 0).key
+        for recipe in (own(), own(radius=4), own("Places"), own().put({"data.normalize.kind": "none"}))
+    }
+    assert len(keys) == 3, "`normalize` is what it resolves to"
+    second = edited(("    size: ClassVar", '    fingerprint: ClassVar = "v2"\n    size: ClassVar'))
+    assert Run(own(source=second), 0).key != Run(own(), 0).key

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.data.red_green_torch import arrays, further_test
-from trainables.recipe import Recipe
 from trainables.spec import SpecError
 
 TASKS = ("direction", "direction4", "distance", "absolute", "color_shift")
@@ -180,12 +178,6 @@ def test_too_few_images_are_refused_before_any_is_drawn():
         RedGreen(aligned=True, train_size=793)
 
 
-def test_every_image_of_a_class_can_be_used():
-    spec = RedGreen(task="distance", image_size=8, square=2, aligned=True, train_size=1, val_size=119, test_size=120)
-    assert spec.distinct == 240
-    assert len({picture.tobytes() for made, _ in arrays(spec).values() for picture in made}) == 240
-
-
 def test_r2_needs_images_whose_offsets_differ():
     for name in ("val_size", "test_size"):
         with pytest.raises(
@@ -204,21 +196,6 @@ def test_r2_needs_images_whose_offsets_differ():
         else:
             assert all(np.ptp(made[split][1], axis=0).all() for split in ("validation", "test"))
     assert 0 < refused < 40
-
-
-def test_aligned_squares_fill_whole_patches(subtests):
-    """Else one patch shows both squares, and its pixels alone answer the question."""
-    for square, patch, legal in [(4, 4, True), (4, 2, True), (4, 8, False), (8, 16, False)]:
-        with subtests.test(f"{square}, {patch}, {legal}"):
-            data = RedGreen(aligned=True, square=square, train_size=20, val_size=20, test_size=20)
-            model = ViT(patch_size=patch)
-            if legal:
-                assert Recipe(data=data, model=model).data == data
-                continue
-            sentence = rf"^data\.square must be a multiple of the patch's side \({patch}\) where data\.aligned is true"
-            with pytest.raises(SpecError, match=sentence):
-                Recipe(data=data, model=model)
-            assert Recipe(data=data.put({"aligned": False}), model=model).model == model
 
 
 def test_a_shift_of_color_moves_no_square():

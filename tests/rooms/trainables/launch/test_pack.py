@@ -103,14 +103,6 @@ def test_a_run_that_the_driver_stops_is_left_out(tmp_path):
     assert [len(told[job.run.key]) for job in made] == [4, 2, 4]
 
 
-def test_a_pack_that_is_closed_leaves_a_checkpoint_of_each(tmp_path):
-    training = Alone(*jobs(tmp_path, [exact(seed) for seed in range(2)]))
-    training.next()
-    training.close()
-    assert [(tmp_path / name / "checkpoint.pt").exists() for name in ("0", "1")] == [True, True]
-    assert not (tmp_path / "0" / "weights.pt").exists()
-
-
 def test_an_error_is_that_of_all(tmp_path, monkeypatch):
     def broken(*given):
         raise ValueError("nothing works")

@@ -1,4 +1,4 @@
-"""Room: a job trained in one process, and by a group of two; what is said, what is left behind."""
+"""A job trained in one process, in a thread, by a group of two, or in parts: what is said, what is left behind."""
 
 import json
 import os
@@ -16,6 +16,9 @@ import torch
 
 from trainables.backbones import ViT
 from trainables.data import RedGreen
+from trainables.encodings import PEG, OwnEncoding
+from trainables.launch import alone as threaded
+from trainables.launch.alone import Alone
 from trainables.launch.errors import WorkError
 from trainables.launch.group import Group
 from trainables.launch.job import Job
@@ -27,7 +30,9 @@ from trainables.recipe.outcome import Diverged, Measurement
 from trainables.source import load
 from trainables.training.checkpoint import read
 from trainables.training.optional import compiled as compilation
+from trainables.training.optional.out_of_memory import GpuMemoryError, check_parts
 from trainables.training.runtime import release_memory, runtime, settings
+from trainables.training.saving import Progress
 
 EPOCHS = 3
 RUN = Run(
@@ -158,12 +163,6 @@ def switches() -> tuple:
     )  # fmt: skip
 
 
-def test_a_deterministic_job_says_so(tmp_path):
-    given = job(tmp_path / "run", deterministic=True)
-    assert json.loads(trained(given)[-1]["environment"])["deterministic"]
-    assert not torch.are_deterministic_algorithms_enabled()
-
-
 def test_a_job_with_gradient_checkpointing_says_so_and_has_the_same_numbers(tmp_path):
     plain, again = (trained(job(tmp_path / str(given), grad_checkpointing=given)) for given in (False, True))
     assert [json.loads(said[-1]["environment"])["grad_checkpointing"] for said in (plain, again)] == [False, True]
@@ -238,26 +237,9 @@ def test_the_memory_of_a_process_that_trains_many_runs_stays(tmp_path):
     assert max(found[5:]) - min(found[5:]) < 10, found
 
 
-def test_a_divergence_ends_a_run_and_says_where():
-    said = message(RUN, Diverged(epoch=2, reason="weights not finite"), Job.read(job_plain()))
-    assert (said["kind"], said["epoch"]) == ("diverged", 2)
-    assert json.loads(said["environment"])["python"]
-
-
-def job_plain() -> dict:
-    return Job(run=RUN, code=CodeDigests()(RUN.recipe), label="0", attempt=1, folder="/nowhere").plain()
-
-
 def test_a_run_that_is_ended_by_its_report_leaves_a_checkpoint(tmp_path):
     work(job(tmp_path / "a"), lambda message: False)
     assert (tmp_path / "a" / "checkpoint.pt").exists()
-
-
-def test_a_failure_is_one_sentence(tmp_path):
-    given = job(tmp_path / "a")
-    (tmp_path / "a" / "checkpoint.pt").mkdir()
-    with pytest.raises(WorkError, match=r"\(checkpoint\.py, line \d+\)$"):
-        work(given, lambda said: True)
 
 
 @pytest.fixture(scope="module")
@@ -317,3 +299,162 @@ def test_a_run_that_begins_again_after_a_damaged_checkpoint_says_so(tmp_path):
     said = trained(given)
     assert {one["note"] for one in said} == {BEGAN_AGAIN}
     assert losses(said) == losses(alone(tmp_path / "b"))
+
+
+def test_a_divergence_ends_a_run_and_says_where():
+    said = message(RUN, Diverged(epoch=2, reason="weights not finite"), Job.read(job_plain()))
+    assert (said["kind"], said["epoch"]) == ("diverged", 2)
+    assert json.loads(said["environment"])["python"]
+
+
+def job_plain() -> dict:
+    return Job(run=RUN, code=CodeDigests()(RUN.recipe), label="0", attempt=1, folder="/nowhere").plain()
+
+
+def test_a_deterministic_job_says_so(tmp_path):
+    given = job(tmp_path / "run", deterministic=True)
+    assert json.loads(trained(given)[-1]["environment"])["deterministic"]
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_it_trains_one_epoch_at_a_time(tmp_path):
+    training = Alone(job(tmp_path / "a"))
+    training.next()
+    trained(job(tmp_path / "b"))  # a whole training: time enough for the other one, if it did not wait
+    assert not (tmp_path / "a" / "weights.pt").exists()
+    training.close()
+    assert [path.name for path in Path(tmp_path / "a").iterdir()] == ["checkpoint.pt"]
+    assert len(Progress.read(read(tmp_path / "a" / "checkpoint.pt")["progress"]).curve) == 1
+
+
+def test_closing_waits_until_the_checkpoint_is_written(tmp_path):
+    """If it did not, the process of the training could end before."""
+    training = Alone(job(tmp_path / "a"))
+    training.next()
+    training.close()
+    assert not training._training.is_alive()
+    assert (tmp_path / "a" / "checkpoint.pt").exists()
+
+
+def test_an_error_of_the_training_is_raised_where_its_next_message_is_awaited(tmp_path):
+    given = job(tmp_path / "a")
+    (tmp_path / "a" / "checkpoint.pt").mkdir()
+    training = Alone(given)
+    with pytest.raises(WorkError, match=r"\(checkpoint\.py, line \d+\)$"):
+        training.next()
+    training.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_training_that_ends_its_thread_is_waited_for_no_longer(tmp_path, monkeypatch):
+    """Code of a user's own may call `sys.exit`."""
+    monkeypatch.setattr(threaded, "work", lambda job, report: sys.exit(3))
+    training = Alone(job(tmp_path / "a"))
+    assert training.next() is None
+    training.close()
+
+
+SMALL_GPU = '''
+from typing import Literal
+
+import torch
+from torch import nn
+from trainables.encodings import EncodingSpec
+from trainables.encodings.encoding_torch import PositionEncoding
+
+class Small(EncodingSpec):
+    """Changes nothing; in training its memory is too small for more than `holds` images, from a step on."""
+
+    kind: Literal["mine.py:Small"] = "mine.py:Small"
+    holds: int = 20
+    first: int = 0
+    norm: bool = False
+
+    def build(self, widths, grid, depth):
+        return SmallModule(self, widths.dim)
+
+
+class SmallModule(PositionEncoding):
+    def __init__(self, spec, dim):
+        super().__init__()
+        self.spec, self.calls = spec, 0
+        self.norm = nn.BatchNorm1d(dim) if spec.norm else nn.Identity()
+
+    def tokens(self, t, block):
+        if self.training:
+            self.calls += 1
+            if self.calls > self.spec.first and len(t.x) > self.spec.holds:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return t
+
+    def init_parameter(self, name, value, stream):
+        value.fill_(1.0)
+'''
+
+
+def job_of(folder, run):
+    folder.mkdir()
+    return Job(run=run, code=CodeDigests()(run.recipe), label="0", attempt=1, folder=str(folder))
+
+
+def small_gpu(**values):
+    """The run of 130 images in batches of 40, on a GPU with a small memory."""
+    encoding = OwnEncoding(kind="mine.py:Small", source=SMALL_GPU, **values)
+    return Run(RUN.recipe.put({"encoding": encoding}), 1)
+
+
+def in_two_parts():
+    """The same run on a large GPU, with a recipe that asks for two parts."""
+    return Run(small_gpu(holds=40).recipe.put({"optimizer.accumulate": 2}), 1)
+
+
+def trained_in(folder, run):
+    said = []
+    work(job_of(folder, run), lambda message: said.append(message) is None)
+    return said
+
+
+def test_a_batch_that_does_not_fit_is_computed_in_parts(tmp_path):
+    said = trained_in(tmp_path / "a", small_gpu(holds=20))
+    in_parts = trained_in(tmp_path / "b", in_two_parts())
+    assert losses(said) == losses(in_parts)
+    assert json.loads(said[-1]["environment"])["accumulate"] == 2
+    assert {one["note"] for one in said} == {
+        "the GPU's memory did not hold a batch: it is computed in 2 times as many parts"
+    }
+    assert {one["note"] for one in in_parts} == {""}
+
+
+def test_a_later_failure_goes_on_from_whole_epochs(tmp_path):
+    """Four batches an epoch: the sixth, in the second epoch, does not fit."""
+    said = trained_in(tmp_path / "a", small_gpu(holds=20, first=5))
+    assert [one["epoch"] for one in said] == [1, 1, 2, 3], "no checkpoint was due, so the run began again"
+    in_parts = trained_in(tmp_path / "b", in_two_parts())
+    assert losses(said)[1:] == losses(in_parts)
+
+
+def test_a_second_failure_is_one_sentence_of_advice(tmp_path):
+    with pytest.raises(WorkError) as caught:
+        trained_in(tmp_path / "a", small_gpu(holds=19))
+    assert str(caught.value).startswith("optimizer.batch_size must fit into the GPU's memory, got 40 images in 2 parts")
+    for advice in ("GiB a run were predicted", "optimizer.accumulate", "optimizer.batch_size", "--runs-per-gpu"):
+        assert advice in str(caught.value)
+    assert len(str(caught.value)) <= 400
+
+
+def test_a_batch_norm_of_ones_own_must_see_whole_batches(tmp_path):
+    with pytest.raises(WorkError, match=r"got 40 images in 1 part; .*; a batch norm that learns must see a batch as a"):
+        trained_in(tmp_path / "a", small_gpu(norm=True))
+
+
+def test_what_cannot_be_cut_is_refused_at_once():
+    norms = RUN.recipe.put({"encoding": PEG(form="depthwise_stack")})
+    ones = RUN.recipe.put({"optimizer.batch_size": 1})
+    for recipe, workers, why in (
+        (norms, 1, "a batch norm that learns must see a batch as a whole"),
+        (RUN.recipe, 2, "a group of workers is not trained again in more parts"),
+        (ones, 1, "got 1 images in 1 part"),
+    ):
+        with pytest.raises(GpuMemoryError, match=why):
+            check_parts(recipe, workers, "cpu")
+    check_parts(RUN.recipe, 1, "cpu")

@@ -1,13 +1,22 @@
-"""Recipes and keys: what a key depends on, and what it must never depend on."""
+"""Recipes and keys: what a key depends on and what never; starts from files; outcomes; which runs may be one model."""
 
+import hashlib
 import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
+from tests.laws.conftest import toy
+from tests.rooms.trainables.training.small_runs import small
+from trainables.backbones import ViT
 from trainables.data import Digits, RedGreen
-from trainables.recipe import FromTrial, Recipe, Run
+from trainables.data.custom import OwnData
+from trainables.encodings import PEG, Composed, Concat, Fourier, Learnable, NoEncoding, RelativeBias
+from trainables.recipe import FromFile, FromTrial, Recipe, Run, TaughtByTrial
+from trainables.recipe.fusing import fuse
+from trainables.recipe.outcome import Completed, Diverged, Failed, Measurement, Outcome, Stopped
 from trainables.spec import SpecError
 
 PINNED = {
@@ -85,92 +94,6 @@ def test_a_parent_is_put_on_the_childs_own_recipe() -> None:
     ]
 
 
-def test_a_parent_that_cannot_be_built_is_refused_at_once() -> None:
-    with pytest.raises(SpecError, match=r"no field 'data\.tusk'"):
-        Recipe().put({"init": {"kind": "from_trial", "values": {"data.tusk": "distance"}}})
-
-
-QUERY = {"kind": "add", "places": ["query"]}
-
-
-def test_mistakes_are_told_in_one_sentence(subtests) -> None:
-    for values, sentence in [
-        ({"model.patch_size": 5}, "model.patch_size must be a divisor of the image's sides (32, 32), got 5"),
-        ({"model.num_heads": 5}, "model.embed_dim must be a multiple of num_heads (5), got 64"),
-        ({"data.square": 9}, "data.square must be at most a quarter of the image (32), got 9"),
-        ({"data.val_size": 7}, "data.val_size must be even: images come in mirrored pairs, got 7"),
-        (
-            {"data": {"kind": "digits", "train_size": 1500}},
-            "data.train_size must be at most 1197 of the 1,797 digits, got 1500",
-        ),
-        ({"optimizer.warmup": 1.0}, "optimizer.warmup must be a share of all steps, 0 <= warmup < 1, got 1.0"),
-        ({"optimizer.epochs": 2.5}, "optimizer.epochs must be a positive number of epochs, got 2.5"),
-        (
-            {"trainable": "position"},
-            "trainable must be 'all' where nothing of the encoding (none) learns, got 'position'",
-        ),
-        (
-            {"trainable": "position", "encoding.kind": "sinusoidal"},
-            "trainable must be 'all' where nothing of the encoding (sinusoidal) learns, got 'position'",
-        ),
-        (
-            {"trainable": "position", "encoding.kind": "fourier"},
-            "trainable must be 'all' or 'position+head' where init gives no weights of the backbone, got 'position'",
-        ),
-        (
-            {
-                "trainable": "position",
-                "encoding.kind": "fourier",
-                "init": {"kind": "from_file", "path": "w.pt", "sha256": "0" * 64, "part": "encoding"},
-            },
-            "trainable must be 'all' or 'position+head' where init gives no weights of the backbone, got 'position'",
-        ),
-        (
-            {"data.normalize": {"kind": "mean_std", "mean": [0.5], "std": [0.5]}},
-            "data.normalize.mean must be 3 numbers, got [0.5]",
-        ),
-        (
-            {"data.normalize.kind": "timm"},
-            "data.normalize.kind must be auto, none or mean_std where init.kind is not from_timm, got 'timm'",
-        ),
-        ({"data.normalize.kind": "x"}, "data.normalize.kind must be one of auto, none, timm, mean_std, got 'x'"),
-        ({"test_sizes": [0]}, "test_sizes must be positive sides in pixels, got [0]"),
-        (
-            {"model.mlp_ratio": 0.01},
-            "model.mlp_ratio must be such that an MLP of 64 channels has a hidden one, got 0.01",
-        ),
-        (
-            {"encoding": {"kind": "composed", "parts": [{"kind": "irpe"}, {"kind": "fourier", "injection": QUERY}]}},
-            "encoding.parts must be in an order in which q and k change before they are read, "
-            "got 'irpe before fourier'",
-        ),
-        (
-            {"init": {"kind": "from_trial", "values": {"bad": 1}}},
-            "init.values must give a valid recipe: no field 'bad'; known: data, model, encoding, optimizer, "
-            "init, trainable, teacher, auxiliary, test_sizes, augment, loss",
-        ),
-        (
-            {"data.task": "left"},
-            "data.task must be one of direction, direction4, distance, absolute, color_shift, got 'left'",
-        ),
-        ({"init.kind": "from_trial"}, "init.values must be given"),
-        ({"test_sizes": [48, 32]}, "test_sizes must be sides other than the training's own (32, 32), got 32"),
-        ({"test_sizes": [48, 48]}, "test_sizes must be without doubles, got [48, 48]"),
-        (
-            {"test_sizes": [48, 30]},
-            "test_sizes must be such that at 30 px model.patch_size is a divisor of the image's sides (30, 30), got 4",
-        ),
-        (
-            {"test_sizes": [8], "encoding.kind": "peg", "encoding.padding": "valid"},
-            "test_sizes must be such that at 8 px encoding.places is so few that some of the grid is left, got [-1]",
-        ),
-    ]:
-        with subtests.test(str(values)):
-            with pytest.raises(SpecError) as caught:
-                Recipe().put(values)
-            assert str(caught.value) == sentence
-
-
 encodings = st.one_of(
     st.builds(lambda g, h: {"kind": "fourier", "gamma": g, "hidden": h}, st.floats(1e-3, 1e3), st.integers(1, 99)),
     st.builds(lambda k: {"kind": "peg", "kernel": 2 * k + 1}, st.integers(0, 4)),
@@ -238,3 +161,153 @@ def test_what_is_done_to_pixels_is_part_of_the_key() -> None:
     assert len(set.union(*keys)) == 5
     pinned = {**TIMM, "init": {**TIMM["init"], "sha256": "0" * 64}}
     assert Run(Recipe().put(pinned), 0).key not in keys[0]
+
+
+def test_a_file_without_its_digest_is_told_it(tmp_path, monkeypatch):
+    path = tmp_path / "w.pt"
+    path.write_bytes(b"something")
+    monkeypatch.chdir(tmp_path)
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(SpecError, match=rf"init\.sha256 must be given \({found} is that of w\.pt\), got None"):
+        Recipe().put({"init": {"kind": "from_file", "path": "w.pt"}})
+    with pytest.raises(SpecError, match=r"init\.sha256 must be given$"):
+        Recipe().put({"init": {"kind": "from_file", "path": "v.pt"}})
+
+
+def test_a_path_is_seen_from_where_it_is_given_and_is_no_part_of_what_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here = FromFile("w.pt", "0" * 64)
+    assert here.path == str(tmp_path / "w.pt")
+    monkeypatch.chdir("/")
+    assert FromFile.read(here.plain()) == here
+    assert FromFile("w.pt", "0" * 64).identity() == here.identity()
+
+
+@pytest.mark.parametrize("node", ["init", "teacher"])
+def test_a_home_folder_is_expanded(tmp_path, monkeypatch, node):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "w.pt").write_bytes(b"something")
+    base = Recipe() if node == "init" else Recipe(model=ViT(pool="distilled"), teacher=TaughtByTrial(values={}))
+    said = rf"{node}\.sha256 must be given \([0-9a-f]{{64}} is that of ~/w\.pt\), got None"
+    with pytest.raises(SpecError, match=said):
+        base.put({node: {"kind": "from_file", "path": "~/w.pt"}})
+    known = {f"{node}.kind": "from_file", f"{node}.sha256": "0" * 64}
+    at_home, whole = (base.put(known | {f"{node}.path": path}) for path in ("~/w.pt", str(tmp_path / "w.pt")))
+    assert at_home.files == (str(tmp_path / "w.pt"),)
+    assert at_home == whole
+
+
+WIDE = """
+from typing import ClassVar
+
+from trainables.data import DatasetSpec
+
+
+class Wide(DatasetSpec):
+    kind: str = "wide.py:Wide"
+    rows: int = 16
+    columns: int = 64
+    image_counts: ClassVar = (20, 20, 20)
+    outputs: ClassVar = 2
+    metric: ClassVar = "accuracy"
+
+    @property
+    def size(self):
+        return 3, self.rows, self.columns
+
+    def arrays(self):
+        raise NotImplementedError
+"""
+
+
+def wide(rows, columns, start, encoding=None):
+    """A recipe of images with patches of 4 x 4 pixels that starts from something."""
+    data = OwnData(kind="wide.py:Wide", source=WIDE, rows=4 * rows, columns=4 * columns)
+    return Recipe(data=data, encoding=encoding or Learnable(), init=start)
+
+
+def test_a_table_of_another_grid_with_as_many_patches_is_not_taken_for_ours():
+    square, turned = ({"data.rows": 4 * rows, "data.columns": 4 * columns} for rows, columns in ((8, 8), (16, 4)))
+    for start, others in ((FromTrial(square), "8 x 8"), (FromTrial(turned), "16 x 4")):
+        for encoding in (Learnable(), Learnable(injection=Concat())):
+            with pytest.raises(SpecError) as caught:
+                wide(4, 16, start, encoding)
+            must = f"init.part must be 'backbone' where 4 x 16 patches are as many as {others}, whose table fits, too"
+            assert str(caught.value) == f"{must}, got 'all'"
+        wide(4, 16, start.put({"part": "backbone"}))
+    with pytest.raises(SpecError, match=r"^init\.part must be 'backbone'"):
+        wide(4, 16, FromTrial(turned), RelativeBias())
+    for encoding in (NoEncoding(), PEG()):
+        wide(4, 16, FromTrial(square), encoding)
+    wide(4, 16, FromTrial({"optimizer.epochs": 3}))
+
+
+def test_a_measurement_is_finite_numbers(subtests) -> None:
+    for value in [float("nan"), float("inf"), -float("inf"), "0.5"]:
+        with subtests.test(str(value)), pytest.raises(SpecError, match=r"val/accuracy"):
+            Measurement(epoch=1, values={"val/accuracy": value})
+
+
+def test_every_outcome_travels_as_json() -> None:
+    curve = (Measurement(epoch=1, values={"train/loss": 0.1}), Measurement(epoch=2, values={"train/loss": 1 / 3}))
+    for outcome in (
+        Completed(curve=curve),
+        Diverged(epoch=3, curve=curve, reason="weights not finite"),
+        Stopped(epoch=2, cutoff=0.9),
+        Failed(reason="a full disk"),
+    ):
+        assert TypeAdapter(Outcome).validate_json(outcome.model_dump_json()) == outcome
+    assert Completed(curve=curve).final == {"train/loss": 1 / 3}
+
+
+def test_a_completed_run_has_a_curve() -> None:
+    with pytest.raises(SpecError):
+        Completed(curve=())
+
+
+PLAIN = small()
+
+
+@pytest.mark.parametrize(
+    "other", [small(7), small(encoding=Fourier(hidden=6, gamma=9.0)), PLAIN], ids=["seed", "gamma", "itself"]
+)
+def test_seeds_and_numbers_of_an_encoding_may_differ(other):
+    assert fuse(PLAIN, other)
+    assert fuse(other, PLAIN)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"encoding": Learnable()},
+        {"model__depth": 2},
+        {"optimizer__lr": 0.02},
+        {"optimizer__epochs": 5},
+        {"data__train_size": 40},
+        {"test_sizes": (24,)},
+        {"auxiliary": {"kind": "drloc"}, "encoding": Learnable()},
+    ],
+    ids=lambda values: next(iter(values)),
+)
+def test_nothing_else_may(values):
+    assert not fuse(PLAIN, small(**values))
+    assert not fuse(small(**values), PLAIN)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"optimizer": {"kind": "lamb", "epochs": 4}},
+        {"optimizer__ema_decay": 0.9},
+        {"optimizer__precision": "float16"},
+        {"encoding": toy("Spiral")},
+        {"encoding": Composed(parts=(Learnable(), toy("Spiral")))},
+        {"data": {"kind": "cifar10"}, "model__patch_size": 4, "augment": {"kind": "standard"}},
+        {"init": {"kind": "from_trial", "values": {"encoding.kind": "learnable"}}},
+        {"model__pool": "distilled", "teacher": {"kind": "from_trial", "values": {"encoding.kind": "peg"}}},
+    ],
+    ids=["lamb", "average", "float16", "own", "composed of own", "augmented", "from a parent", "taught"],
+)
+def test_what_is_not_computed_together_trains_alone(values):
+    """With itself, too."""
+    assert not fuse(small(**values), small(1, **values))

@@ -1,14 +1,16 @@
 """Small runs that train in a moment, and what is compared of them."""
 
+import random
 from itertools import islice
 
+import numpy as np
 import torch
 
 from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.encodings import PEG, Composed, Fourier, Learnable, RelativeBias
 from trainables.recipe import AdamW, DRLoc, Recipe, Run
-from trainables.training.checkpoint import CHECKPOINT, read
+from trainables.training.checkpoint import read
 from trainables.training.loop import train
 
 SMALL = Recipe(
@@ -50,22 +52,23 @@ ENCODINGS = (Fourier(hidden=6), Composed(parts=(Learnable(), PEG(), RelativeBias
 LOCALISED = {"encoding": PEG(padding="valid"), "auxiliary": DRLoc(pairs=5, hidden=12)}
 
 
-def whole_if_it_goes_on(run, path, epochs=1):
+def whole_if_it_goes_on(run, path, epochs=1, **options):
     """Trains a run whole, and one that is closed after some epochs: it must go on bit for bit. Returns the whole one.
 
-    The global generator stays as it is, and what else happens to it does not matter.
+    The global generators stay as they are, and what else happens to them does not matter.
     """
     before = torch.get_rng_state()
     whole = list(train(run, folder(path, "whole")))
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.rand(3)
-    before = torch.get_rng_state()
     running = train(run, folder(path, "cut"))
-    list(islice(running, epochs))
+    first = list(islice(running, epochs))
     running.close()
     assert torch.equal(torch.get_rng_state(), before)
-    assert numbers(train(run, path / "cut")) == numbers(whole)
-    assert same(read(path / "cut" / CHECKPOINT), read(path / "whole" / CHECKPOINT))
+    random.seed(epochs), np.random.seed(epochs), torch.manual_seed(epochs)
+    again = list(train(run, path / "cut", **options))
+    assert again[:epochs] == first
+    assert numbers(again) == numbers(whole)
+    for file in (path / "whole").iterdir():
+        assert same(read(path / "cut" / file.name), read(file)), file.name
     return whole
 
 

@@ -1,16 +1,19 @@
-"""What a training descends: the task's loss alone, with a teacher, with DRLoc; by formulas written out."""
+"""What a training descends: the loss of a task alone, with a teacher, with DRLoc; by formulas and loops."""
 
 import hashlib
 import math
-import re
 
 import pytest
 import timm.loss
 import torch
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, relu
 
-from tests.rooms.trainables.training.small_runs import folder, same, small, whole_if_it_goes_on
+from tests.rooms.trainables.training.small_runs import folder, small, whole_if_it_goes_on
+from trainables.backbones import ViT
+from trainables.backbones.vit_torch import PositionedViT
 from trainables.data.splits_torch import Reading, load
+from trainables.encodings import PEG, Learnable
+from trainables.encodings.encoding_torch import Grid, Tokens
 from trainables.recipe import BinaryCrossEntropy, DRLoc, Recipe, Run, TaughtByFile, TaughtByTrial
 from trainables.recipe.model_torch import build_model
 from trainables.spec import LocusError, SpecError
@@ -20,6 +23,7 @@ from trainables.training.init import init_weights
 from trainables.training.loop import Training, build_model_with_weights, train
 from trainables.training.loss import Objective, summed_loss
 from trainables.training.optional.distillation import Teacher
+from trainables.training.optional.drloc import Localization
 
 LOCALISES = DRLoc(pairs=5, hidden=12)
 
@@ -97,38 +101,6 @@ def test_a_run_with_a_binary_loss_learns_and_is_another_run(tmp_path):
     assert objective(images, targets, taught=others).item() == pytest.approx(expected.item() / 2, rel=1e-12)
 
 
-def test_a_binary_loss_keeps_one_right_class(subtests):
-    """A threshold below what smoothing gives to every class would make all of them right; one above undoes it.
-
-    Neither would say a word.
-    """
-    bce, deit = {"data.kind": "cifar10", "loss.kind": "bce"}, {"augment.kind": "deit"}
-    for values, said in [
-        ({"loss.kind": "bce", "data.task": "distance"}, "loss.kind must be task where the data have no classes"),
-        ({**bce, "loss.target_threshold": 1.0}, "loss.target_threshold must be a probability, 0 <= threshold < 1"),
-        (
-            {**bce, **deit, "loss.target_threshold": 0.01},
-            "loss.target_threshold must be more than 0.01 and less than 0.91, what smoothing gives other classes",
-        ),
-        (
-            {**bce, "loss.smoothing": 0.5, "loss.target_threshold": 0.52},
-            "loss.smoothing must be 0 where loss.target_threshold is given and images are not mixed",
-        ),
-        (
-            {**bce, **deit, "augment.mixup": 0, "augment.cutmix": 0, "loss.target_threshold": 0.5},
-            "augment.smoothing must be 0 where loss.target_threshold is given and images are not mixed",
-        ),
-        (
-            {**bce, **deit, "loss.smoothing": 0.1},
-            "loss.smoothing must be 0 where augment.kind is deit, which smooths labels itself (augment.smoothing)",
-        ),
-    ]:
-        with subtests.test(str(values)), pytest.raises(SpecError, match=re.escape(said)):
-            Recipe().put(values)
-    for legal in ({**deit, "augment.smoothing": 0.0}, {"augment.kind": "three_augment"}, {}):
-        assert Recipe().put({**bce, **legal, "loss.target_threshold": 0.0}).loss.target_threshold == 0.0
-
-
 def test_the_heads_gradients_of_a_pupil_are_the_formulas():
     """(softmax - one hot) / 2 by each head's own labels, times its token."""
     run = pupil()
@@ -176,13 +148,6 @@ def test_localization_goes_down_and_its_head_decays_as_linear_layers_do(tmp_path
     )
     assert counts == [count + 3 for count in plain], "three weights decay, three biases do not"
     assert set(read(tmp_path / WEIGHTS)) == set(read(tmp_path / "plain" / WEIGHTS)), "the head is no part of a run's"
-
-
-def test_what_is_added_leaves_the_models_beginning_as_it_is():
-    drawn = [
-        build_model_with_weights(small(**values).recipe, 3).state_dict() for values in ({}, {"auxiliary": LOCALISES})
-    ]
-    assert same(*drawn)
 
 
 def test_a_teacher_is_asked_once_of_every_image_as_it_is_evaluated(tmp_path):
@@ -290,40 +255,6 @@ TEACHER = {"kind": "from_trial", "values": {}}
 DISTILLED = {"model.pool": "distilled", "teacher": TEACHER}
 
 
-def test_mistakes_are_told_in_one_sentence(subtests):
-    for values, sentence in [
-        (
-            {"teacher": TEACHER},
-            "teacher must be none where model is not a vit with pool distilled, got 'from_trial'",
-        ),
-        (
-            {"model.pool": "distilled"},
-            "teacher must be from_trial or from_file where model.pool is distilled and init is fresh, got 'none'",
-        ),
-        (
-            {**DISTILLED, "data.task": "distance"},
-            "teacher must be none where the data have no classes, got 'from_trial'",
-        ),
-        (
-            {**DISTILLED, "teacher": {**TEACHER, "values": {"data.task": "direction4"}}},
-            "teacher.values must be of a teacher of the 2 classes of direction in images of (3, 32, 32), "
-            "got 'the 4 classes of direction4 in images of (3, 32, 32)'",
-        ),
-        (
-            {**DISTILLED, "teacher": {**TEACHER, "values": {"model.patch_size": 5}}},
-            "teacher.values must give a valid recipe: ",
-        ),
-        (
-            {**DISTILLED, "teacher": {**TEACHER, "values": {"data.task": "absolute"}}},
-            "teacher.values must be of a teacher of the 2 classes of direction in",
-        ),
-    ]:
-        with subtests.test(str(values)):
-            with pytest.raises(SpecError) as caught:
-                Recipe().put(values)
-            assert str(caught.value).startswith(sentence)
-
-
 def test_a_distilled_model_may_go_on_without_a_teacher():
     """As timm trains it: the mean of the two heads learns the label."""
     start = {"kind": "from_trial", "values": {"teacher": TEACHER}}
@@ -371,3 +302,99 @@ def test_soft_labels_are_classes_and_numbers_are_numbers():
     by_hand = -(mixed * torch.log_softmax(outputs, dim=1)).sum()
     assert summed_loss("accuracy", outputs, mixed).item() == pytest.approx(by_hand.item(), rel=1e-12)
     assert summed_loss("r2", outputs, mixed).item() == pytest.approx(((outputs - mixed) ** 2).mean(1).sum().item())
+
+
+DRLOC = DRLoc(pairs=7, hidden=9, weight=0.3)
+
+
+def tokens(grid: Grid, images: int = 4, dim: int = 6) -> Tokens:
+    x = torch.randn((images, grid.prefix + grid.patches, dim), dtype=torch.float64, requires_grad=True)
+    return Tokens(x, grid)
+
+
+def by_hand(head: Localization, t: Tokens, places: torch.Tensor) -> torch.Tensor:
+    """The loss, a pair at a time."""
+    first, _, second, _, last = head.mlp
+    grid, total = t.grid, torch.zeros((), dtype=torch.float64)
+    for image, pairs in enumerate(places.tolist()):
+        for one, other in pairs:
+            here, there = int(one * grid.patches), int(other * grid.patches)
+            pair = torch.cat([t.x[image, grid.prefix + here], t.x[image, grid.prefix + there]])
+            said = last.weight @ relu(second.weight @ relu(first.weight @ pair + first.bias) + second.bias) + last.bias
+            rows = abs(here // grid.columns - there // grid.columns)
+            columns = abs(here % grid.columns - there % grid.columns)
+            if head.spec.offsets == "unit":
+                columns, rows = columns / grid.columns, rows / grid.rows
+            total = total + (abs(said[0] - columns) + abs(said[1] - rows)) / (2 * len(pairs))
+    return head.spec.weight * total
+
+
+def test_loss_and_gradients_are_those_of_a_loop(subtests):
+    for offsets in ["unit", "patches"]:
+        for grid in [Grid(3, 5), Grid(4, 2, prefix=1), Grid(2, 7, prefix=2)]:
+            with subtests.test(f"{offsets}, {grid}"):
+                head, t = Localization(DRLOC.put({"offsets": offsets}), 6, seed=1).double(), tokens(grid)
+                learnt = [t.x, *head.parameters()]
+                places = head.places(4, step=2)
+                losses = head(t, places), by_hand(head, t, places)
+                assert torch.allclose(*losses, rtol=1e-12)
+                ours, loops = (torch.autograd.grad(loss, learnt) for loss in losses)
+                for one, other in zip(ours, loops, strict=True):
+                    assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
+                assert grid.prefix == 0 or not ours[0][:, : grid.prefix].any(), "tokens without a place are left out"
+
+
+def test_the_grid_that_a_peg_has_shrunk_is_the_one_that_counts():
+    model = PositionedViT(
+        ViT(embed_dim=6, num_heads=2, patch_size=2, depth=2), (3, 8, 14), 2, PEG(padding="valid")
+    ).double()
+    init_weights(model, 0)
+    t = model.features(torch.rand(4, 3, 8, 14, dtype=torch.float64))
+    assert (t.grid.rows, t.grid.columns, t.grid.prefix) == (2, 5, 1)
+    head = Localization(DRLOC, 6, seed=1).double()
+    assert torch.allclose(head(t, head.places(4, 0)), by_hand(head, t, head.places(4, 0)), rtol=1e-12)
+
+
+def test_patches_are_drawn_evenly_and_anew_each_step():
+    head, grid = Localization(DRLoc(pairs=500), 6, seed=1), Grid(3, 5)
+    places = head.places(60, step=4)
+    counts = torch.bincount((places * grid.patches).long().flatten(), minlength=grid.patches)
+    assert len(counts) == 15
+    assert torch.allclose(counts.double(), torch.full((15,), 4000.0, dtype=torch.float64), atol=5 * 4000**0.5)
+    chosen = (places * grid.patches).long()
+    assert (chosen[..., 0] == chosen[..., 1]).double().mean() == pytest.approx(1 / 15, abs=0.01)
+    assert torch.equal(places, head.places(60, step=4))
+    assert not torch.equal(places, head.places(60, step=5))
+    assert not torch.equal(places, Localization(DRLoc(pairs=500), 6, seed=2).places(60, step=4))
+
+
+def test_units_are_shares_of_the_grids_sides():
+    head, grid = Localization(DRLOC, 6, seed=1), Grid(3, 5)
+    corners = torch.tensor([[[0, 14], [4, 0], [7, 7]]])
+    assert head.offsets(corners, grid).tolist() == [[[4 / 5, 2 / 3], [4 / 5, 0], [0, 0]]]
+
+
+def test_the_head_begins_as_torchs_layers_do_by_streams_of_its_own():
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    one, other = (Localization(DRLoc(), dim, seed=3) for dim in (6, 8))
+    assert torch.equal(before, torch.get_rng_state())
+    assert [tuple(layer.weight.shape) for layer in one.mlp[::2]] == [(512, 12), (512, 512), (2, 512)]
+    assert torch.equal(one.mlp[2].weight, other.mlp[2].weight)
+    for layer in one.mlp[::2]:
+        bound = layer.in_features**-0.5
+        assert 0.95 * bound < layer.weight.abs().max().item() <= bound
+        assert layer.bias.abs().max().item() <= bound
+
+
+@pytest.mark.parametrize("pool", ["token", "avg", "gap"])
+def test_bfloat16_is_finite_and_near(pool):
+    model = PositionedViT(ViT(embed_dim=8, num_heads=2, pool=pool), (3, 8, 12), 2, Learnable())
+    init_weights(model, 0)
+    head, images = Localization(DRLOC, 8, seed=1), torch.rand(4, 3, 8, 12)
+    exact = head(model.features(images), head.places(4, 0)).item()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = head(model.features(images), head.places(4, 0)).item()
+    assert math.isfinite(rough)
+    assert rough == pytest.approx(exact, rel=0.02)
+    assert rough != exact
