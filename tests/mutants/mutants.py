@@ -1,396 +1,325 @@
-"""Shows that the fast tests protect the source: it plants the mutations of `places.toml`, one at a time.
+"""Are the tests able to fail? A machine makes mistakes in the source, one at a time, and the fast tests must see them.
 
-    python -m tests.mutants.mutants                    all of them; `make mutants`
-    python -m tests.mutants.mutants --only 3,holm-rank   some, by number or name
-    python -m tests.mutants.mutants --results FILE     writes a line for each, and goes on with what FILE lacks
-    python -m tests.mutants.mutants --compare A B      two such files: what A caught and B did not
+    mutants.py record TESTS                     which test executes which lines: all fast tests, once
+    mutants.py judge TESTS RESULTS [MINUTES]    what the tests say of 300 mistakes; `make mutants` does both
+    mutants.py compare A B                      two such RESULTS
 
-Each mutation is put into a copy of the tree. The tests of its room come first (phase 1), then, if these pass, all other
-fast tests, the nearest first (phase 2). It is caught if a test fails, if a file of tests cannot be imported, or if the
-tests do not end in time. At the end the tests that caught one run without any mutation: a test that fails then, too,
-says nothing.
-
-It exits with 1 if a mutation is missed, and with 2 if something is wrong with the list or the tests.
+It copies the folder in which it is called. TESTS and RESULTS are files of JSON lines; what was stopped goes on with
+them. Lines of code are drawn in an order that follows from their text, so two versions of the code share most mistakes.
+A mistake goes into the copy, and a forked process runs the nearest tests that execute its line; if none does, it is
+missed. `judge` exits with 1 where less than BAR is caught.
 """
 
-from __future__ import annotations
-
-import argparse
 import ast
+import builtins
 import contextlib
+import ctypes
 import hashlib
+import importlib
 import json
 import os
-import queue
-import re
+import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-import tomllib
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from itertools import takewhile
+import zlib
+from collections import Counter, defaultdict, namedtuple
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-PLACES = Path(__file__).with_name("places.toml")
-KINDS = ("sign", "bound", "off-by-one", "swapped argument", "dropped line")
-PACKAGES = ("service", "search_spaces", "trainables")
-ALSO = {"trainables/encodings": ("laws", "anchors"), "trainables/backbones": ("laws", "anchors")}
-"""The folders of tests that belong to a room beside its mirror in `tests/rooms`."""
-OTHER_FOLDERS = ("rooms", "laws", "anchors", "house", "journeys")
-"""The folders of the other tests, the nearest to the source first; those that are not named come last."""
-LIMITS_S = {1: 1200.0, 2: 5400.0}
-"""How long the tests of a phase may take: about four times as long as they do. Longer is a hang. Units: seconds."""
-IMPORTS = "import service, search_spaces, trainables as t; print(service.__file__, search_spaces.__file__, t.__file__)"
-PYTEST = ("-q", "-n0", "-p", "no:cacheprovider", "-rfE", "--tb=no", "--no-header", "--hypothesis-seed=0")
+BAR, COUNT, SEED = 0.0, 300, 61
+MOST_TESTS, MOST_SECONDS = 20, 40  # of one mistake
+PACKAGES = ("service", "trainables", "search_spaces")
+MESSAGES = {"warn", "warning", "print", "echo", "log", "info", "debug", "error", "exception"}
+OTHERS = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)
+OTHERS += (ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.And, ast.Or)
+OTHER = {ast.FloorDiv: ast.Mult} | dict(OTHERS) | {second: first for first, second in OTHERS}
+HEAVY = """torch torchvision timm ray.tune ray.train mlflow optuna pandas scipy.stats matplotlib.pyplot sklearn typer
+rich jinja2 jaxtyping hypothesis.extra.numpy pytest xdist pytest_timeout pytest_rerunfailures moto boto3 s3fs"""
+OPTIONS = ("-q", "-n0", "-p", "no:cacheprovider", "--tb=line")
+Mutant = namedtuple("Mutant", "name file line statement top kind start end old new")  # offsets in bytes
 
 
-class MutantError(Exception):
-    """Something is wrong with the list, the tree or the tests: nothing can be said of a mutation."""
+def changes(node: ast.AST, top: bool) -> Iterator[tuple[str, ast.AST, str]]:
+    """What can be wrong with a node: the kind, what is replaced, and by which text."""
+    match node:
+        case ast.Compare(left=left, ops=[first, *ops], comparators=others):
+            yield "comparison", node, ast.unparse(ast.Compare(left, [OTHER[type(first)](), *ops], others))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OTHER and not is_text(left) | is_text(right):
+            yield "arithmetic", node, ast.unparse(ast.BinOp(left, OTHER[type(op)](), right))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            yield "arithmetic", node, ast.unparse(operand)
+        case ast.BoolOp(op=op, values=values):
+            yield "and/or", node, ast.unparse(ast.BoolOp(OTHER[type(op)](), values))
+        case ast.Constant(value=bool() as value):
+            yield "constant", node, str(not value)
+        case ast.Constant(value=int() | float() as value):
+            yield from (("constant", node, str(value + step)) for step in (1, -1))
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.comprehension(ifs=[test, *_]):
+            yield "condition negated", test, f"not ({ast.unparse(test)})"
+        case ast.Return(value=ast.BinOp(left=first) | ast.BoolOp(values=[first, *_])):
+            yield "returned value", node.value, ast.unparse(first)
+        case ast.Return(value=ast.AST() as value) if getattr(value, "value", value) is not None:
+            yield "returned value", value, "None"
+        case ast.Expr(value=ast.Call()) | ast.Assign() | ast.AugAssign() if not top:
+            yield "statement dropped", node, "pass"
+        case ast.Call(func=func, args=args) if not any(isinstance(arg, ast.Starred) for arg in args):
+            for i in range(1, len(args)):
+                swapped = [*args[: i - 1], args[i], args[i - 1], *args[i + 1 :]]
+                yield "arguments swapped", node, ast.unparse(ast.Call(func, swapped, node.keywords))
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One mutation."""
-
-    number: int
-    name: str
-    file: str
-    kind: str
-    old: str
-    new: str
-
-    @property
-    def room(self) -> str:
-        return str(Path(self.file).parent)
-
-    @property
-    def digest(self) -> str:
-        """What is changed: a result is of this mutation alone."""
-        return hashlib.sha256(json.dumps([self.file, self.old, self.new]).encode()).hexdigest()[:12]
-
-    def mutated(self, source: str) -> str:
-        """The mutated text of the file. Raises: MutantError if that is not one change of the code."""
-        if (count := source.count(self.old)) != 1:
-            raise MutantError(f"{self.name}: the old text must be once in {self.file}, got {count} times")
-        changed = source.replace(self.old, self.new)
-        try:
-            same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
-        except SyntaxError as error:
-            raise MutantError(f"{self.name}: {self.file} is no Python then ({error})") from None
-        if same:
-            raise MutantError(f"{self.name}: the new text must change code of {self.file}")
-        return changed
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str)
 
 
-@dataclass(frozen=True)
-class Result:
-    """What became of a mutation. `by`: the test that saw it, or why nothing could be said. Units: `seconds`."""
-
-    number: int
-    name: str
-    digest: str
-    file: str
-    kind: str
-    phase: int
-    caught: bool
-    by: str
-    seconds: float
-
-    @property
-    def done(self) -> bool:
-        return self.caught or self.phase == 2
-
-    def __str__(self) -> str:
-        missed = "MISSED" if self.done else "not caught by the tests of its room"
-        said = f"caught by {self.by}" if self.caught else missed
-        return f"{self.number:2} {self.name} ({self.file}, {self.kind}): {said}, {self.seconds:.0f} s"
-
-
-def mutants(text: str, tree: Path) -> list[Mutant]:
-    """The mutations of a list, each of which fits the tree. Raises: MutantError for one that does not."""
-    found = [Mutant(number, **place) for number, place in enumerate(tomllib.loads(text)["place"], start=1)]
-    names = [one.name for one in found]
-    for one in found:
-        if names.count(one.name) > 1 or one.name.isdigit():
-            raise MutantError(f"{one.name}: a name must be a word of its own")
-        if one.kind not in KINDS:
-            raise MutantError(f"{one.name}: the kind must be one of {', '.join(KINDS)}, got {one.kind}")
-        if not (tree / one.file).is_file():
-            raise MutantError(f"{one.name}: there is no {one.file}")
-        one.mutated((tree / one.file).read_text())
-    return found
-
-
-def chosen(found: Sequence[Mutant], only: str) -> list[Mutant]:
-    """Some mutations by number or name; all of them if none is named. Raises: MutantError for an unknown one."""
-    asked = [word.strip() for word in only.split(",") if word.strip()]
-    known = {key: one for one in found for key in (str(one.number), one.name)}
-    if unknown := [word for word in asked if word not in known]:
-        raise MutantError(f"--only must be numbers or names of the list, got {', '.join(unknown)}")
-    return [known[word] for word in asked] if asked else list(found)
-
-
-def rooms_without(found: Iterable[Mutant], tree: Path) -> list[str]:
-    """The rooms of the source in which no mutation is planted."""
-    files = [path.relative_to(tree) for package in PACKAGES for path in (tree / package).rglob("*.py")]
-    rooms = {str(path.parent) for path in files if path.name != "__init__.py"}
-    return sorted(rooms - {one.room for one in found})
-
-
-def near_tests(tree: Path, file: str) -> list[str]:
-    """The files of tests of a room, the nearest first; those of the room around it if it has none of its own."""
-    room = Path(file).parent
-    mirror = tree / "tests/rooms" / room
-    while not any(mirror.glob("test_*.py")):
-        mirror = mirror.parent
-    folders = [mirror, *(tree / "tests" / name for name in ALSO.get(str(room), ()))]
-    found = [path for folder in folders for path in sorted(folder.glob("test_*.py"))]
-    return sorted((str(path.relative_to(tree)) for path in found), key=lambda path: _distance(tree, path, file))
-
-
-def other_tests(tree: Path, file: str) -> list[str]:
-    """All other files of tests, the nearest first."""
-    every = {str(path.relative_to(tree)) for path in (tree / "tests").rglob("test_*.py")}
-    return sorted(every - {*near_tests(tree, file)}, key=lambda path: (_distance(tree, path, file), path))
-
-
-def _distance(tree: Path, test: str, file: str) -> tuple[bool, bool, int, int]:
-    """How far a file of tests is from a file of the source: by its name, by what it imports, by its folder."""
-    module = ".".join(Path(file).with_suffix("").parts)
-    path, room = Path(test), Path(file).parent.parts
-    parts = path.parent.parts[2:] if path.parts[1] == "rooms" else ()
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(parts, room, strict=False)))
-    other = OTHER_FOLDERS.index(path.parts[1]) if path.parts[1] in OTHER_FOLDERS else len(OTHER_FOLDERS)
-    named = path.stem == f"test_{Path(file).stem}"
-    return not named, module not in (tree / test).read_text(), -shared, other
-
-
-class Copy:
-    """A copy of the tree, in which mutations are planted and tests run."""
-
-    def __init__(self, tree: Path, folder: Path, python: str) -> None:
-        self.folder, self.python = folder, python
-        self._process: subprocess.Popen[bytes] | None = None
-        words = ["git", "-C", str(tree), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        for name in filter(None, subprocess.run(words, capture_output=True, text=True, check=True).stdout.split("\0")):
-            if (tree / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(tree / name, folder / name, follow_symlinks=False)
-        path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
-        self.env = {**os.environ, "PYTHONPATH": str(folder), "PATH": path, "OMP_NUM_THREADS": "1"}
-        files = subprocess.run(
-            [python, "-c", IMPORTS], cwd=folder, env=self.env, capture_output=True, text=True, check=True
-        ).stdout.split()
-        if not all(Path(file).is_relative_to(folder) for file in files):
-            raise MutantError(f"the tests must import the copy in {folder}, got {', '.join(files)}")
-
-    @contextlib.contextmanager
-    def planted(self, mutant: Mutant) -> Iterator[None]:
-        """Within the block the mutation is in the copy."""
-        path = self.folder / mutant.file
-        source = path.read_text()
-        try:
-            _write(path, mutant.mutated(source))
-            yield
-        finally:
-            _write(path, source)
-
-    def run(self, tests: Sequence[str], limit_s: float, *words: str) -> tuple[int | None, str]:
-        """The exit code of pytest, and what it said; None for what did not end in time."""
-        with tempfile.TemporaryFile("w+") as said:
-            process = self._process = subprocess.Popen(
-                [self.python, "-m", "pytest", *PYTEST, *words, *tests], cwd=self.folder, env=self.env, stdout=said,
-                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-            try:
-                code: int | None = process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                self.stop()
-            said.seek(0)
-            return code, said.read()
-
-    def stop(self) -> None:
-        """Ends the tests that run, and what they left behind."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-    def look(self, mutant: Mutant, phase: int) -> Result:
-        """What the tests of a phase say of a mutation. Raises: MutantError if they say nothing."""
-        begun = time.monotonic()
-        tests = (near_tests if phase == 1 else other_tests)(self.folder, mutant.file)
-        with self.planted(mutant):
-            code, said = self.run(tests, LIMITS_S[phase], "-x")
-        seconds = round(time.monotonic() - begun, 1)
-        by = _verdict(code, said, LIMITS_S[phase])
-        return Result(mutant.number, mutant.name, mutant.digest, mutant.file, mutant.kind, phase, bool(by), by, seconds)
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a file of the source, and forgets what Python compiled of it: it may compare whole seconds alone."""
-    path.write_text(text)
-    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-        compiled.unlink(missing_ok=True)
-
-
-def _verdict(code: int | None, said: str, limit_s: float) -> str:
-    """The test that failed; empty if all passed. Raises: MutantError if pytest ended in another way."""
-    if code is None:
-        return f"a hang (more than {limit_s:g} s)"
-    if code == 0:
-        return ""
-    if failed := failures(said):
-        return failed[0]
-    if code == 4 and "while loading conftest" in said:
-        return "tests/conftest.py"
-    if code == 1 and "Timeout" in said:  # pytest-timeout ends the process if a signal does not end the test
-        return "a hang (the limit of a test)"
-    raise MutantError(f"pytest ended with {code}:\n{said[-2000:]}")
-
-
-def failures(said: str) -> list[str]:
-    """The tests that failed, and the files of tests that could not be imported, as pytest's summary names them."""
-    return re.findall(r"^(?:FAILED|ERROR) (tests/[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", said, re.MULTILINE)
-
-
-def read_results(path: Path) -> dict[str, Result]:
-    """The last result of each mutation, by name."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {(result := Result(**json.loads(line))).name: result for line in lines}
-
-
-class Session:
-    """Runs the tests on mutations in copies, and remembers the results in a file."""
-
-    def __init__(self, copies: Sequence[Copy], results: Path | None) -> None:
-        self.copies, self.path, self._lock = copies, results, threading.Lock()
-        self._free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
-        for copy in copies:
-            self._free.put(copy)
-        self.known = read_results(results) if results else {}
-
-    def run(self, found: Sequence[Mutant]) -> list[Result]:
-        """Phase 1 of all mutations comes before phase 2 of any: it is short, and catches most."""
-        for phase in (1, 2):
-            todo = [one for one in found if not self._is_done(one, phase)]
-            with ThreadPoolExecutor(len(self.copies)) as threads:
-                try:
-                    for looked in [threads.submit(self._look, one, phase) for one in todo]:
-                        looked.result()
-                except BaseException:
-                    threads.shutdown(wait=False, cancel_futures=True)
-                    for copy in self.copies:
-                        copy.stop()
-                    raise
-        return [self.known[one.name] for one in found]
-
-    def _is_done(self, mutant: Mutant, phase: int) -> bool:
-        known = self.known.get(mutant.name)
-        return known is not None and known.digest == mutant.digest and (known.done or known.phase >= phase)
-
-    def _look(self, mutant: Mutant, phase: int) -> None:
-        copy = self._free.get()
-        try:
-            result = copy.look(mutant, phase)
-        except MutantError as error:
-            raise MutantError(f"{mutant.name}, phase {phase}: {error}") from None
-        finally:
-            self._free.put(copy)
-        with self._lock:
-            self.known[mutant.name] = result
-            print(result, flush=True)
-            if self.path:
-                with self.path.open("a") as file:
-                    file.write(json.dumps(asdict(result)) + "\n")
-
-
-def check(copy: Copy, tests: Sequence[str]) -> None:
-    """Refuses tests that fail without a mutation. Raises: MutantError."""
-    if not tests:
+def found(node: ast.AST, statement: int = 0, top: bool = True) -> Iterator[tuple[int, bool, str, ast.AST, str]]:
+    """All changes in a tree, each with the line of its statement; none in annotations, messages and `__repr__`."""
+    function = getattr(node.value if isinstance(node, ast.Expr) else node, "func", None)
+    message = getattr(function, "attr", getattr(function, "id", "")) in MESSAGES
+    typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    other = isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr)
+    if message or typing or other or getattr(node, "name", "") == "__repr__":
         return
-    code, said = copy.run(tests, LIMITS_S[2])
-    if code != 0:
-        failed = ", ".join(failures(said)) or f"pytest ended with {code}:\n{said[-2000:]}"
-        raise MutantError(f"tests must pass without a mutation, got {failed}")
+    statement = node.lineno if isinstance(node, ast.stmt) else statement
+    yield from ((statement, top, *change) for change in changes(node, top))
+    for name, value in ast.iter_fields(node):
+        if name not in ("annotation", "returns", "msg"):
+            inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and name == "body"
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from found(child, statement, top and not inside)
 
 
-def table(results: Sequence[Result], found: Sequence[Mutant]) -> str:
-    """How many mutations were caught, by room."""
-    rooms: dict[str, list[Result]] = {}
-    for one, result in zip(found, results, strict=True):
-        rooms.setdefault(one.room, []).append(result)
-    width = max(map(len, rooms), default=0)
-    counts = {room: f"{sum(one.caught for one in some)} of {len(some)}" for room, some in sorted(rooms.items())}
-    lines = [f"{room:{width}}  {count}" for room, count in counts.items()]
-    phases = [sum(one.caught and one.phase == phase for one in results) for phase in (1, 2)]
-    missed = [one.name for one in results if not one.caught]
-    lines.append(f"{sum(phases)} of {len(results)} caught: {phases[0]} by tests of their room, {phases[1]} by others")
-    return "\n".join([*lines, *([f"missed: {', '.join(missed)}"] if missed else [])])
+def drawn() -> list[Mutant]:
+    """A mistake for each line that can have one, in an order that follows from the texts of the lines."""
+    order, count = {}, Counter()
+    for file in first_marks():
+        lines = Path(file).read_bytes().splitlines(keepends=True)
+        of_line = defaultdict(list)
+        for change in found(ast.parse(b"".join(lines))):
+            of_line[change[3].lineno].append(change)
+        for number, choices in sorted(of_line.items()):
+            text = lines[number - 1].decode().strip()
+            count[text] += 1  # the same text elsewhere is another line
+            digest = hashlib.sha256(f"{SEED} {count[text]} {text}".encode()).hexdigest()
+            draw = random.Random(digest)
+            kind = draw.choice(sorted({choice[2] for choice in choices}))
+            statement, top, _, node, new = draw.choice([choice for choice in choices if choice[2] == kind])
+            start = len(b"".join(lines[: number - 1])) + node.col_offset
+            end = len(b"".join(lines[: node.end_lineno - 1])) + node.end_col_offset
+            name, old = f"{count[text]} {text} | {kind} | {new}", b"".join(lines)[start:end].decode()
+            order[digest] = Mutant(name, file, number, statement, top, kind, start, end, old, new)
+    return [order[digest] for digest in sorted(order)]
 
 
-def compare(before: dict[str, Result], after: dict[str, Result]) -> list[str]:
-    """What the first tests caught and the second ones did not, a line each."""
-    lost = [one for one in before.values() if one.caught and not (one.name in after and after[one.name].caught)]
-    return [
-        f"{one.name} ({one.file}) was caught by {one.by}, is {'missed' if one.name in after else 'not tried'}"
-        for one in lost
-    ]
+def mutated(source: bytes, mutant: Mutant) -> bytes:
+    """The source with the mistake, whose other lines keep their numbers."""
+    blank = "\n" * mutant.old.count("\n")
+    new = f"pass{blank}" if mutant.new == "pass" else f"({mutant.new}{blank})"
+    return source[: mutant.start] + new.encode() + source[mutant.end :]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants.mutants")
-    parser.add_argument("--tree", type=Path, default=Path(__file__).parents[2], help="by default this one")
-    parser.add_argument("--only", default="", help="numbers or names, with commas between them")
-    parser.add_argument("--jobs", type=int, default=2, help="how many mutations are tried at the same time")
-    parser.add_argument("--results", type=Path, help="a file of JSON lines, which a stopped run goes on with")
-    parser.add_argument("--check", action="store_true", help="the tests must pass without a mutation first")
-    parser.add_argument("--list", action="store_true", help="only print the mutations, which all fit the tree")
-    parser.add_argument("--compare", type=Path, nargs=2, metavar=("A", "B"), help="two files of results")
-    asked = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
-    if asked.compare:
-        lost = compare(*map(read_results, asked.compare))
-        print("\n".join(lost) or "everything that was caught is caught")
-        return 1 if lost else 0
+def first_marks() -> dict[str, int]:
+    """Where the lines of each file begin in `__marks__`."""
+    files = sorted(str(path) for package in PACKAGES for path in Path(package).rglob("*.py"))
+    lengths = [Path(file).read_bytes().count(b"\n") + 2 for file in files]
+    return {file: sum(lengths[:i]) for i, file in enumerate(files)}
+
+
+def marked(text: bytes, first: int) -> str:
+    """The source with a mark before each statement: `__marks__` knows which were executed."""
+    tree = ast.parse(text)
+    for block in [getattr(node, name, 0) for node in ast.walk(tree) for name in ("body", "orelse", "finalbody")]:
+        for i, one in reversed([*enumerate(block if isinstance(block, list) else ())]):
+            docstring = isinstance(one, ast.Expr) and is_text(one.value)
+            if not docstring and getattr(one, "module", "") != "__future__":
+                block.insert(i, ast.parse(f"__marks__[{first + one.lineno}] = 1").body[0])
+    return ast.unparse(tree)
+
+
+@contextlib.contextmanager
+def copied() -> Iterator[None]:
+    """Within the block this process, and what it starts, works in a copy of the folder."""
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
+        ignored = shutil.ignore_patterns(".venv", ".git", ".*_cache", ".hypothesis", "__pycache__")
+        shutil.copytree(".", folder, symlinks=True, ignore=ignored, dirs_exist_ok=True)
+        with contextlib.chdir(folder):
+            sys.path[0] = os.environ["PYTHONPATH"] = folder
+            os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+            yield
+
+
+def read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def append(path: Path, **line: object) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+class Recorder:
+    """Writes a line for each test: its seconds, whether it passed, and the statements that it executed."""
+
+    def __init__(self, path: Path, marks: bytearray, chosen: Callable[[list[str]], list[str]]) -> None:
+        self.path, self.marks, self.chosen, self.passed, self.begun = path, marks, chosen, True, time.monotonic()
+
+    def pytest_collection_modifyitems(self, items: list) -> None:
+        by_name = {item.nodeid: item for item in items}
+        items[:] = [by_name[name] for name in self.chosen([*by_name])]
+        self.pytest_runtest_logfinish("")  # what is executed until here is executed at import
+
+    def pytest_runtest_logstart(self) -> None:
+        self.passed, self.begun, self.marks[:] = True, time.monotonic(), bytes(len(self.marks))
+
+    def pytest_runtest_logreport(self, report: object) -> None:
+        self.passed = self.passed and not report.failed
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        seconds, marks = time.monotonic() - self.begun, zlib.compress(bytes(self.marks)).hex()
+        append(self.path, test=nodeid, seconds=seconds, passed=self.passed, marks=marks)
+
+
+def record(results: str) -> None:
+    """Runs all fast tests with marks; processes that they start write marks, too."""
+    path = Path(results).resolve()
+    done = {line["test"] for line in read(path)}
+    with copied():
+        for file, first in first_marks().items():
+            Path(file).write_text(marked(Path(file).read_bytes(), first))
+        Path("marks").write_bytes(bytes(100_000))
+        start = f"builtins.__marks__ = mmap.mmap(open('{os.getcwd()}/marks', 'r+b').fileno(), 0)"
+        Path("sitecustomize.py").write_text(f"import builtins, mmap\n{start}\n")
+        importlib.import_module("sitecustomize")
+        recorder = Recorder(path, builtins.__marks__, lambda names: [name for name in names if name not in done])
+        importlib.import_module("pytest").main([*OPTIONS, "tests"], [recorder])
+
+
+def tests_of(mutants: list[Mutant], lines: list[dict]) -> list[dict[str, float]]:
+    """The tests of each mistake and their seconds: those that execute its line, the nearest and fastest first.
+
+    What is executed at import is seen by any test of the file; then come other tests of the same files of tests.
+    """
+    firsts, imported = first_marks(), b""
+    ends = dict(zip(firsts, [*firsts.values(), None][1:], strict=True))
+    exact = [set() for _ in mutants]
+    for line in lines:
+        marks = zlib.decompress(bytes.fromhex(line.pop("marks")))
+        imported = imported or marks
+        for mutant, tests in zip(mutants, exact, strict=True):
+            first, at = firsts[mutant.file], firsts[mutant.file] + mutant.statement
+            if marks[at] or ((mutant.top or imported[at]) and any(marks[first : ends[mutant.file]])):
+                tests.add(line["test"])
+    seconds = {line["test"]: line["seconds"] for line in lines if line["passed"] and line["test"]}
+    pairs = zip(mutants, exact, strict=True)
+    return [nearest(mutant, tests & {*seconds}, seconds, "" in tests) for mutant, tests in pairs]
+
+
+def nearest(mutant: Mutant, exact: set[str], seconds: dict[str, float], imported: bool) -> dict[str, float]:
+    room, name = (Path("tests/rooms") / mutant.file).parent, f"test_{Path(mutant.file).name}"
+    paths = {test: Path(test.split("::")[0]) for test in sorted(seconds, key=seconds.get)}
+    files = {paths[test] for test in exact}
+    if imported and not files:  # a file of values has no line that a test executes
+        files = {path for path in paths.values() if path.parent in (room, room.parent)}
+    turns, keys, tests = Counter(), {}, {}
+    for test, path in paths.items():
+        if path in files:
+            turns[function := (test in exact, test.split("[")[0])] += 1
+            keys[test] = test not in exact, turns[function], path.name != name, path.parent != room
+    for test in sorted(keys, key=keys.get)[:MOST_TESTS]:
+        if not tests or seconds[test] + sum(tests.values()) <= MOST_SECONDS:
+            tests[test] = seconds[test]
+    return tests
+
+
+def failures(tests: list[str], limit_s: float, *words: str) -> list[str]:
+    """The tests that fail in a forked process, or how else it ended; nothing of it is left behind."""
+    folder = Path(tempfile.mkdtemp(prefix="mut-"))
+    if (child := os.fork()) == 0:
+        try:
+            for number in (0, 1, 2):
+                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+            recorder = Recorder(folder / "tests", bytearray(), lambda names: [name for name in tests if name in names])
+            files = list(dict.fromkeys(test.split("::")[0] for test in tests))
+            os._exit(importlib.import_module("pytest").main([*OPTIONS, *words, *files], [recorder]))
+        finally:
+            os._exit(70)
+    code, begun = None, time.monotonic()
+    while code is None and time.monotonic() < begun + limit_s:
+        time.sleep(0.05)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        code = os.waitstatus_to_exitcode(status) if ended else None
+    while left := Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        os.kill(int(left[0]), signal.SIGKILL)
+        os.waitpid(int(left[0]), 0)
+    failed = [line["test"] for line in read(folder / "tests") if not line["passed"]]
+    shutil.rmtree(folder, ignore_errors=True)
+    other = "a hang" if code is None else f"an end with {code}"
+    return failed or ([] if code in (0, 5) else [other])  # 5: a changed list of parameters, and no test is left
+
+
+def caught(mutant: Mutant, tests: list[str], limit_s: float, number: int = 0) -> str:
+    """The test that fails with a mistake in this folder, or how else the tests ended; empty if all passed."""
+    file, source = Path(mutant.file), Path(mutant.file).read_bytes()
+    file.write_bytes(mutated(source, mutant))
+    os.utime(file, (number, number))  # Python compiles a file again if its time, in seconds, differs
     try:
-        return plant(asked)
-    except MutantError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return [*failures(tests, limit_s, "-x"), ""][0]
+    finally:
+        file.write_bytes(source)
 
 
-def plant(asked: argparse.Namespace) -> int:
-    """Plants what is asked for. Raises: MutantError."""
-    tree = asked.tree.resolve()
-    every = mutants(PLACES.read_text(), tree)
-    if rooms := rooms_without(every, tree):
-        print(f"no mutation in {', '.join(rooms)}")
-    found = chosen(every, asked.only)
-    if asked.list:
-        print("\n".join(f"{one.number:2} {one.name} ({one.file}, {one.kind})" for one in found))
-        return 0
-    own = tree / ".venv/bin/python"
-    python = str(own) if own.exists() else sys.executable
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        places = [Path(folder) / str(number) for number in range(asked.jobs)]
-        copies = [Copy(tree, place, python) for place in places]
-        if asked.check:
-            check(copies[0], sorted({test for one in found for test in near_tests(copies[0].folder, one.file)}))
-        results = Session(copies, asked.results).run(found)
-        print(table(results, found))
-        check(copies[0], sorted({one.by for one in results if "/test_" in one.by}))
-    return 0 if all(result.caught for result in results) else 1
+def judge(path: str, results: str, minutes: str = "60") -> bool:
+    """Plants what is not judged yet, runs the tests that caught something without a mistake, and prints the table."""
+    end, mutants, into = time.monotonic() + 60 * float(minutes), drawn()[:COUNT], Path(results).resolve()
+    tests = tests_of(mutants, read(Path(path)))
+    ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: what tests leave behind is found, and ended
+    for module in HEAVY.split():
+        importlib.import_module(module)
+    done = {line["name"] for line in read(into)}
+    with copied():
+        for i, mutant in enumerate(mutants):
+            if mutant.name not in done and (start := time.monotonic()) < end:
+                limit_s = 120 + 5 * sum(tests[i].values())
+                by = caught(mutant, [*tests[i]], limit_s, i) if tests[i] else ""
+                seconds = time.monotonic() - start
+                append(into, **mutant._asdict(), caught=bool(by), by=by, tests=len(tests[i]), seconds=seconds)
+        lines = read(into)
+        wrong = failures(sorted({line["by"] for line in lines if line["by"].startswith("tests/")}), 1200)
+    for line in lines:
+        line["caught"] &= line["by"] not in wrong
+    print(*shares(lines), *(f"fails without a mistake, too: {test}" for test in wrong), sep="\n")
+    for line in lines:
+        verdict = f"caught by {line['by']}" if line["caught"] else "MISSED" if line["tests"] else "MISSED, not executed"
+        change = f"{line['kind']}: {line['old'][:60]} -> {line['new'][:60]} | {verdict}"
+        print(f"{line['file']}:{line['line']}", *change.split())
+    return sum(line["caught"] for line in lines) < BAR * len(lines)
+
+
+def shares(lines: list[dict]) -> Iterator[str]:
+    """How much is caught, by package."""
+    for package in ("", *PACKAGES):
+        some = [line for line in lines if line["file"].startswith(package)]
+        caught, never = sum(line["caught"] for line in some), sum(not line["tests"] for line in some)
+        share = f"{caught / max(1, len(some)):.1%}"
+        yield f"{package or 'all':14}{share:>6}: {caught} of {len(some)}; {never} in lines that no test executes"
+
+
+def compare(before: str, after: str) -> None:
+    """Prints both shares, and the mistakes of both that were caught before and are missed now, or the other way."""
+    old, new = ({line["name"]: line for line in read(Path(path))} for path in (before, after))
+    print(*shares([*old.values()]), *shares([*new.values()]), sep="\n")
+    both = [(old[name], new[name]) for name in old if name in new]
+    print(f"{len(both)} mistakes are in both; caught: {[sum(pair[i]['caught'] for pair in both) for i in (0, 1)]}")
+    for was, now in both:
+        if was["caught"] != now["caught"]:
+            word = f"lost, was caught by {was['by']}" if was["caught"] else f"won by {now['by']}"
+            print(f"{now['file']}:{now['line']} {now['name']}: {word}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit({"record": record, "judge": judge, "compare": compare}[sys.argv[1]](*sys.argv[2:]))
