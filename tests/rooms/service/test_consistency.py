@@ -12,10 +12,9 @@ from search_spaces.study import Edition
 from service.consistency import Check, verify
 from service.storage.editions import stored
 from service.storage.facts import Ended
-from service.storage.home import Home
+from service.storage.home import WRITTEN, Home, content_digest
 from service.storage.journal import read
 from service.storage.outcomes import Answered, Outcomes
-from service.storage.report_files import WRITTEN, content_digest
 from tests.rooms.by_hand import keep_weights, searched
 from tests.rooms.toy import write_weights
 from trainables.recipe.code_digest import CodeDigest, CodeDigests

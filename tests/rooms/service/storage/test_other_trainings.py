@@ -140,11 +140,11 @@ def test_two_homes_that_send_one_answer_at_the_same_moment_leave_one_with_its_ow
 
     def while_another_home_sends(folder, local, at):
         if others and at.endswith(".json") == (moment == "answer"):
-            others.pop().keep(Outcomes(cluster).get(KEY, name))
+            others.pop().keep(KEY, name)
         put(folder, local, at)
 
     monkeypatch.setattr(RemoteFolder, "put", while_another_home_sends)
-    place.keep(Outcomes(home).get(KEY, name))
+    place.keep(KEY, name)
     assert not others
     third = Home(tmp_path / "third")
     Copies(place.uri, third, ALONE.id).fetch_answers_of(KEY)
