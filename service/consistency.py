@@ -19,7 +19,7 @@ from service.planning.schedule import best_number
 from service.storage import Check
 from service.storage.facts import Counts, Ended, Fact, FailedWith
 from service.storage.history import History
-from service.storage.home import Home, StudyFolder
+from service.storage.home import Home, as_written
 from service.storage.journal import Journal, JournalError, UnfitError, cut, read_on
 from service.storage.outcomes import (
     CLOCKED,
@@ -31,12 +31,11 @@ from service.storage.outcomes import (
     read_answer,
     read_probe,
 )
-from service.storage.report_files import as_written
 from service.storage.states import tuning_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import LOOKS
-from trainables.recipe.outcome import Diverged, Measurement
+from trainables.recipe.outcome import Diverged
 from trainables.spec import LocusError
 from trainables.whole_files import put_aside
 
@@ -64,7 +63,7 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
     """Yields what is wrong with the files of answers. Cost: reads them, and all weights."""
     keeps = "weights" in history.edition.study.keep
     parents = {run.key for trial in history.of("parent") for run in history.runs(trial).values()}
-    counted = _counted(history)
+    codes = _codes(history)
     for fact in ended:
         who = f"{fact.run} by {fact.code}"
         answered = read_answer(path := outcomes.path(fact.run, fact.code))
@@ -72,35 +71,28 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
             damaged = path.exists()
             yield WrongAnswer(fact, "outcomes", f"{who} {'is damaged' if damaged else 'has no file'}")
             continue
-        if not answered.is_of(fact.run, fact.code):
+        if (answered.run.key, answered.name) != (fact.run, fact.code):
             yield WrongAnswer(fact, "keys", f"{who} holds {answered.run.key} by {answered.name}")
         elif compare(history.states[fact.run, fact.code].values, answered.curve):  # which leaves out the clock's values
             yield WrongAnswer(fact, "curves", f"{who} differs from the journal: another study trained it again")
         for name in LOOKS:
-            if damage := _damage(outcomes, fact, name):
-                yield WrongAnswer(fact, "probes", f"the probe {name} of {who} is damaged: {damage}", name)
+            probe = outcomes.probe(fact.run, fact.code, name)
+            try:
+                if probe.exists():
+                    read_probe(probe)
+            except ProbeFileError as error:
+                yield WrongAnswer(fact, "probes", f"the probe {name} of {who} is damaged: {error}", name)
         kept = fact.outcome == "completed" and (keeps or fact.run in parents)
         if kept and not outcomes.has_sound_weights(fact.run, fact.code):
-            there = outcomes.weights(fact.run, fact.code).exists()
-            if not there and fact.code != counted.get(fact.run):  # an answer of older code needs none
-                continue
-            yield WrongAnswer(fact, "weights", f"{who} has {'damaged' if there else 'no'} weights")
+            has_file = outcomes.weights(fact.run, fact.code).exists()
+            if has_file or fact.code == codes.get(fact.run):  # an answer of older code needs none
+                yield WrongAnswer(fact, "weights", f"{who} has {'damaged' if has_file else 'no'} weights")
 
 
-def _counted(history: History) -> dict[str, str]:
+def _codes(history: History) -> dict[str, str]:
     """Returns the code whose answer counts, by the key of each run."""
-    return {key: history.code(run) for key, run in _runs(history).items()}
-
-
-def _damage(outcomes: Outcomes, fact: Ended, probe: str) -> str:
-    """Returns why the file of a probe cannot be read; empty if it can, or where there is none."""
-    path = outcomes.probe(fact.run, fact.code, probe)
-    try:
-        if path.exists():
-            read_probe(path)
-    except ProbeFileError as error:
-        return str(error)
-    return ""
+    runs = {run.key: run for trial in history.trials for run in history.runs(trial).values()}
+    return {key: history.code(run) for key, run in runs.items()}
 
 
 def repair(home: Home, edition: Edition) -> list[str]:
@@ -122,9 +114,15 @@ def repair(home: Home, edition: Edition) -> list[str]:
         sentences.append(f"{why}; answers that are there are used again")
     with Journal(folder.journal, folder.lock) as journal:
         if any(isinstance(fact, Ended | Counts) for fact in lost_facts):
-            journal.write(_counts_after(edition, [*journal.facts, *lost_facts]))
+            # the seeds, points and looks go on from what all facts said
+            codes = CodeDigests()
+            before = History(edition, lambda recipe: codes(recipe).digest)
+            for fact in [*journal.facts, *lost_facts]:
+                with suppress(UnfitError):
+                    before.add(fact)
+            journal.write(Counts(seeds=before.seeds, trials=before.trials_asked or None, looks=before.looks))
         history = History.open(home, edition)
-        counted = _counted(history)
+        counted = _codes(history)
         lost: dict[tuple[str, str], str] = {}
         again: set[str] = set()
         for wrong in [*wrong_answers(outcomes, history, answers_of(journal.facts, history))]:
@@ -152,21 +150,18 @@ def repair(home: Home, edition: Edition) -> list[str]:
     return sentences
 
 
-def _counts_after(edition: Edition, facts: Iterable[Fact]) -> Counts:
-    """Returns what a cut journal goes on from: the seeds and points asked for, and the looks, by all facts it had."""
-    codes = CodeDigests()
-    history = History(edition, lambda recipe: codes(recipe).digest)
-    for fact in facts:
-        with suppress(UnfitError):
-            history.add(fact)
-    return Counts(seeds=history.seeds, trials=history.trials_asked or None, looks=history.looks)
+SOUND = {
+    "outcomes": "answers, each with its file",
+    "keys": "answers are of the run and code in their file's name",
+    "curves": "curves equal the journal's",
+    "weights": "answers, each with its weights",
+    "probes": "answers, their probes can be read",
+}
+"""What is checked of the files of answers, and the words where all is right."""
 
 
 def verify(home: Home, edition: Edition) -> list[Check]:
-    """Returns every check of a study, in order.
-
-    Cost: reads all answers and weights. Raises: LocusError if the study was never run.
-    """
+    """Returns every check of a study. Cost: reads all answers and weights. Raises: LocusError if it was never run."""
     folder = home.study(edition.id)
     if not folder.journal.exists():
         raise LocusError(f"{edition.id} was never run here")
@@ -179,64 +174,33 @@ def verify(home: Home, edition: Edition) -> list[Check]:
     if end.left_out:
         left += f" ({plural(end.left_out, 'line')} of a driver that another one had replaced left out)"
     older = f"; {plural(history.stale, 'answer')} of other code than today's" if history.stale else ""
-    return [
-        Check("journal", True, f"{len(facts)} facts{left}{older}"),
-        *_tuning(history),
-        *_outcomes(Outcomes(home), history, answers_of(facts, history)),
-        _work(folder, history),
-        _report(home, edition),
-    ]
+    checks = [Check("journal", True, f"{len(facts)} facts{left}{older}")]
 
+    if tuning_of(edition) is not None:
+        unfit = []
+        for arm in history.tuning.chosen:
+            chosen, best = history.tuning.chosen_trial(arm), best_number(history, arm)
+            counts = chosen is not None and history.answer(chosen).status == "completed"
+            if (counts or chosen is None) and best is not None and (chosen is None or chosen.number != best):
+                unfit.append(f"{arm!r} has the values of trial {chosen and chosen.number}, but trial {best} is higher")
+        words = "arms, each with the values of its highest trial"
+        checks.append(Check.of("tuning", len(history.tuning.chosen), words, unfit))
 
-def _runs(history: History) -> dict[str, Run]:
-    return {run.key: run for trial in history.trials for run in history.runs(trial).values()}
-
-
-def _tuning(history: History) -> Iterator[Check]:
-    """Checks that each arm has the values of its highest trial, where its trials count by today's code."""
-    if tuning_of(history.edition) is None:
-        return
-    wrong = []
-    for arm in history.tuning.chosen:
-        chosen, best = history.tuning.chosen_trial(arm), best_number(history, arm)
-        counts = chosen is not None and history.answer(chosen).status == "completed"
-        if (counts or chosen is None) and best is not None and (chosen is None or chosen.number != best):
-            wrong.append(f"{arm!r} has the values of trial {chosen and chosen.number}, but trial {best} is higher")
-    yield Check.of("tuning", len(history.tuning.chosen), "arms, each with the values of its highest trial", wrong)
-
-
-SOUND = {
-    "outcomes": "answers, each with its file",
-    "keys": "answers are of the run and code in their file's name",
-    "curves": "curves equal the journal's",
-    "weights": "answers, each with its weights",
-    "probes": "answers, their probes can be read",
-}
-"""What is checked of the files of answers, and the words where all is right."""
-
-
-def _outcomes(outcomes: Outcomes, history: History, ended: list[Ended]) -> Iterator[Check]:
-    wrong = [*wrong_answers(outcomes, history, ended)]
+    ended = answers_of(facts, history)
+    wrong = [*wrong_answers(Outcomes(home), history, ended)]
     for name, words in SOUND.items():
-        yield Check.of(name, len(ended), words, [answer.sentence for answer in wrong if answer.check == name])
+        checks.append(Check.of(name, len(ended), words, [answer.sentence for answer in wrong if answer.check == name]))
 
-
-def _work(folder: StudyFolder, history: History) -> Check:
-    """Checks that work folders belong to unfinished runs only."""
     folders = [path for path in folder.root.glob("work/*/*/*") if path.is_dir()]
-    answered = {place for place, state in history.states.items() if state.answered}
-    wrong = ["/".join(path.parts[-3:]) for path in folders if (path.parts[-3], path.parts[-2]) in answered]
-    return Check.of(
-        "work folders", len(folders), "of unfinished runs", [f"{place} is of a run that ended" for place in wrong]
-    )
+    answered = {run for run, state in history.states.items() if state.answered}
+    left_over = ["/".join(path.parts[-3:]) for path in folders if (path.parts[-3], path.parts[-2]) in answered]
+    sentences = [f"{name} is of a run that ended" for name in left_over]
+    checks.append(Check.of("work folders", len(folders), "of unfinished runs", sentences))
 
-
-def _report(home: Home, edition: Edition) -> Check:
-    """Checks that the report in the home is as it was written."""
-    files = as_written(home.study(edition.id).report)
+    files = as_written(folder.report)
     again = f"locus report {edition.id}{home.option}"
-    wrong = [f"{name} is not as it was written ({again})" for name, sound in files.items() if not sound]
-    return Check.of("report", len(files), "files, as they were written", wrong)
+    changed = [f"{name} is not as it was written ({again})" for name, sound in files.items() if not sound]
+    return [*checks, Check.of("report", len(files), "files, as they were written", changed)]
 
 
 SETTINGS = ("threads", "matmul_fp32_precision", "conv_fp32_precision")
@@ -267,40 +231,44 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
     """
     outcomes = Outcomes(home)
     before = outcomes.find(start)[-1]
-    run = before.run
+    run, environment = before.run, before.environment
     parents = {use: _weights(outcomes, parent, before, report) for use, parent in run.parents.items()}
     from trainables.training.loop import train  # torch, which a mistyped key need not wait for
+    from trainables.training.runtime import environment as environment_of
     from trainables.training.runtime import runtime
 
-    environment = before.environment
-    device = _device(environment, run.key)
+    device, deterministic = _device(environment, run.key), bool(environment.get("deterministic"))
     threads = int(environment.get("threads", 1))
     compiled = ", compiled" if environment.get("compile") else ""
     report(f"trained again on {environment.get('device', 'cpu')} with threads {threads}{compiled}")
     if (fused := environment.get("fused", 1)) > 1:
         report(f"it was trained as one model with {plural(fused - 1, 'other run')}: by itself its last digits differ")
-    if device != "cpu" and not environment.get("deterministic"):
+    if device != "cpu" and not deterministic:
         report("a GPU adds numbers in no fixed order where an encoding looks up a table: last digits may differ")
         report("(those of a run of --deterministic do not)")
-    now: list[Measurement] = []
+
+    curve: dict[int, Mapping[str, float]] = {}
     ending = "completed"
-    deterministic = bool(environment.get("deterministic"))
     settings = runtime(threads, run.recipe.optimizer.precision, deterministic)
     team = _team(environment, run.recipe)
     with tempfile.TemporaryDirectory(prefix="locus-rerun-") as folder, settings:
-        for line in _environment_differences(environment, device):
-            report(line)
+        for name, now in environment_of(device).items():
+            then = environment.get(name, now)
+            if then != now and name not in SETTINGS:
+                report(f"{name} was {then}, is {now}; numbers may differ")
+        if environment.get("workers", 0) > 1:
+            report(f"trained by {environment['workers']} workers before, now by one; the last digits may differ")
         with closing(train(run, Path(folder), device, parents=parents, team=team, data=home.data)) as epochs:
             for measured in epochs:
                 if isinstance(measured, Diverged):
                     ending = "diverged"
                     break
-                now.append(measured)
+                curve[measured.epoch] = measured.values
                 report(f"epoch {measured.epoch}/{run.recipe.optimizer.trained_epochs}")
-    differences = compare(before.curve, {measured.epoch: measured.values for measured in now})
+    differences = compare(before.curve, curve)
     if ending != before.outcome.kind:
-        differences.append(NumberChange(len(now), f"ended {ending}, before {before.outcome.kind}", None, None))
-    compared = sum(not name.startswith(CLOCKED) for measured in now for name in measured.values)
+        differences.append(NumberChange(len(curve), f"ended {ending}, before {before.outcome.kind}", None, None))
+    compared = sum(not name.startswith(CLOCKED) for values in curve.values() for name in values)
     return Rerun(run.key, compared, differences, CodeDigests()(run.recipe).changed(before.code), ending)
 
 
@@ -335,23 +303,8 @@ def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
     return replace(team, wrap=compiled)
 
 
-def _environment_differences(environment: Mapping[str, Any], device: str) -> Iterator[str]:
-    """Yields a line for everything in which this process differs from the environment of a run, settings apart."""
-    from trainables.training.runtime import environment as environment_of
-
-    for name, now in environment_of(device).items():
-        before = environment.get(name, now)
-        if before != now and name not in SETTINGS:
-            yield f"{name} was {before}, is {now}; numbers may differ"
-    if environment.get("workers", 0) > 1:
-        yield f"trained by {environment['workers']} workers before, now by one; the last digits may differ"
-
-
 def _weights(outcomes: Outcomes, parent: Run, child: Answered, report: Callable[[str], None]) -> Path:
-    """Returns the weights of a parent that a child started from; else the newest ones, which is reported.
-
-    Raises: LocusError if there are none as they were written.
-    """
+    """Returns the weights of a parent that a child started from; else the newest ones, which is reported."""
     key, run = parent.key, child.run.key
     sound = [answer for answer in outcomes.of(key) if outcomes.has_sound_weights(key, answer.name)]
     if not sound:

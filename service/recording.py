@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
@@ -19,7 +19,6 @@ from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import RunResult, TrialResult
-from service.analysis.verdicts import Verdict
 from service.planning.forecast import Forecast
 from service.planning.schedule import Done, next_action
 from service.reporting.provenance import circumstances, training_s
@@ -45,30 +44,21 @@ def record(home: Home, name: str, prepare: Callable[[StudyResult], None] = lambd
     Raises: LocusError if the study's definition has changed since, or if it is not finished with today's code.
     """
     where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")
-    edition = _edition(home, where, budget)
+    if where in {id.partition("@")[0] for id in home.ids()} - {*library.names()}:
+        raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
+    study = library.find(where)
+    ran = editions.stored(home, editions.latest(home, f"{study.name}@{budget}" if budget else study.name))
+    if ran.some_arms:
+        raise LocusError(f"a record must have all arms of its study, got {ran.id}, which has some (--arms)")
+    edition = study.at(ran.budget, set=_own(ran)).model_copy(update={"mark": ran.mark, "own_paths": ran.own_paths})
+    if defined(edition) != defined(ran):
+        raise LocusError(f"{ran.id} must be what the study asks today, but its definition has changed since it was run")
     prepare(_ended(home, edition))
     recorded = of_result(_ended(home, edition))
     path = library.record_file(where, recorded.id)
     require_writable(path.parent)
     write_whole(path, recorded.model_dump_json(indent=1) + "\n")
     return path
-
-
-def _edition(home: Home, where: str, budget: str) -> Edition:
-    """Returns the edition of a home that is recorded, as its study is today. Raises: LocusError if the two differ."""
-    own = {id.partition("@")[0] for id in home.ids()} - {*library.names()}
-    if where in own:
-        raise SpecError(f"record must be given the file of a study of your own, such as ./mine.py, got {where!r}")
-    study = library.find(where)
-    asked = f"{study.name}@{budget}" if budget else study.name
-    ran = editions.stored(home, editions.latest(home, asked))
-    if ran.some_arms:
-        raise LocusError(f"a record must have all arms of its study, got {ran.id}, which has some (--arms)")
-    shown = {"mark": ran.mark, "own_paths": ran.own_paths}
-    edition = study.at(ran.budget, set=_own(ran)).model_copy(update=shown)
-    if defined(edition) != defined(ran):
-        raise LocusError(f"{ran.id} must be what the study asks today, but its definition has changed since it was run")
-    return edition
 
 
 def _own(edition: Edition) -> dict[str, Any]:
@@ -96,10 +86,7 @@ def _own(edition: Edition) -> dict[str, Any]:
 
 
 def _ended(home: Home, edition: Edition) -> StudyResult:
-    """Returns the result of an edition that has ended.
-
-    Raises: LocusError if it has not, or where older answers count.
-    """
+    """Returns the result of an edition. Raises: LocusError if it has not ended, or where older answers count."""
     history = History.open(home, edition)
     asked = history.seeds, history.trials_asked
     history.raise_counts(edition)
@@ -127,84 +114,50 @@ def of_result(result: StudyResult) -> Record:
     """Returns the record of the result of a study that has ended."""
     study = result.edition.study
     own, departure = _own(result.edition), result.departure
-    tests = result.judge_page(None)[0] if departure and departure.told else result.claims
-    runs = _runs(result)
+    verdicts = result.judge_page(None)[0] if departure and departure.told else result.claims
+    # each once, parents and runs that were stopped included
+    runs = list({run.run.key: run for row in result.rows for run in row.runs.values()}.values())
+    last = max((run.state.last for run in runs if run.state.last is not None), default=0.0)
+    settings = circumstances(result)
+    versions = {name: " and ".join(settings[name]) for name in VERSIONS if name in settings}
+    with suppress(metadata.PackageNotFoundError):
+        versions["locus"] = metadata.version("locus")
     return Record(
-        study=study.name,
-        budget=result.edition.budget,
-        mark=result.edition.mark if own else "",
-        own=own,
-        date=_date(runs),
-        rules=RULES,
-        definition=defined(result.edition),
-        seeds=result.history.seeds,
-        minutes=_minutes(runs),
-        machine=_machine(result),
-        versions=_versions(result),
-        headline=headline(result),
-        metric=study.score.test,
+        study=study.name, budget=result.edition.budget, mark=result.edition.mark if own else "", own=own,
+        date=datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d"),
+        rules=RULES, definition=defined(result.edition), seeds=result.history.seeds, minutes=_minutes(runs),
+        machine=_machine(settings), versions=versions, headline=headline(result), metric=study.score.test,
         level=CONFIDENCE,
         rows=tuple(_row(result, name, row) for name, row in result.named.items()),
-        verdicts=tuple(map(_judged, tests)),
+        verdicts=tuple(
+            Judged(
+                claim=str(verdict.claim), word=verdict.word, unseen=verdict.unseen, n=verdict.n,
+                measured=verdict.measured, interval=verdict.interval, p=verdict.p,
+            )
+            for verdict in verdicts
+        ),
         gap=departure.why if departure else "",
-    )
+    )  # fmt: skip
 
 
 def _row(result: StudyResult, name: str, row: TrialResult) -> Row:
     (code,) = {run.code for run in row.runs.values()}
+    plan, chosen = result.edition.study.plan, without_sources(row.trial.values)
+    if isinstance(plan, Ablation):  # what an arm's tuning chose; of a search, the whole point
+        chosen = {path: value for path, value in chosen.items() if plan.tune and path in plan.tune.paths}
     return Row(
-        name=name,
-        code=code,
-        values=_chosen(result, row),
-        asked=row.test.asked,
-        diverged=len(row.test.diverged),
-        time_s=training_s(row),
-        test=_scored(row.test),
+        name=name, code=code, values=chosen, asked=row.test.asked, diverged=len(row.test.diverged),
+        time_s=training_s(row), test=_scored(row.test),
         test_sizes={side: _scored(scores) for side, scores in row.test_sizes.items()},
-    )
-
-
-def _chosen(result: StudyResult, row: TrialResult) -> dict[str, Any]:
-    """Returns the values that a search or an arm's tuning chose for a trial."""
-    plan, values = result.edition.study.plan, without_sources(row.trial.values)
-    if not isinstance(plan, Ablation):
-        return values
-    return {path: value for path, value in values.items() if plan.tune and path in plan.tune.paths}
+    )  # fmt: skip
 
 
 def _scored(scores: Scores) -> Scored:
     assert scores.mean is not None, "a study that has ended has a score of each trial"
     return Scored(
-        n=scores.n,
-        mean=scores.mean,
-        std=scores.std,
-        interval=scores.interval,
-        failed=len(scores.failed),
+        n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, failed=len(scores.failed),
         seeds=dict(scores.values),
-    )
-
-
-def _judged(verdict: Verdict) -> Judged:
-    return Judged(
-        claim=str(verdict.claim),
-        word=verdict.word,
-        unseen=verdict.unseen,
-        n=verdict.n,
-        measured=verdict.measured,
-        interval=verdict.interval,
-        p=verdict.p,
-    )
-
-
-def _runs(result: StudyResult) -> list[RunResult]:
-    """Returns the runs that count, each once, parents and runs that were stopped included."""
-    return list({run.run.key: run for row in result.rows for run in row.runs.values()}.values())
-
-
-def _date(runs: list[RunResult]) -> str:
-    """Returns the day (UTC) on which the last run ended."""
-    last = max((run.state.last for run in runs if run.state.last is not None), default=0.0)
-    return datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d")
+    )  # fmt: skip
 
 
 def _minutes(runs: list[RunResult]) -> float:
@@ -222,18 +175,9 @@ def _minutes(runs: list[RunResult]) -> float:
     return round(seconds / 60, 1)
 
 
-def _machine(result: StudyResult) -> str:
+def _machine(settings: Mapping[str, Iterable[str]]) -> str:
     """Returns the GPU or the processor that trained, and its cores; several are listed."""
-    settings = circumstances(result)
-    gpus = [name for name in settings.get("device", {}) if name != "cpu"]
-    processors = [*settings.get("host_cpu", {})] if "cpu" in settings.get("device", {}) or not gpus else []
-    cores = [plural(int(count), "core") for count in settings.get("host_cores", {})]
+    gpus = [name for name in settings.get("device", ()) if name != "cpu"]
+    processors = [*settings.get("host_cpu", ())] if "cpu" in settings.get("device", ()) or not gpus else []
+    cores = [plural(int(count), "core") for count in settings.get("host_cores", ())]
     return ", ".join([*gpus, *processors, *cores]) or "an unknown machine"
-
-
-def _versions(result: StudyResult) -> dict[str, str]:
-    settings = circumstances(result)
-    versions = {name: " and ".join(settings[name]) for name in VERSIONS if name in settings}
-    with suppress(metadata.PackageNotFoundError):
-        versions["locus"] = metadata.version("locus")
-    return versions

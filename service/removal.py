@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,26 +54,37 @@ class Forgettable:
         MLflow comes first: if it does not answer, nothing else is gone. Raises: LocusError, before anything is
         removed, where a driver runs the study now, and for a folder that cannot be removed.
         """
-        folder = self.home.study(self.id)
-        with _alone(self.home, self.id):
-            _check_removable(self.home, self.id, self.answers)
+        home, folder, free = self.home, self.home.study(self.id), set(self.answers)
+        _refuse_driven(home, self.id)
+        with ExitStack() as locks:
+            try:  # so that no driver begins
+                locks.enter_context(FileLock(folder.lock, timeout=0))
+            except Timeout:
+                raise LocusError(
+                    f"{self.id} must have ended to be forgotten, but a driver began it; nothing was removed"
+                ) from None
+            _check_removable(home, self.id, self.answers)
             if self.store:
-                self.store.delete(self.home.artifacts)
+                self.store.delete(home.artifacts)
                 leave(self.store)
-            with _free(self.home, self.answers) as free:  # last: MLflow may take long, and others may begin meanwhile
-                going = free - _used(self.home, self.id)
-                for key in going:
-                    remove_member(self.home.outcomes, key)
+
+            # last: MLflow may take long, and others may begin meanwhile; no driver can claim an answer from here on
+            for claim in sorted(home.claims.glob("*.*")):
+                key = claim.name.partition(".")[0]
+                if key in free:
+                    try:
+                        locks.enter_context(FileLock(claim, timeout=0))
+                    except Timeout:
+                        free.remove(key)
+            going = free - _used(home, self.id)
+            for key in going:
+                remove_member(home.outcomes, key)
             remove_member(folder.root.parent, self.id)
         return len(self.answers) - len(going)
 
 
 def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable:
-    """Returns what forgetting a study would remove. Nothing is removed yet.
-
-    Raises: LocusError for an id that is not there, a study that runs, a folder that cannot be removed, and an MLflow
-    that does not answer.
-    """
+    """Returns what forgetting a study would remove. Raises: LocusError where `remove` could not do it."""
     edition = editions.stored(home, id)
     _refuse_driven(home, id)
     check(home, tracking)
@@ -101,34 +112,6 @@ def _refuse_driven(home: Home, id: str) -> None:
     if driver := home.study(id).driver:
         where = f" {driver}" if driver.is_elsewhere() else ""
         raise LocusError(f"{id} must have ended to be forgotten, but a driver runs it{where}; nothing was removed")
-
-
-@contextmanager
-def _alone(home: Home, id: str) -> Iterator[None]:
-    """Holds the lock of a study, so that no driver begins. Raises: LocusError if one runs it."""
-    _refuse_driven(home, id)
-    try:
-        with FileLock(home.study(id).lock, timeout=0):
-            yield
-    except Timeout:
-        raise LocusError(f"{id} must have ended to be forgotten, but a driver began it; nothing was removed") from None
-
-
-@contextmanager
-def _free(home: Home, keys: tuple[str, ...]) -> Iterator[set[str]]:
-    """Those of some keys that no driver trains now; none can claim one of them meanwhile."""
-    claims: dict[str, list[Path]] = {}
-    for path in home.claims.glob("*.*"):
-        claims.setdefault(path.name.partition(".")[0], []).append(path)
-    with ExitStack() as held:
-        free = set(keys)
-        for key in free & claims.keys():
-            try:
-                for path in claims[key]:
-                    held.enter_context(FileLock(path, timeout=0))
-            except Timeout:
-                free.remove(key)
-        yield free
 
 
 def _used(home: Home, id: str) -> set[str]:

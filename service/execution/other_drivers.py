@@ -212,7 +212,7 @@ class InFlight:
             self.neighbours.tell(len(self))
 
     def _acquired(self, key: str, code: str) -> FileLock | None:
-        path = self.home.claim(key, code)
+        path = self.home.claims / f"{key}.{code}"
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path, thread_local=False)  # taken in Ray's thread, and given back in another
         try:

@@ -76,7 +76,7 @@ class Sampler:
         assert isinstance(plan, Search)
         if role == "trial" and number < len(plan.first):
             return dict(plan.first[number])
-        known = history.tried(role)
+        known = {history.first_run(trial).key for trial in history.of(role)}
         seed = FIRST_SEEDS.get(role, 0)
         edition = history.edition
         searched = _Searched(edition.id, history, plan.space, edition.study.base, history.of("trial"))

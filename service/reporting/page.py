@@ -61,8 +61,8 @@ from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import code_rows, surroundings, trained_s, wall_s
 from service.reporting.results_table import RESULTS, adjusted_words, measured, over_tasks, tested_claims
 from service.storage.editions import sources
-from service.storage.report_files import WRITTEN, content_digest
-from service.storage.report_files import written as written_before
+from service.storage.home import WRITTEN, content_digest
+from service.storage.home import written as written_before
 from trainables.backbones import ViT
 from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
 from trainables.recipe.code_digest import CodeDigests

@@ -23,10 +23,7 @@ class Check:
 
 
 def plain_json(text: str | bytes) -> Any:
-    """Returns the value of a JSON text.
-
-    Raises: ValueError for any other text, one that is nested too deeply included.
-    """
+    """Returns the value of a JSON text. Raises: ValueError for any other, and for one that is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

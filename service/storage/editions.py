@@ -21,32 +21,28 @@ from trainables.whole_files import sealed, unsealed, write_whole
 
 def carried(home: Home, id: str) -> dict[tuple[str, str], None]:
     """Returns the name and text of each file that a study's definition, its journal or its answers carry, each once."""
+
+    def values_in(path: Path, *, is_sealed: bool) -> list[Any]:
+        values = []
+        with suppress(OSError):
+            content = path.read_bytes()
+            for part in [unsealed(content) or b""] if is_sealed else content.splitlines():
+                with suppress(ValueError):
+                    values.append(plain_json(part))
+        return values
+
     files = home.study(id)
-    lines = _bytes(files.journal).splitlines()
-    values = [_value(unsealed(_bytes(files.study)) or b""), *map(_value, lines)]
+    values = [*values_in(files.study, is_sealed=True), *values_in(files.journal, is_sealed=False)]
     runs = {value["run"] for value in values if isinstance(value, dict) and isinstance(value.get("run"), str)}
-    answers = [path for path in home.outcomes.glob("*/*.json") if path.parent.name in runs]
-    values += [_value(unsealed(_bytes(path)) or b"") for path in answers]
+    for path in home.outcomes.glob("*/*.json"):
+        if path.parent.name in runs:
+            values += values_in(path, is_sealed=True)
     return dict.fromkeys(source for value in values for source in sources(value))
 
 
 def has_own(edition: Edition) -> bool:
     """Returns whether a definition holds a class of somebody's own, whose files may change while the text stays."""
     return any(True for _ in sources(edition.plain()))
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
-def _value(content: bytes) -> Any:
-    try:
-        return plain_json(content)
-    except ValueError:
-        return None
 
 
 def sources(value: Any) -> Iterator[tuple[str, str]]:
@@ -63,10 +59,6 @@ def sources(value: Any) -> Iterator[tuple[str, str]]:
         yield from sources(item)
 
 
-SHOWN = 3
-"""How many differences an error names."""
-
-
 class EditionError(LocusError):
     """An id that nobody has run, or a definition that differs from the one under its id."""
 
@@ -79,10 +71,10 @@ def stored(home: Home, id: str) -> Edition:
     """Returns the edition of an id, as it was run. Raises: EditionError for an id that is not in this home, and for a
     file that is damaged, of another locus, or of another id.
     """
-    known = home.ids()
-    if id not in known:  # a name such as ../x would lead out of the home
-        hint = did_you_mean(id, known)
-        raise EditionError(f"no study {id!r} in {home.root}; known: {', '.join(known) or 'none yet'}{hint}")
+    ids = home.ids()
+    if id not in ids:  # a name such as ../x would lead out of the home
+        hint = did_you_mean(id, ids)
+        raise EditionError(f"no study {id!r} in {home.root}; known: {', '.join(ids) or 'none yet'}{hint}")
     path = home.study(id).study
     content = unsealed(path.read_bytes())
     if content is None:
@@ -108,19 +100,16 @@ def stored(home: Home, id: str) -> Edition:
 
 
 def latest(home: Home, name: str) -> str:
-    """Returns the id that a name means: itself, or the latest edition of that name.
-
-    Raises: EditionError if no study of that name was run.
-    """
+    """Returns the id that a name means: itself, or the latest edition of that name. Raises: EditionError for none."""
     ids = home.ids()
     named = [id for id in ids if id == name or id.partition("@")[0] == name]
     if name in ids:
         return name
     if not named:
-        near = did_you_mean(name, dict.fromkeys(known for id in ids for known in (id.partition("@")[0], id)))
-        known = ", ".join(ids) or "none yet"
+        near = did_you_mean(name, dict.fromkeys(near for id in ids for near in (id.partition("@")[0], id)))
         raise EditionError(
-            f"no study {name!r} was run in {home.root}; known: {known} (locus run NAME starts one){near}"
+            f"no study {name!r} was run in {home.root}; known: {', '.join(ids) or 'none yet'} (locus run NAME starts "
+            f"one){near}"
         )
     return named[-1]
 
@@ -147,10 +136,7 @@ def of_name(home: Home, name: str) -> Edition | None:
 
 
 def of_id(home: Home, id: str) -> Edition:
-    """Returns the edition that an id names: that of a named study, or one that was run in this home.
-
-    Raises: EditionError for an id that is neither.
-    """
+    """Returns the edition of an id: that of a named study, or one that was run here. Raises: EditionError."""
     name, _, rest = id.partition("@")
     if name in library.names() and rest in library.find(name).budgets:
         return library.find(name).at(rest)
@@ -164,8 +150,9 @@ def of_id(home: Home, id: str) -> Edition:
 def resolve_edition(edition: Edition, home: Home) -> Edition:
     """Returns the edition to run, as the home goes on with it.
 
-    Arms may be added to it. A class of the user's own reads its files again, as an object in memory may be older than
-    they are.
+    Its arms are in the order of before, by which its journal numbers them; new ones come last. Where a person named the
+    arms that run, those of before stay, with what the study says of them: as seeds, arms may become more, and never
+    fewer. A class of the user's own reads its files again, as an object in memory may be older than they are.
     Raises: EditionError if the id has another definition, with the difference.
     """
     edition = Edition.read(edition.plain()) if has_own(edition) else edition
@@ -175,16 +162,26 @@ def resolve_edition(edition: Edition, home: Home) -> Edition:
         before = stored(home, edition.id)
     except DamagedError:  # answers are known by their content, so those of another definition do not count
         return edition
-    edition = _with_arms_of(edition, before)
+    study, plan, plan_before = edition.study, edition.study.plan, before.study.plan
+    if isinstance(plan, Ablation) and isinstance(plan_before, Ablation) and [*plan.arms] != [*plan_before.arms]:
+        keep = edition.some_arms or before.some_arms
+        changed: dict[str, Any] = {"plan": plan.following(plan_before, keep=keep)}
+        if keep:
+            left = {*before.study.names(), *before.study.methods()} - {*study.names(), *study.methods()}
+            claims = [claim for claim in before.study.claims if left & {*claim.names}]
+            published = [entry for entry in before.study.published if entry.who in left]
+            changed |= {"claims": (*study.claims, *claims), "published": (*study.published, *published)}
+        edition = edition.model_copy(update={"study": study.model_copy(update=changed), "some_arms": keep})
+
     now = edition.definition
     for name in arms_of(edition):
         if name not in arms_of(before):
             now["plan"]["arms"].pop(name)
     changes = list(_differences(before.definition, now))
     if changes:
-        more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+        more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
         raise EditionError(
-            f"{edition.id} has another definition here: {'; '.join(changes[:SHOWN])}{more}. "
+            f"{edition.id} has another definition here: {'; '.join(changes[:3])}{more}. "
             'edition="WORD" starts another edition'
         )
     return edition
@@ -200,34 +197,15 @@ def with_fewer_arms(edition: Edition, home: Home) -> Edition:
 
     So the same command with one more arm goes on with the edition of before. Itself where there is none.
     """
-    asked, arms, ids = edition.definition, {*arms_of(edition)}, home.ids()
+    definition, arms, ids = edition.definition, {*arms_of(edition)}, home.ids()
     for id in [] if edition.id in ids else reversed(ids):
         if id.startswith(f"{edition.study.name}@{edition.budget}~"):
             with suppress(LocusError):
                 before = stored(home, id)
-                known = {name: asked["plan"]["arms"][name] for name in arms_of(before) if name in arms}
-                if before.definition == {**asked, "plan": {**asked["plan"], "arms": known}}:
+                common = {name: definition["plan"]["arms"][name] for name in arms_of(before) if name in arms}
+                if before.definition == {**definition, "plan": {**definition["plan"], "arms": common}}:
                     return edition.model_copy(update={"mark": before.mark})
     return edition
-
-
-def _with_arms_of(edition: Edition, before: Edition) -> Edition:
-    """Returns an edition with its arms in the order of before, by which its journal numbers them; new ones come last.
-
-    Where a person named the arms that run, those of before stay, with what the study says of them: as seeds, arms may
-    become more, and never fewer.
-    """
-    study, plan, known = edition.study, edition.study.plan, before.study.plan
-    if not isinstance(plan, Ablation) or not isinstance(known, Ablation) or [*plan.arms] == [*known.arms]:
-        return edition
-    keep = edition.some_arms or before.some_arms
-    changes: dict[str, Any] = {"plan": plan.following(known, keep=keep)}
-    if keep:
-        left = {*before.study.names(), *before.study.methods()} - {*study.names(), *study.methods()}
-        said = [claim for claim in before.study.claims if left & {*claim.names}]
-        published = [entry for entry in before.study.published if entry.who in left]
-        changes |= {"claims": (*study.claims, *said), "published": (*study.published, *published)}
-    return edition.model_copy(update={"study": study.model_copy(update=changes), "some_arms": keep})
 
 
 def save_edition(edition: Edition, home: Home) -> None:
@@ -240,9 +218,6 @@ def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
         for name in sorted({*before, *now}):
             yield from _differences(before.get(name), now.get(name), f"{path}.{name}" if path else name)
     elif before != now:
-        yield f"{path} was {_short(before)}, is {_short(now)}"
-
-
-def _short(value: Any) -> str:
-    text = "the default" if value is None else value_words(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+        texts = ["the default" if value is None else value_words(value) for value in (before, now)]
+        was, is_now = (text if len(text) <= 60 else text[:57] + "..." for text in texts)
+        yield f"{path} was {was}, is {is_now}"

@@ -56,10 +56,7 @@ class Opened(Stamped):
 
 
 class Planned(Stamped):
-    """A trial was added: a point that was proposed, an arm, a confirmation, a random rival, a parent.
-
-    `tunes`: the arm that a point may tune.
-    """
+    """A trial was added. `tunes`: the arm that a point may tune."""
 
     fact: Literal["planned"] = Field(default="planned", init=False)
     role: Role
@@ -148,10 +145,7 @@ class Confirms(Stamped):
 
 
 class Exhausted(Stamped):
-    """The space has no further point: these are all the trials that the search will ever have.
-
-    `rival`: the search of random points, which may find fewer.
-    """
+    """The space has no further point. `rival`: the search of random points, which may find fewer."""
 
     fact: Literal["exhausted"] = Field(default="exhausted", init=False)
     trials: Count
@@ -194,20 +188,10 @@ class Costed(Stamped):
 
 
 Fact = Annotated[
-    Opened
-    | Planned
-    | Started
-    | Measured
-    | StoppedAt
-    | FailedWith
-    | Ended
-    | Counts
-    | Confirms
-    | Exhausted
-    | Tuned
-    | Costed,
+    Opened | Planned | Started | Measured | StoppedAt | FailedWith | Ended | Counts | Confirms | Exhausted | Tuned |
+    Costed,
     Field(discriminator="fact"),
-]
+]  # fmt: skip
 FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
 """Reads a fact from the JSON of a line."""
 SUM = re.compile(rb'(.*),"sum":"([0-9a-f]{8})"\}\s*', re.DOTALL)
@@ -221,10 +205,7 @@ def line_of(plain: Mapping[str, Any]) -> bytes:
 
 
 def content_of(line: bytes) -> bytes | None:
-    """Returns the JSON of a line without its checksum, which is checked; None if the line has none.
-
-    Raises: ValueError if the line differs from its checksum.
-    """
+    """Returns the JSON of a line without its checksum; None without one. Raises: ValueError for a wrong checksum."""
     match = SUM.fullmatch(line)
     if match is None:
         return None

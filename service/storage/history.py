@@ -6,8 +6,7 @@ The driver, `status`, the report and MLflow all read this one object. Only facts
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from copy import copy
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
@@ -90,10 +89,7 @@ class History:
 
     @classmethod
     def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None) -> History:
-        """Returns the history of an edition as its journal has it, by today's code; empty if it was never run.
-
-        Raises: JournalError for a line that is no fact, or is none of this study.
-        """
+        """Returns the history of an edition by its journal and today's code. Raises: JournalError."""
         codes, journal = codes or CodeDigests(), home.study(edition.id).journal
         history = cls(edition, lambda recipe: codes(recipe).digest)
         for number, fact in read_lines(journal):
@@ -115,12 +111,7 @@ class History:
         self.last = fact.time
         match fact:
             case Planned():
-                self._look_at_added_arm(fact)
-                self.parents += fact.role == "parent"
-                if trial := self._planned(fact):
-                    self.trials.append(trial)
-                    if self._waiting is not None and trial.role in self._waiting:
-                        self._waiting[trial.role].append(trial)
+                self._add_trial(fact)
             case Counts(seeds=seeds, trials=trials, looks=looks):
                 self._look(seeds, trials or 0, looks, before=self._facts - 1)
                 if self._look_starts and self._look_starts[-1] == self._facts - 1:
@@ -151,6 +142,55 @@ class History:
                 state.last = fact.time
                 add_fact(state, fact)
 
+    def _add_trial(self, fact: Planned) -> None:
+        """Adds a trial, but for a parent that no run needs, as its images have changed.
+
+        An arm that is added after verdicts could be seen is another look: one for all arms of a command.
+        Raises: UnfitError if the study has no such trial, or has it already.
+        """
+        arm = fact.name if fact.role == "trial" else fact.tunes
+        if arm in arms_ahead(self.edition, self.trials) and fact.by != self._look_by:
+            self._look_by, self._look_ahead = fact.by, False
+            if shows_verdict(self.edition.study, self._tested(self.seeds)):
+                self._look_starts.append(self._facts - 1)
+                self._least_looks += bool(self._least_looks)
+
+        self.parents += fact.role == "parent"
+        try:
+            if fact.role == "parent":
+                trial = self._parent(fact)
+            elif fact.role == "tuning":
+                self.tuning.add(trial := self.edition.tuning_trial(fact.tunes, fact.number, fact.values))
+            elif isinstance(self.edition.study.plan, Ablation):  # the journal's copy holds own encodings as they were
+                trial = self.tuning.arm(fact.number, fact.name)
+            else:
+                trial = self.edition.trial(fact.number, fact.values, fact.name, fact.role)
+        except (SpecError, *ODD) as error:
+            raise self._unfit(fact, f"its values make no trial ({' '.join(str(error).split())[:200]})") from None
+        if trial is None:
+            return
+        if trial.label in self._labels:
+            raise self._unfit(fact, f"the trial {trial.label} is there already")
+        self._labels.add(trial.label)
+        self.trials.append(trial)
+        if self._waiting is not None and trial.role in self._waiting:
+            self._waiting[trial.role].append(trial)
+
+    def _parent(self, fact: Planned) -> Trial | None:
+        key = fact.values.get("key")
+        if not isinstance(key, str) or not re.fullmatch(KEY, key):
+            raise SpecError(f"a parent must have the key of a run, got {key!r}")
+        for run in self._everyone():
+            for parent in ancestors(run):
+                if parent.key == key:
+                    return Trial(
+                        role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe
+                    )
+        return None
+
+    def _unfit(self, fact: Fact, why: str) -> UnfitError:
+        return UnfitError(f"a fact {fact.fact!r} must fit {self.edition.id}, but {why} {remedy(self.edition.id)}")
+
     def _look(self, seeds: int, trials: int, least: int = 0, *, before: int) -> None:
         """Counts a look where more seeds or points are asked for after verdicts could be seen.
 
@@ -166,22 +206,9 @@ class History:
                 self._look_starts.append(before)
             self._least_looks += bool(self._least_looks)
 
-    def _look_at_added_arm(self, fact: Planned) -> None:
-        """Counts a look where an arm is added after verdicts could be seen: one for all arms of a command."""
-        arm = fact.name if fact.role == "trial" else fact.tunes
-        if arm not in arms_ahead(self.edition, self.trials) or fact.by == self._look_by:
-            return
-        self._look_by, self._look_ahead = fact.by, False
-        if shows_verdict(self.edition.study, self._tested(self.seeds)):
-            self._look_starts.append(self._facts - 1)
-            self._least_looks += bool(self._least_looks)
-
     @property
     def looks(self) -> int:
-        """How many times verdicts could be seen, the present time with them.
-
-        More seeds, points or arms after a verdict are another look, whatever code gave the answers.
-        """
+        """How many times verdicts could be seen, the present time with them, whatever code gave the answers."""
         return max(1 + len(self._look_starts), self._least_looks) + self._look_ahead
 
     def at_earlier_look(self, home: Home) -> History | None:
@@ -192,40 +219,10 @@ class History:
         return History(self.edition, self._code_of, (fact for _, fact in islice(lines, self._look_starts[-1])))
 
     def _tested(self, seeds: int) -> list[Trial]:
-        """Returns the trials that could be tested: those with `TESTED` answers, of so many seeds, by code of any time.
-
-        Runs that failed hide no verdict of the others, and confirmations that were replaced were seen.
-        """
-        seen = {key for (key, _), state in self.states.items() if state.seen}
+        """Returns the trials with `TESTED` answers of so many seeds, by any code, lost and replaced ones too."""
+        seen = {key for (key, _), state in self.states.items() if state.answered or state.lost}
         trials = self.of("confirmation" if isinstance(self.edition.study.plan, Search) else "trial")
         return [trial for trial in trials if sum(trial.run(seed).key in seen for seed in trial.seeds(seeds)) >= TESTED]
-
-    def _unfit(self, fact: Fact, why: str) -> UnfitError:
-        """Returns the error of a fact that is none of this study."""
-        return UnfitError(f"a fact {fact.fact!r} must fit {self.edition.id}, but {why} {remedy(self.edition.id)}")
-
-    def _planned(self, fact: Planned) -> Trial | None:
-        """Returns the trial that a fact adds; None for a parent that no run needs, as its images have changed.
-
-        Raises: UnfitError if the study has no such trial, or has it already.
-        """
-        try:
-            trial = self._trial(fact)
-        except (SpecError, *ODD) as error:
-            raise self._unfit(fact, f"its values make no trial ({' '.join(str(error).split())[:200]})") from None
-        if trial is not None:
-            if trial.label in self._labels:
-                raise self._unfit(fact, f"the trial {trial.label} is there already")
-            self._labels.add(trial.label)
-        return trial
-
-    def as_of(self, codes: Collection[str]) -> History:
-        """Returns the same history by the codes of another day: the digests for all runs that were planned then."""
-        other = copy(self)
-        other._codes = {key: code for key, code in self.states if code in codes}
-        other._code_of = lambda recipe: ""  # what has no fact by that day's code has no answer then
-        other._answers, other._waiting = {}, None
-        return other
 
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to what an edition asks for. They never fall. Its arms may be more."""
@@ -273,8 +270,7 @@ class History:
     def runs(self, trial: Trial) -> dict[int, Run]:
         """Returns the runs of a trial, by seed; a parent's are those that some child needs."""
         if trial.role == "parent":
-            children = [run for other in self.trials if other.role != "parent" for run in self.runs(other).values()]
-            needed = [parent for run in children for parent in ancestors(run)]
+            needed = [parent for run in self._everyone() for parent in ancestors(run)]
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
         tune = tuning_of(self.edition) if trial.tunes else None
         return {seed: trial.run(seed) for seed in trial.seeds(tune.seeds if tune else self.seeds)}
@@ -282,10 +278,6 @@ class History:
     def first_run(self, trial: Trial) -> Run:
         """Returns the run of a trial's first seed, which two trials of equal recipes share."""
         return trial.run(trial.seeds(1)[0])
-
-    def tried(self, role: Role) -> set[str]:
-        """Returns the keys of the first runs of a role's trials. Cost: 1 ms for 2,000 trials."""
-        return {self.first_run(trial).key for trial in self.of(role)}
 
     def asked(self, trial: Trial) -> list[Run]:
         """Returns the runs that exist or will run. After a stop, or a diverged first seed, others are skipped."""
@@ -303,17 +295,19 @@ class History:
         return runs
 
     def unsettled(self, role: str) -> list[Trial]:
-        """Returns the trials of a role that may need training.
-
-        The others are remembered, because a large study has many.
-
-        A parent is never asked about: a new child may need it at one more seed, so it may be settled and then not.
+        """Returns the trials of a role that may need training. Others are remembered, because a large study has many.
 
         A trial is settled when all its seeds have answers, or, in a search, when its first one stopped or diverged, or
-        a later one was left out and all before it have answers.
+        a later one was left out and all before it have answers. A parent is never asked about: a new child may need it
+        at one more seed, so it may be settled and then not.
         """
-        waiting = (self._waiting or {}).get(role)
-        unsettled = [trial for trial in (self.of(role) if waiting is None else waiting) if not self._is_settled(trial)]
+        waiting, unsettled = (self._waiting or {}).get(role), []
+        for trial in self.of(role) if waiting is None else waiting:
+            states = [self.state(run) for run in self.runs(trial).values()]
+            has_ended = self._is_point(trial) and states[0].status in ("stopped", "diverged")
+            is_out = self.races(trial) and first_left_out(states) is not None
+            if not (has_ended or is_out or all(state.answered for state in states)):
+                unsettled.append(trial)
         self._waiting = {**(self._waiting or {}), role: unsettled}
         return list(unsettled)
 
@@ -325,12 +319,6 @@ class History:
         self._waiting = None
         self._answers.clear()
         self.invalidations += 1
-
-    def _is_settled(self, trial: Trial) -> bool:
-        states = [self.state(run) for run in self.runs(trial).values()]
-        ends = self._is_point(trial) and states[0].status in ("stopped", "diverged")
-        out = self.races(trial) and first_left_out(states) is not None
-        return ends or out or all(state.answered for state in states)
 
     def _is_point(self, trial: Trial) -> bool:
         """Returns whether a trial is a point of a search."""
@@ -345,26 +333,24 @@ class History:
         """Returns whether a run's weights are needed: the study keeps them, or another run needs them."""
         if "weights" in self.edition.study.keep:
             return True
-        return any(run.key == parent.key for other in self._everyone() for parent in ancestors(other))
+        return any(run.key == parent.key for child in self._everyone() for parent in ancestors(child))
 
     def of(self, role: str) -> list[Trial]:
         """Returns the trials of a role, in the order in which they were added."""
         return [trial for trial in self.trials if trial.role == role]
 
     def answer(self, trial: Trial) -> TrialAnswer:
-        """Folds a trial's seeds: stopped or diverged with the first one in a search, incomplete where one failed.
+        """Folds a trial's seeds: stopped or diverged with the first one in a search, incomplete where one failed."""
+        if trial.label not in self._answers:
+            answer = self._fold(trial)
+            if answer.status not in SETTLED or trial.role == "parent":  # a parent may get more runs
+                return answer
+            self._answers[trial.label] = answer
+        return self._answers[trial.label]
 
-        A point that is out of the race is stopped, too.
-        """
-        known = self._answers.get(trial.label)
-        if known is None:
-            known = self._folded(trial)
-            if known.status in SETTLED and trial.role != "parent":  # a parent may get more runs
-                self._answers[trial.label] = known
-        return known
-
-    def _folded(self, trial: Trial) -> TrialAnswer:
-        states = {seed: self.state(run) for seed, run in self.runs(trial).items()}
+    def _fold(self, trial: Trial) -> TrialAnswer:
+        runs = self.runs(trial)
+        states = {seed: self.state(run) for seed, run in runs.items()}
         values = {}
         for seed, state in states.items():
             value = state.value(trial.score.metric) if state.status in ("completed", "stopped") else None
@@ -374,6 +360,7 @@ class History:
                 values[seed] = value
         epoch = max((state.epoch for state in states.values()), default=0)
         reason = next((state.reason for state in states.values() if state.reason), "")
+
         first = next(iter(states.values()), RunState())
         judged = trial.tunes or self._is_point(trial)
         if judged and first.status in ("stopped", "diverged"):
@@ -383,10 +370,8 @@ class History:
             return TrialAnswer("stopped", values, len(states), epoch, left_out.cutoff, reason, raced=True)
         if len(values) == len(states):
             return TrialAnswer("completed", values, len(states), epoch, reason=reason)
-        runs = list(self.runs(trial).values())
-        waiting = not self.given_up(runs[0]) if judged else True
-        waiting = waiting and not self.tuning.is_settled(trial)
-        hopeless = not waiting or all(self.state(run).answered or self.given_up(run) for run in runs)
+        waits = not (judged and self.given_up(next(iter(runs.values())))) and not self.tuning.is_settled(trial)
+        hopeless = not waits or all(states[seed].answered or self.given_up(run) for seed, run in runs.items())
         return TrialAnswer("incomplete" if hopeless else "open", values, len(states), epoch, reason=reason)
 
     def given_up(self, run: Run) -> bool:
@@ -402,39 +387,17 @@ class History:
     @property
     def stale(self) -> int:
         """How many answers of the study do not count, because another code trained them."""
-        counted = {run.key: self.code(run) for trial in self.trials for run in self.runs(trial).values()}
-        answers = [known for known, state in self.states.items() if state.status in ("completed", "diverged")]
-        return sum(code != counted.get(key) for key, code in answers)
+        codes = {run.key: self.code(run) for trial in self.trials for run in self.runs(trial).values()}
+        answers = [run for run, state in self.states.items() if state.status in ("completed", "diverged")]
+        return sum(code != codes.get(key) for key, code in answers)
 
     def highest(self, count: int = 1, role: Role = "trial") -> list[Trial]:
-        """Returns the completed trials of a role with the highest validation means, to be confirmed.
-
-        Earlier ones win ties.
-
-        `service.analysis.best` decides which trial is best.
-        """
+        """Returns the completed trials of a role with the highest validation means. Earlier ones win ties."""
         answers = [(trial, self.answer(trial)) for trial in self.of(role)]
         complete = [
             (answer.mean or 0.0, -trial.number, trial) for trial, answer in answers if answer.status == "completed"
         ]
         return [trial for _, _, trial in sorted(complete, key=lambda row: row[:2], reverse=True)[:count]]
-
-    def _trial(self, fact: Planned) -> Trial | None:
-        if fact.role == "parent":
-            key = fact.values.get("key")
-            if not isinstance(key, str) or not re.fullmatch(KEY, key):
-                raise SpecError(f"a parent must have the key of a run, got {key!r}")
-            needed = (parent for run in self._everyone() for parent in ancestors(run))
-            parent = next((parent for parent in needed if parent.key == key), None)
-            if parent is None:
-                return None
-            return Trial(role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe)
-        if fact.role == "tuning":
-            self.tuning.add(trial := self.edition.tuning_trial(fact.tunes, fact.number, fact.values))
-            return trial
-        if isinstance(self.edition.study.plan, Ablation):  # the journal's copy holds own encodings as they were
-            return self.tuning.arm(fact.number, fact.name)
-        return self.edition.trial(fact.number, fact.values, fact.name, fact.role)
 
     def _everyone(self) -> Iterable[Run]:
         for trial in self.trials:

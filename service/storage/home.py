@@ -21,6 +21,7 @@ An address of MLflow is shown without its password, in logs, reports and lists o
 from __future__ import annotations
 
 import atexit
+import hashlib
 import math
 import os
 import re
@@ -33,6 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from filelock import FileLock, Timeout
@@ -44,11 +46,8 @@ from trainables.whole_files import rename_durably
 
 
 def remove_member(within: Path, *names: str) -> None:
-    """Removes what lies in a folder under a name; two names lead into a folder in it. Nothing if there is none.
-
-    Raises: LocusError for a name that leads out of the folder.
-    """
-    path = _place(within, names)
+    """Removes what names lead to in a folder, if it is there. Raises: LocusError for a name that leads out."""
+    path = _member(within, names)
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
@@ -56,8 +55,8 @@ def remove_member(within: Path, *names: str) -> None:
 
 
 def check_removable(within: Path, name: str) -> None:
-    """Looks whether `remove` can remove what lies in a folder under a name. Raises: LocusError if it cannot."""
-    path, folders = _place(within, (name,)), [within]
+    """Looks whether `remove_member` can remove what lies in a folder under a name. Raises: LocusError if it cannot."""
+    path, folders = _member(within, (name,)), [within]
     if path.is_dir() and not path.is_symlink():
         if path.is_mount():
             raise LocusError(f"{path} must be a folder or a link to be removed, got a mounted disk; unmount it first")
@@ -67,7 +66,7 @@ def check_removable(within: Path, name: str) -> None:
             raise LocusError(f"{folder} must be a folder that can be written to remove {path}; nothing was removed")
 
 
-def _place(within: Path, names: tuple[str, ...]) -> Path:
+def _member(within: Path, names: tuple[str, ...]) -> Path:
     """Returns the path of names in a folder; of a link on the way, the link itself."""
     path = within
     for name in names:
@@ -79,44 +78,24 @@ def _place(within: Path, names: tuple[str, ...]) -> Path:
     return path
 
 
-@dataclass(frozen=True)
+@dataclass
 class StudyFolder:
     """The files of one edition of a study."""
 
     root: Path
 
-    @property
-    def study(self) -> Path:
-        """The edition, as resolved."""
-        return self.root / "study.json"
-
-    @property
-    def journal(self) -> Path:
-        """The ordered facts."""
-        return self.root / "journal.jsonl"
-
-    @property
-    def ran(self) -> float:
-        """When the last driver began: it writes the study. Of a copy that is younger, when the last fact was written.
-
-        Units: seconds since 1970. Raises: OSError if there is no study.
-        """
-        return min(self.study.stat().st_mtime, _last_time(self.journal))
-
-    @property
-    def control(self) -> Path:
-        """What a command asks of the driver that runs; it is there until the driver has read it."""
-        return self.root / "control.json"
-
-    @property
-    def lock(self) -> Path:
-        """The lock file of the one writer."""
-        return self.root / "lock"
-
-    @property
-    def drivers(self) -> Path:
-        """The files in which drivers say that they run this study (`service.storage.leases`)."""
-        return self.root / DRIVERS
+    def __post_init__(self) -> None:
+        self.study = self.root / "study.json"  # the edition, as resolved
+        self.journal = self.root / "journal.jsonl"  # the ordered facts
+        self.control = self.root / "control.json"  # what a command asks of the driver, until the driver has read it
+        self.lock = self.root / "lock"  # of the one writer
+        self.drivers = self.root / DRIVERS  # the files in which drivers say that they run this study
+        self.presence = self.root / "presence.json"  # what the driver tells other drivers of the home
+        self.storage = self.root / "storage"  # the URI of `--storage`, where the last driver had one
+        self.experiment = self.root / "experiment"  # the name of the MLflow experiment of the last driver
+        self.log = self.root / "driver.log"  # the whole text of every failure
+        self.report = self.root / "report"
+        self.work_folders = self.root / "work"  # what workers leave of runs that are not finished
 
     @property
     def driven(self) -> bool:
@@ -126,77 +105,44 @@ class StudyFolder:
     @property
     def driver(self) -> Holder | None:
         """The driver that runs this study now, here or on another host. Cost: 0.1 s where one does."""
-        locked = self._locked
-        if locked is None:
-            return at_work(self.drivers)
-        if not locked:
-            return at_work_elsewhere(self.drivers)
-        holder = newest(self.drivers)
-        return holder if holder and not holder.ended else Holder(0, Host.here(), 0)
-
-    @property
-    def _locked(self) -> bool | None:
-        """Whether a driver holds the lock; who asks holds it for a moment, too. None for who can only read the home."""
-        if not self.lock.exists():
-            return False
         try:
-            with FileLock(self.lock, timeout=0.1):
-                return False
+            if self.lock.exists():
+                with FileLock(self.lock, timeout=0.1):  # who asks holds it for a moment, too
+                    pass
         except Timeout:
-            return True
-        except OSError:
-            return None
-
-    @property
-    def presence(self) -> Path:
-        """What the driver tells other drivers of the home while it runs (`service.execution.other_drivers`)."""
-        return self.root / "presence.json"
-
-    @property
-    def storage(self) -> Path:
-        """The file that holds the URI of `--storage`, where the last driver of this study had one."""
-        return self.root / "storage"
+            holder = newest(self.drivers)
+            return holder if holder and not holder.ended else Holder(0, Host.here(), 0)
+        except OSError:  # who can only read the home cannot ask for the lock
+            return at_work(self.drivers)
+        return at_work_elsewhere(self.drivers)
 
     @property
     def storage_uri(self) -> str | None:
         """The URI of the storage that the last driver of this study sent copies to."""
         return self.storage.read_text(encoding="utf-8") if self.storage.exists() else None
 
-    @property
-    def experiment(self) -> Path:
-        """The file that holds the name of the MLflow experiment that the last driver of this study sent it to."""
-        return self.root / "experiment"
-
-    @property
-    def log(self) -> Path:
-        """The whole text of every failure."""
-        return self.root / "driver.log"
-
     def add_to_log(self, text: str) -> None:
         """Adds lines to the log."""
         with self.log.open("a", encoding="utf-8") as log:
             log.write(text)
-
-    @property
-    def report(self) -> Path:
-        """The folder of the report and its figures."""
-        return self.root / "report"
-
-    @property
-    def work_folders(self) -> Path:
-        """The folder of what workers leave of runs that are not finished."""
-        return self.root / "work"
 
     def work(self, key: str, code: str, attempt: int) -> Path:
         """Returns the folder of an unfinished run's checkpoints, the only folder that a worker writes."""
         return self.work_folders / key / code / str(attempt)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Home:
     """The folder that holds all studies and answers."""
 
     root: Path
+
+    def __post_init__(self) -> None:
+        self.outcomes = self.root / "outcomes"
+        self.claims = self.outcomes / ".claims"  # files that drivers lock while they train
+        self.database = self.root / "mlflow.db"  # of the default MLflow store
+        self.artifacts = self.root / "artifacts"  # of the default MLflow store
+        self.fetched = self.root / "fetched"  # where this home was fetched from; no file if studies are run
 
     @classmethod
     def find(cls, given: str | Path | None = None) -> Home:
@@ -210,10 +156,7 @@ class Home:
 
     @classmethod
     def usable(cls, given: str | Path | None = None) -> Home:
-        """Returns the home, which is a folder or can become one: nothing is left where it is not there.
-
-        Raises: LocusError if it can neither be read nor made, or its path has `::`, which joins two addresses.
-        """
+        """Returns the home, which is a folder or can become one. Raises: LocusError if it cannot."""
         home = cls.find(given)
         if "::" in str(home.root):
             raise LocusError(f"home must be a path without '::', got {home.root}")
@@ -233,11 +176,11 @@ class Home:
     def id(self) -> str | None:
         """The name that no other home has; None before it has one. A home that was moved or copied has another name."""
         try:
-            name, _, place = (self.root / "id").read_text(encoding="utf-8").strip().partition("\n")
+            name, _, root = (self.root / "id").read_text(encoding="utf-8").strip().partition("\n")
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return None
-        own = place == str(self.root) or self.fetched.exists()
-        return name if own else digest([name, str(self.root)], 12)
+        is_original = root == str(self.root) or self.fetched.exists()
+        return name if is_original else digest([name, str(self.root)], 12)
 
     def named(self) -> str:
         """Returns the name of this home. A home without a name gets one; two that ask together get the same."""
@@ -258,39 +201,10 @@ class Home:
         return self.id
 
     @property
-    def outcomes(self) -> Path:
-        """The folder of all answers."""
-        return self.root / "outcomes"
-
-    @property
-    def fetched(self) -> Path:
-        """The file that says where this home was fetched from; there is none if studies are run."""
-        return self.root / "fetched"
-
-    @property
-    def claims(self) -> Path:
-        """The folder of the files that drivers lock while they train."""
-        return self.outcomes / ".claims"
-
-    def claim(self, key: str, code: str) -> Path:
-        """Returns the file that a driver locks while it trains a run by a code."""
-        return self.claims / f"{key}.{code}"
-
-    @property
-    def database(self) -> Path:
-        """The file of the default MLflow store."""
-        return self.root / "mlflow.db"
-
-    @property
     def tracking(self) -> str:
         """The URI of the default MLflow store. If the path has `?` or `%`, it holds for this process alone."""
         folder = _linked(self.root) if {"?", "%"} & {*str(self.root)} else self.root  # both mean something else there
         return f"sqlite:///{folder / self.database.name}"
-
-    @property
-    def artifacts(self) -> Path:
-        """Where the default MLflow store keeps artifacts."""
-        return self.root / "artifacts"
 
     @property
     def data(self) -> Path:
@@ -310,27 +224,24 @@ class Home:
 
         A folder that this user cannot look into counts as one.
         """
-        ran: dict[str, float] = {}
+        began: dict[str, float] = {}
         with suppress(FileNotFoundError, NotADirectoryError):
             for name in os.listdir(self.root / "studies"):
-                try:
-                    ran[name] = self.study(name).ran
+                folder = self.study(name)
+                try:  # a driver that begins writes the study; a copy of that file may be younger than the last fact
+                    began[name] = min(folder.study.stat().st_mtime, _last_time(folder.journal))
                 except PermissionError:
-                    ran[name] = 0.0
+                    began[name] = 0.0
                 except OSError:  # it is no folder, or has no study
                     continue
-        return sorted(ran, key=lambda id: ran[id])
-
-
-END = 2**16
-"""The bytes at the end of a journal that are read for its last fact."""
+        return sorted(began, key=lambda id: began[id])
 
 
 def _last_time(journal: Path) -> float:
     """Returns when the last whole line of a journal was written; infinity if none says so. Cost: 30 us."""
     try:
         with journal.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - END))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 2**16))
             end = file.read()
         return float(plain_json(end[: end.rfind(b"\n") + 1].splitlines()[-1])["time"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -340,9 +251,9 @@ def _last_time(journal: Path) -> float:
 @cache
 def _linked(folder: Path) -> Path:
     """Returns a link to a folder, which is there as long as this process."""
-    place = Path(tempfile.mkdtemp(prefix="locus-home-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    link = place / "home"
+    temporary = Path(tempfile.mkdtemp(prefix="locus-home-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    link = temporary / "home"
     link.symlink_to(folder)
     return link
 
@@ -352,10 +263,7 @@ SECRETS = ("password", "passwd", "pwd", "token", "secret")
 
 
 def tracking_uri(given: str | None = None) -> str | None:
-    """Returns the URI of MLflow: as given, else $MLFLOW_TRACKING_URI; None for the store in the home.
-
-    Raises: SpecError for a server's address with credentials, which MLflow takes from the environment.
-    """
+    """Returns the URI of MLflow: as given, else $MLFLOW_TRACKING_URI. Raises: SpecError for one with credentials."""
     uri = given or os.environ.get("MLFLOW_TRACKING_URI")
     if uri and uri.startswith(("http://", "https://")) and has_secrets(uri):
         raise SpecError(
@@ -379,9 +287,9 @@ def place_in_words(home: Home, id: str, tracking: str | None = None, experiment:
     """Returns where MLflow shows an edition of a study once it is run, as a plan says it. MLflow is not asked."""
     store = without_secrets(tracking) if tracking else str(home.database)
     folder = home.study(id)
-    there = folder.experiment.exists()
-    known = folder.experiment.read_text(encoding="utf-8") if there else default_experiment(id.partition("@")[0])
-    return f"MLflow: {store}, experiment {experiment_name(experiment) or known}"
+    is_kept = folder.experiment.exists()
+    kept = folder.experiment.read_text(encoding="utf-8") if is_kept else default_experiment(id.partition("@")[0])
+    return f"MLflow: {store}, experiment {experiment_name(experiment) or kept}"
 
 
 def has_secrets(uri: str) -> bool:
@@ -394,11 +302,47 @@ def has_options(uri: str) -> bool:
     """Returns whether a storage's URI has parts that may hold a secret: query, chain, user (Azure: a container)."""
     parts = urlsplit(uri)
     user, at, _ = parts.netloc.rpartition("@")
-    named = bool(at) and (":" in user or not parts.scheme.startswith("abfs"))
-    return "::" in uri or bool(parts.query) or named
+    has_user = bool(at) and (":" in user or not parts.scheme.startswith("abfs"))
+    return "::" in uri or bool(parts.query) or has_user
 
 
 def without_secrets(text: str) -> str:
     """Returns a text in which the password of every address is `***`."""
     text = re.sub(r"(://[^/\s:@]*):[^\s]*@", r"\1:***@", text)
     return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)
+
+
+WRITTEN = "files.json"
+"""Beside the page of a report: the names of the files that were written with it, each with the SHA-256 of its content.
+
+It names itself while a page is being written.
+"""
+
+
+def content_digest(content: str | bytes) -> str:
+    """Returns what a file's content is known by."""
+    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
+
+
+def written(folder: Path) -> dict[str, Any]:
+    """Returns what an earlier page wrote, by name. A file that a user has changed since is not ours any more."""
+    try:
+        digests = plain_json((folder / WRITTEN).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return digests if isinstance(digests, dict) else {}
+
+
+def as_written(folder: Path) -> dict[str, bool]:
+    """Returns whether each file of a report is there as it was written; nothing while one is being written."""
+    if not (folder / WRITTEN).exists():
+        return {}
+    digests, sound = written(folder), {}
+    for name, known_by in digests.items():
+        try:
+            sound[name] = bool(content_digest((folder / name).read_bytes()) == known_by)
+        except (OSError, ValueError):
+            sound[name] = False
+    if WRITTEN in digests or digests != written(folder):
+        return {}
+    return sound or {WRITTEN: False}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -58,10 +58,7 @@ START = Place()
 
 
 def read(path: Path) -> tuple[list[Fact], bool]:
-    """Returns the facts of a journal file, and whether a torn last line was dropped. No file: no facts.
-
-    Raises: JournalError as `read_on`.
-    """
+    """Returns the facts of a journal, and whether a torn last line was dropped. Raises: JournalError as `read_on`."""
     facts, end = read_on(path)
     return facts, path.exists() and end.offset < path.stat().st_size
 
@@ -73,19 +70,26 @@ def read_on(path: Path, place: Place = START) -> tuple[list[Fact], Place]:
     another one has gone on without it.
     Raises: JournalError for a line that is no fact, FormError for a journal of a newer or an older locus.
     """
-    if not path.exists():
-        return [], place
-    with path.open("rb") as file:
-        file.seek(place.offset)
-        content = file.read()
-    lines = Lines(path, place)
-    facts = [fact for _, fact in lines.facts(content)]
-    return facts, lines.place
+    facts: list[Fact] = []
+    if path.exists():
+        with path.open("rb") as file:
+            file.seek(place.offset)
+            content = file.read()
+        for line in whole_lines(content):
+            fact, place = _next(line, path, place)
+            if fact is not None:
+                facts.append(fact)
+    return facts, place
 
 
 def read_lines(path: Path) -> list[tuple[int, Fact]]:
     """Returns the facts of a journal file, each with the number of its line. Raises: JournalError as `read_on`."""
-    return list(Lines(path).facts(path.read_bytes())) if path.exists() else []
+    facts, place = list[tuple[int, Fact]](), START
+    for line in whole_lines(path.read_bytes()) if path.exists() else []:
+        fact, place = _next(line, path, place)
+        if fact is not None:
+            facts.append((place.lines, fact))
+    return facts
 
 
 def whole_lines(content: bytes) -> list[bytes]:
@@ -98,40 +102,17 @@ def whole_lines(content: bytes) -> list[bytes]:
     return (content if b"\r" in content[end:] else content[:end]).splitlines(keepends=True)
 
 
-class Lines:
-    """Reads the lines of a journal from a place on, one after another. `place`: the place of the next one."""
-
-    def __init__(self, path: Path, place: Place = START) -> None:
-        self._path = path
-        self._offset, self._number, self._by = place.offset, place.lines, place.by
-        self._opened, self._left_out = {*place.opened}, place.left_out
-
-    @property
-    def place(self) -> Place:
-        """The place of the next line."""
-        return Place(self._offset, self._number, self._by, frozenset(self._opened), self._left_out)
-
-    def facts(self, content: bytes) -> Iterator[tuple[int, Fact]]:
-        """Yields the numbers and facts of the lines that count. Raises: JournalError, FormError."""
-        for line in whole_lines(content):
-            fact = self.next(line)
-            if fact is not None:
-                yield self._number, fact
-
-    def next(self, line: bytes) -> Fact | None:
-        """Returns the fact of the next line; None if it does not count. Raises: JournalError, FormError."""
-        number = self._number + 1
-        fact = fact_of(line, self._path, number)
-        if isinstance(fact, Opened):
-            self._opened.add(fact.by)
-        elif fact.by not in self._opened:  # each driver opens the journal first, so this number is damaged
-            raise no_fact(line, self._path, number)
-        self._offset, self._number = self._offset + len(line), number
-        if fact.by < self._by:
-            self._left_out += 1
-            return None
-        self._by = fact.by
-        return fact
+def _next(line: bytes, path: Path, place: Place) -> tuple[Fact | None, Place]:
+    """Returns the fact of the line at a place, None if it does not count, and the place after it."""
+    number, opened = place.lines + 1, place.opened
+    fact = fact_of(line, path, number)
+    if isinstance(fact, Opened):
+        opened |= {fact.by}
+    elif fact.by not in opened:  # each driver opens the journal first, so this number is damaged
+        raise no_fact(line, path, number)
+    is_late = fact.by < place.by
+    after = Place(place.offset + len(line), number, max(place.by, fact.by), opened, place.left_out + is_late)
+    return None if is_late else fact, after
 
 
 def fact_of(line: bytes, path: Path, number: int) -> Fact:
@@ -140,15 +121,33 @@ def fact_of(line: bytes, path: Path, number: int) -> Fact:
         content = content_of(line)
     except ValueError as error:
         raise no_fact(line, path, number) from error
+    fact: Fact | None = None
+    cause: ValueError | None = None
+    values: Any = {}
     try:
         fact = FACT.validate_json(content or b"")
     except ValueError as error:
-        values = _plain(content or line)
-        if content is None and number == 1 and values.get("fact") == "counts":  # which once came first
-            raise _other_form(path, "none", "an older locus") from None
-        _check_form(values, path)
-        raise no_fact(line, path, number) from error
-    _check_form(vars(fact) | {"fact": fact.fact}, path)
+        cause = error
+        with suppress(ValueError):
+            values = plain_json(content or line)
+    if isinstance(fact, Opened):
+        values = vars(fact)
+    values = values if isinstance(values, dict) else {}
+
+    form: int | str = FORM
+    writer = ""
+    if content is None and number == 1 and values.get("fact") == "counts":  # which once came first
+        form, writer = "none", "an older locus"
+    elif values.get("fact") == "opened":
+        form, writer = values.get("form", FORM), f"locus {values.get('version', '?')}"
+    if form != FORM:
+        raise FormError(
+            f"{path} must be of form {FORM} to be read by locus {version('locus')}, got form {form} of {writer}: use "
+            f"that locus, or locus run {path.parent.name} --as WORD, which starts the study again; answers of today's "
+            "code are used again"
+        )
+    if fact is None:
+        raise no_fact(line, path, number) from cause
     return fact
 
 
@@ -160,29 +159,6 @@ def no_fact(line: bytes, path: Path, number: int) -> JournalError:
 def remedy(id: str) -> str:
     """Returns what to do about a line that cannot be read."""
     return f"(locus verify {id} --repair cuts the journal there)"
-
-
-def _plain(line: bytes) -> dict[str, Any]:
-    """Returns the values of a line; none if it is no JSON object."""
-    try:
-        values = plain_json(line)
-    except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
-def _check_form(values: dict[str, Any], path: Path) -> None:
-    """Refuses the first fact of a session whose form is another one. Raises: FormError."""
-    if values.get("fact") == "opened" and values.get("form", FORM) != FORM:
-        raise _other_form(path, str(values["form"]), f"locus {values.get('version', '?')}")
-
-
-def _other_form(path: Path, form: str, writer: str) -> FormError:
-    return FormError(
-        f"{path} must be of form {FORM} to be read by locus {version('locus')}, got form {form} of {writer}: use that "
-        f"locus, or locus run {path.parent.name} --as WORD, which starts the study again; answers of today's code are "
-        "used again"
-    )
 
 
 PATIENCE_S = 0.5
@@ -212,22 +188,21 @@ class Journal:
             self.session.begin(above=place.by)
             stack.callback(self.session.end)
             self._file = stack.enter_context(self.path.open("ab", buffering=0))
-            self._open(facts, place)
+
+            # what the driver before has written up to the first fact of this session counts, and nothing later
+            more, place = read_on(self.path, place)
+            self.torn = self.path.stat().st_size > place.offset
+            if self.torn:
+                self._file.truncate(place.offset)
+            host = self.session.host.name
+            self.write(Opened(host=host, pid=os.getpid(), version=version("locus"), claims=self.claims))
+            late, _ = read_on(self.path, place)
+            self.facts = [*facts, *more, *(fact for fact in late if fact.by < self.session.number)]
             self._opened = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
-
-    def _open(self, facts: list[Fact], place: Place) -> None:
-        """Writes the first fact of this session. What the driver before wrote up to here counts, and nothing later."""
-        more, place = read_on(self.path, place)
-        self.torn = self.path.stat().st_size > place.offset
-        if self.torn:
-            self._file.truncate(place.offset)
-        self.write(Opened(host=self.session.host.name, pid=os.getpid(), version=version("locus"), claims=self.claims))
-        late, _ = read_on(self.path, place)
-        self.facts = [*facts, *more, *(fact for fact in late if fact.by < self.session.number)]
 
     def write(self, fact: Fact) -> Fact:
         """Appends a fact with the time. It is on the disk before this returns, unless it measures or starts a run.
@@ -241,16 +216,13 @@ class Journal:
         else:
             self.session.look()
         stamped = fact.model_copy(update={"time": time.time(), "by": self.session.number})
-        self._append(line_of(stamped.model_dump(mode="json")))
+        line = line_of(stamped.model_dump(mode="json"))
+        written = self._file.write(line)  # by one call, so that a driver which was suspended never adds a rest later
+        if written != len(line):
+            raise OSError(errno.ENOSPC, f"{self.path} must take {len(line)} bytes, got place for {written}")
         if not isinstance(fact, Measured | Started):
             os.fsync(self._file.fileno())
         return stamped
-
-    def _append(self, line: bytes) -> None:
-        """Writes a line by one call, so that a driver which was suspended never adds the rest of a line later."""
-        written = self._file.write(line)
-        if written != len(line):
-            raise OSError(errno.ENOSPC, f"{self.path} must take {len(line)} bytes, got place for {written}")
 
     def look(self) -> None:
         """Looks whether this driver may still write. Raises: TakenOverError if another one has taken over."""
@@ -277,52 +249,42 @@ def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: Non
     session = Session(path.parent / DRIVERS)
     with _locked(lock, session.folder):
         lines = whole_lines(path.read_bytes())
-        bad = _first_bad(path, lines, add)
-        if bad is None:
+        for number, line in enumerate(lines, start=1):
+            try:
+                fact_of(line, path, number)
+            except FormError:  # wherever it is, the journal is another locus's
+                raise
+            except JournalError:
+                continue
+
+        place = START
+        for line in lines:
+            try:
+                fact, after = _next(line, path, place)
+                if fact is not None:
+                    add(fact)
+            except JournalError:
+                break
+            place = after
+        else:
             return None
+
         session.begin()
         try:
             put_aside(path)
-            write_whole(path, b"".join(lines[: bad - 1]))
+            write_whole(path, b"".join(lines[: place.lines]))
         finally:
             session.end()
-        return bad, [*_readable(lines[bad:])]
-
-
-def _readable(lines: Iterable[bytes]) -> Iterator[Fact]:
-    for line in lines:
-        with suppress(ValueError):
-            yield FACT.validate_json(content_of(line) or b"")
-
-
-def _first_bad(path: Path, lines: list[bytes], add: Callable[[Fact], object]) -> int | None:
-    """Returns the number of the first line that is no fact, or does not fit.
-
-    Raises: FormError for a line of another form.
-    """
-    for number, line in enumerate(lines, start=1):
-        try:
-            fact_of(line, path, number)
-        except FormError:
-            raise
-        except JournalError:
-            continue
-    reader = Lines(path)
-    for number, line in enumerate(lines, start=1):
-        try:
-            if (fact := reader.next(line)) is not None:
-                add(fact)
-        except JournalError:
-            return number
-    return None
+        later: list[Fact] = []
+        for line in lines[place.lines + 1 :]:
+            with suppress(ValueError):
+                later.append(FACT.validate_json(content_of(line) or b""))
+        return place.lines + 1, later
 
 
 @contextmanager
 def _locked(lock: Path, drivers: Path) -> Iterator[None]:
-    """Holds the lock of a study.
-
-    Raises: HeldError if another driver of this machine holds it, LocusError if its folder can only be read.
-    """
+    """Holds the lock of a study. Raises: HeldError, LocusError if its folder can only be read."""
     require_writable(lock.parent)
     file = FileLock(lock)
     try:

@@ -88,14 +88,25 @@ class Holder:
 
 
 def newest(folder: Path) -> Holder | None:
-    """Returns the driver with the greatest number; None if no driver was there yet. Cost: 0.1 ms."""
+    """Returns the driver with the greatest number; None if no driver was there yet. Cost: 0.1 ms.
+
+    One whose file is not written yet, or was cut by a crash, is of an unknown host.
+    """
     for _ in range(TRIES):
         numbers = _numbers(folder)
         if not numbers:
             return None
-        with suppress(FileNotFoundError):  # another driver took over between the two looks
-            return _read_driver_lease(folder, numbers[-1])
-        time.sleep(PAUSE_S)
+        try:
+            with (folder / f"{numbers[-1]}.json").open("rb") as file:  # to open it makes NFS ask the server
+                content, beat = file.read(), os.fstat(file.fileno()).st_mtime
+        except FileNotFoundError:  # another driver took over between the two looks
+            time.sleep(PAUSE_S)
+            continue
+        try:
+            values = plain_json(content)
+            return Holder(numbers[-1], Host(**values["host"]), values["pid"], values["ended"], beat)
+        except (ValueError, KeyError, TypeError):
+            return Holder(numbers[-1], Host("", ""), 0, beat=beat)
     raise FileNotFoundError(f"{folder} must have the file of its newest driver")
 
 
@@ -110,7 +121,13 @@ def at_work(folder: Path, stale_s: float = STALE_S) -> Holder | None:
     holder = newest(folder)
     if holder is None or holder.ended:
         return None
-    return holder if abs(_server_time(folder) - holder.beat) < stale_s else None
+    try:  # of the machine that keeps the folder
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.utime(file.fileno())
+            now = os.fstat(file.fileno()).st_mtime
+    except OSError:  # it cannot be written
+        now = time.time()
+    return holder if abs(now - holder.beat) < stale_s else None
 
 
 def held(folder: Path, holder: Holder | None) -> HeldError:
@@ -122,34 +139,6 @@ def held(folder: Path, holder: Holder | None) -> HeldError:
 def _numbers(folder: Path) -> list[int]:
     """Returns the numbers of the drivers whose files are there, in order."""
     return sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal())
-
-
-def _file(folder: Path, number: int) -> Path:
-    return folder / f"{number}.json"
-
-
-def _read_driver_lease(folder: Path, number: int) -> Holder:
-    """Returns what the file of a driver tells.
-
-    One that is not written yet, or was cut by a crash, is of an unknown host.
-    """
-    with _file(folder, number).open("rb") as file:  # to open it makes NFS ask the server
-        content, beat = file.read(), os.fstat(file.fileno()).st_mtime
-    try:
-        values = plain_json(content)
-        return Holder(number, Host(**values["host"]), values["pid"], values["ended"], beat)
-    except (ValueError, KeyError, TypeError):
-        return Holder(number, Host("", ""), 0, beat=beat)
-
-
-def _server_time(folder: Path) -> float:
-    """Returns the time of the machine that keeps a folder; in a folder that cannot be written, that of this machine."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            os.utime(file.fileno())
-            return os.fstat(file.fileno()).st_mtime
-    except OSError:
-        return time.time()
 
 
 class Session:
@@ -183,7 +172,7 @@ class Session:
             raise held(self.folder, None)
         for number in _numbers(self.folder):
             if number < self.number:
-                _file(self.folder, number).unlink(missing_ok=True)
+                self._file(number).unlink(missing_ok=True)
         self._lost, self._over = None, threading.Event()
         self._thread = threading.Thread(target=self._beat, args=(self._over,), name="heartbeat", daemon=True)
         self._thread.start()
@@ -193,11 +182,20 @@ class Session:
 
         Raises: TakenOverError if another driver has taken the study over.
         """
-        try:
-            os.utime(_file(self.folder, self.number))
-        except FileNotFoundError:
-            self._lost = self._lost or self._why()
         self.recall()
+        mine, study = self._file(self.number), self.folder.parent.name
+        try:
+            os.utime(mine)
+        except FileNotFoundError:
+            other = newest(self.folder)
+            if other is None or other.number <= self.number:
+                self.lose(f"{mine} must be there while this driver runs {study}, got none")
+            else:
+                self.lose(
+                    f"another driver, {other}, has taken {study} over, because it saw no sign of life of this one; "
+                    "what this one had recorded before is kept"
+                )
+            self.recall()
 
     def recall(self) -> None:
         """Looks at nothing, and so costs nothing. Raises: TakenOverError if that was found out before."""
@@ -205,7 +203,7 @@ class Session:
             raise TakenOverError(self._lost)
 
     def lose(self, why: str) -> None:
-        """Records that another driver has taken the study over, where a storage tells so and not this folder."""
+        """Records that another driver has taken the study over; the first reason counts. A storage may tell so, too."""
         self._lost = self._lost or why
 
     def end(self) -> None:
@@ -214,11 +212,14 @@ class Session:
         self._thread.join(self.beat_s)
         with suppress(TakenOverError, OSError):  # of a driver that cannot say so, the next one sees no sign of life
             self.look()
-            write_whole(_file(self.folder, self.number), self._content(ended=True))
+            write_whole(self._file(self.number), self._content(ended=True))
+
+    def _file(self, number: int) -> Path:
+        return self.folder / f"{number}.json"
 
     def _create(self, number: int, before: set[int]) -> bool:
         """Creates the file of a number; False if any other driver has begun since `before` was seen."""
-        path = _file(self.folder, number)
+        path = self._file(number)
         try:
             opened = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
         except FileExistsError:
@@ -250,15 +251,6 @@ class Session:
             except OSError:  # the server is away: the next beat asks again
                 continue
 
-    def _why(self) -> str:
-        study, other = self.folder.parent.name, newest(self.folder)
-        if other is None or other.number <= self.number:
-            return f"{_file(self.folder, self.number)} must be there while this driver runs {study}, got none"
-        return (
-            f"another driver, {other}, has taken {study} over, because it saw no sign of life of this one; "
-            "what this one had recorded before is kept"
-        )
-
 
 SPACE = Path("/proc/self/ns/pid")
 """Names the processes that see each other; those of two containers do not."""
@@ -275,7 +267,11 @@ class Lease:
 
     def __init__(self, id: str, drivers: RemoteFolder, stale_s: float = STALE_S) -> None:
         self._id, self._drivers, self._stale_s = id, drivers, stale_s
-        self._me = {"host": Host.here().name, "pid": os.getpid(), "space": _space(), "mark": uuid.uuid4().hex}
+        here, seen = Host.here(), os.readlink(SPACE) if SPACE.exists() else ""
+        self._me: dict[str, object] = {
+            "host": here.name, "pid": os.getpid(), "space": f"{here.boot} {seen}", "mark": uuid.uuid4().hex,
+            "ended": False,
+        }  # fmt: skip
         self.number = 0
 
     def begin(self, above: int = 0) -> None:
@@ -292,16 +288,16 @@ class Lease:
                 f"again in {self._stale_s:g} s"
             )
         self.number = max(above, last) + 1
-        created = self._drivers.create(_name(self.number), self._content())
+        created = self._drivers.create(f"{self.number}.json", json.dumps(self._me).encode())
         numbers = self._numbers()
         late = max(numbers, default=0) > self.number  # other drivers have begun since this one looked
         if created and late:
-            self._drivers.remove(_name(self.number))
+            self._drivers.remove(f"{self.number}.json")
         if not created or late:
             raise HeldError(f"{self._id} is being run by another driver with this storage, which begins now")
         for number in numbers:
             if number < self.number:
-                self._drivers.remove(_name(number))
+                self._drivers.remove(f"{number}.json")
 
     def beat(self) -> str | None:
         """Gives a sign of life. Returns why the study is lost, where it is. Raises: StorageError, after one try."""
@@ -313,33 +309,34 @@ class Lease:
                 f"another driver, on {other['host']}, has taken {self._id} over with this storage, because it saw no "
                 "sign of life of this one; what this one had sent before is kept"
             )
-        drivers.write(_name(self.number), self._content())
+        drivers.write(f"{self.number}.json", json.dumps(self._me).encode())
         return None
 
     def end(self) -> None:
         """Records that this driver has ended, so that the next one need not wait."""
         from trainables.remote_files import StorageError  # here, for fsspec takes a tenth of a look's time
 
-        try:
+        with suppress(StorageError):  # the next driver sees no sign of life
             if self.beat() is None:
-                replace(self._drivers, patience=0.0).write(_name(self.number), self._content(ended=True))
-        except StorageError:
-            return  # the next driver sees no sign of life
+                content = json.dumps(self._me | {"ended": True}).encode()
+                replace(self._drivers, patience=0.0).write(f"{self.number}.json", content)
 
     def _lives(self, other: dict[str, object], number: int) -> bool:
         if other.get("ended"):
             return False
-        if other["space"] == self._me["space"] and not _is_alive(int(str(other["pid"]))):
-            return False
-        beat, now = self._drivers.modified(_name(number)), self._server_time()
-        return beat is not None and abs(now - beat) < self._stale_s
-
-    def _server_time(self) -> float:
-        name = f"clock-{self._me['mark']}"
-        self._drivers.write(name, b"")
-        now = self._drivers.modified(name)
-        self._drivers.remove(name)
-        return now if now is not None else time.time()
+        if other["space"] == self._me["space"]:
+            try:
+                os.kill(int(str(other["pid"])), 0)
+            except ProcessLookupError:
+                return False
+            except PermissionError:  # another person's process
+                pass
+        beat = self._drivers.modified(f"{number}.json")
+        clock = f"clock-{self._me['mark']}"
+        self._drivers.write(clock, b"")
+        now = self._drivers.modified(clock)
+        self._drivers.remove(clock)
+        return beat is not None and abs((time.time() if now is None else now) - beat) < self._stale_s
 
     def _numbers(self, drivers: RemoteFolder | None = None) -> list[int]:
         names = (name.removesuffix(".json") for name in (drivers or self._drivers).names())
@@ -347,7 +344,7 @@ class Lease:
 
     def _read(self, number: int, drivers: RemoteFolder | None = None) -> dict[str, object] | None:
         """Returns what the file of a driver tells; None if it is gone. One that is not written yet tells nothing."""
-        content = (drivers or self._drivers).read(_name(number))
+        content = (drivers or self._drivers).read(f"{number}.json")
         if content is None:
             return None
         try:
@@ -355,26 +352,3 @@ class Lease:
         except ValueError:
             return UNKNOWN
         return {**UNKNOWN, **values} if isinstance(values, dict) else UNKNOWN
-
-    def _content(self, *, ended: bool = False) -> bytes:
-        return json.dumps({**self._me, "ended": ended}).encode()
-
-
-def _name(number: int) -> str:
-    return f"{number}.json"
-
-
-def _space() -> str:
-    """Returns the start of this machine, and which of its processes this one sees."""
-    seen = os.readlink(SPACE) if SPACE.exists() else ""
-    return f"{Host.here().boot} {seen}"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another person's process
-        return True
-    return True

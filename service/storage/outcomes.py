@@ -35,21 +35,20 @@ from trainables.spec import LocusError
 from trainables.trusted import UntrustedError
 from trainables.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
 
-COMMAND = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
-
 
 def commit() -> str:
     """Returns the commit of this project, with `+` where files differ from it; empty if it was installed elsewhere."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():  # installed: a checkout above site-packages is another project's
         return ""
+    command = ("git", "describe", "--always", "--dirty=+", "--exclude=*")
     try:
-        return subprocess.run(COMMAND, cwd=root, capture_output=True, encoding="utf-8", timeout=5).stdout.strip()
+        return subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8", timeout=5).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
-SAID = "said"
+HEADER = "said"
 """The name of the entry that holds everything but the arrays, as JSON."""
 TIMES: tuple[When, When] = ("before", "after")
 ODD = (
@@ -67,14 +66,14 @@ def write_probe(path: Path, probed: Probed, code: str) -> None:
     """Writes what a probe found in a run, by the digest of the probe's code."""
     import numpy as np
 
-    entry: dict[str, Any] = {"code": code, "of": _of(path)}
+    header: dict[str, Any] = {"code": code, "of": f"{path.parent.name}/{path.name}"}
     entries: dict[str, Any] = {}
     for when in TIMES:
         findings = probed.at(when)
-        entry[when] = {"values": dict(findings.values), "note": findings.note}
+        header[when] = {"values": dict(findings.values), "note": findings.note}
         entries |= {f"{when}.{name}": array for name, array in findings.arrays.items()}
     content = io.BytesIO()
-    entries[SAID] = np.array(json.dumps(entry))
+    entries[HEADER] = np.array(json.dumps(header))
     np.savez_compressed(content, allow_pickle=False, **entries)
     write_whole(path, content.getvalue())
 
@@ -83,20 +82,20 @@ def read_probe(path: Path) -> tuple[str, Probed]:
     """Returns the digest of a probe's code, and what it found. Raises: ProbeFileError for a file that is damaged."""
     import numpy as np
 
+    findings = []
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            entry = plain_json(str(file[SAID]))
-            if entry["of"] != _of(path):
-                raise ValueError(f"what it found in {entry['of']}")
-            arrays = {name: file[name] for name in file.files if name != SAID}
-        before, after = (_findings(entry[when], arrays, f"{when}.") for when in TIMES)
-        return str(entry["code"]), Probed(before, after)
+            header = plain_json(str(file[HEADER]))
+            if header["of"] != f"{path.parent.name}/{path.name}":
+                raise ValueError(f"what it found in {header['of']}")
+            arrays = {name: file[name] for name in file.files if name != HEADER}
+        for when in TIMES:
+            mine = {name.removeprefix(f"{when}."): arrays[name] for name in arrays if name.startswith(f"{when}.")}
+            values = {name: float(value) for name, value in header[when]["values"].items()}
+            findings.append(Findings(values, mine, header[when]["note"]))
+        return str(header["code"]), Probed(*findings)
     except ODD as error:
         raise ProbeFileError(f"{path.name} must be as a probe wrote it, got {type(error).__name__}: {error}") from None
-
-
-def _of(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
 
 
 def kept_probe(path: Path, code: str) -> Probed | None:
@@ -104,15 +103,10 @@ def kept_probe(path: Path, code: str) -> Probed | None:
     if not path.exists():
         return None
     try:
-        known, probed = read_probe(path)
+        code_then, probed = read_probe(path)
     except ProbeFileError:
         return None
-    return probed if known == code else None
-
-
-def _findings(entry: Mapping[str, Any], arrays: Mapping[str, Any], start: str) -> Findings:
-    mine = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-    return Findings({name: float(value) for name, value in entry["values"].items()}, mine, entry["note"])
+    return probed if code_then == code else None
 
 
 ENDS = (".pt", "_ema.pt")
@@ -150,10 +144,6 @@ class Answered(PlannedRun):
         """The last epoch that was trained."""
         return self.outcome.epoch if isinstance(self.outcome, Diverged) else self.outcome.curve[-1].epoch
 
-    def is_of(self, key: str, name: str) -> bool:
-        """Returns whether this is the answer of a run by a code."""
-        return (self.run.key, self.name) == (key, name)
-
     def repeats(self, before: Answered) -> bool:
         """Returns whether this answer has the very numbers of an earlier one, apart from times."""
         same = self.outcome.kind == before.outcome.kind
@@ -171,24 +161,20 @@ class Outcomes:
 
     def __init__(self, home: Home) -> None:
         self.home, self.folder, self.data = home, home.outcomes, home.data
-        self._fetched = home.fetched
 
     @property
     def without_weights(self) -> str:
         """Why a result that was fetched has no weights, to be added to an error; empty in a home that trains."""
-        if not self._fetched.is_file():
+        if not self.home.fetched.is_file():
             return ""
-        return f"; this result was fetched, and weights stayed in {self._fetched.read_text(encoding='utf-8')}"
+        return f"; this result was fetched, and weights stayed in {self.home.fetched.read_text(encoding='utf-8')}"
 
     def path(self, key: str, name: str) -> Path:
         """Returns the file of an answer, by the key of its run and its own name (`Answered.name`)."""
         return self.folder / key / f"{name}.json"
 
-    def weights(self, key: str, name: str) -> Path:
-        """Returns the file of an answer's weights: a state dict."""
-        return self._weights(key, name, ENDS[0])
-
-    def _weights(self, key: str, name: str, end: str) -> Path:
+    def weights(self, key: str, name: str, end: str = ENDS[0]) -> Path:
+        """Returns the file of an answer's weights: a state dict. `end`: which of `ENDS`."""
         return self.folder / key / f"{name}{end}"
 
     def source(self, key: str, name: str) -> str:
@@ -196,7 +182,7 @@ class Outcomes:
         return str(self.weights(key, name))
 
     def probe(self, key: str, name: str, probe: str) -> Path:
-        """Returns the file of what a probe found in the model of an answer (`service.storage.outcomes`)."""
+        """Returns the file of what a probe found in the model of an answer."""
         return self.folder / key / f"{name}.{probe}.npz"
 
     def of_run(self, run: Run, name: str, curve: Curve) -> Answered | None:
@@ -206,37 +192,36 @@ class Outcomes:
         was trained again for another study, and the scores of two trainings must not be mixed.
         """
         answered = read_answer(self.path(run.key, name), _AnyRun)
-        if answered is None or compare(_last(curve), _last(answered.curve)):
+        if answered is None:
+            return None
+        # a study that reused an answer may have measured earlier epochs itself
+        last = {epoch: curve[epoch] for epoch in [*curve][-1:]}
+        last_of_answer = {measured.epoch: measured.values for measured in answered.outcome.curve[-1:]}
+        if compare(last, last_of_answer):
             return None
         return Answered.model_construct(**{**dict(answered), "run": run})  # both are checked already
 
     def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
-        """Returns the answer of that name, or None; `whole`: None also if its weights are gone.
+        """Returns the answer of that name, or None; `whole`: None also if its weights are gone, or cut.
 
-        None also if the file holds the answer of another run or code: somebody copied it there.
+        None also if the file holds the answer of another run or code: somebody copied it there. A run that diverged
+        has no weights. Cost: 50 us for `whole`.
         """
         answered = read_answer(self.path(key, name))
-        if answered is None or not answered.is_of(key, name):
+        if answered is None or (answered.run.key, answered.name) != (key, name):
             return None
-        return answered if not whole or self.is_whole(answered) else None
+        if not whole or isinstance(answered.outcome, Diverged):
+            return answered
+        return answered if answered.weights and zipfile.is_zipfile(self.weights(key, name)) else None
 
     def is_there(self, key: str, name: str) -> bool:
         """Returns whether an answer has its file, every byte as it was written. Cost: 60 us."""
         return _content(self.path(key, name)) is not None
 
-    def is_whole(self, answered: Answered) -> bool:
-        """Returns whether an answer has its weights, written to their end.
-
-        A run that diverged has none. Cost: 50 us.
-        """
-        if isinstance(answered.outcome, Diverged):
-            return True
-        return bool(answered.weights) and zipfile.is_zipfile(self.weights(answered.run.key, answered.name))
-
     def has_sound_weights(self, key: str, name: str) -> bool:
         """Returns whether an answer has its weights, every byte as it was written. Cost: reads them."""
-        known = _weights_of(self.path(key, name))
-        return bool(known) and all(_is_sound(self._weights(key, name, end), known[end]) for end in known)
+        digests = _weights_of(self.path(key, name))
+        return bool(digests) and all(_digest_of(self.weights(key, name, end)) == digests[end] for end in digests)
 
     def set_aside(self, key: str, name: str, *, answer: bool = False) -> None:
         """Renames what is damaged of an answer, so that it counts no more: the end of its files is `.damaged` then.
@@ -250,19 +235,16 @@ class Outcomes:
                 put_aside(probe)
         if not path.exists():  # weights alone count for nothing, and are replaced
             return
-        known = {} if answer else _weights_of(path)
+        digests = {} if answer else _weights_of(path)
         for end in ENDS:
-            file = self._weights(key, name, end)
-            if file.exists() and not _is_sound(file, known.get(end)):
+            file = self.weights(key, name, end)
+            if file.exists() and _digest_of(file) != digests.get(end):
                 put_aside(file)
         if answer or not self.is_there(key, name):
             put_aside(path)
 
     def of(self, key: str) -> list[Answered]:
-        """Returns every answer of a key, the newest last. A copy of a home may have the files with other times.
-
-        A file that holds the answer of another run or code is none.
-        """
+        """Returns every answer of a key, the newest last. A copy of a home may have the files with other times."""
         answers = [answered for path in (self.folder / key).glob("*.json") if (answered := self.get(key, path.stem))]
         return sorted(answers, key=lambda answered: answered.ended)
 
@@ -272,12 +254,12 @@ class Outcomes:
 
     def find(self, start: str) -> list[Answered]:
         """Returns the answers of the run whose key begins so. Raises: LocusError for none or several."""
-        known = sorted(path.name for path in self.folder.glob("[!.]*")) if self.folder.is_dir() else []
-        keys = [key for key in known if key.startswith(start)]
+        runs = sorted(path.name for path in self.folder.glob("[!.]*")) if self.folder.is_dir() else []
+        keys = [key for key in runs if key.startswith(start)]
         if len(keys) != 1:
-            listed = f"{', '.join(keys[:SHOWN])}{', ...' if len(keys) > SHOWN else ''}"
+            listed = f"{', '.join(keys[:5])}{', ...' if len(keys) > 5 else ''}"
             several = f"{len(keys)} runs have a key that begins with {start!r}: {listed}; give more of it"
-            none = f"none of the {plural(len(known), 'run')} of {self.folder} has a key that begins with {start!r}"
+            none = f"none of the {plural(len(runs), 'run')} of {self.folder} has a key that begins with {start!r}"
             raise LocusError(f"{several if keys else none} (locus export NAME --csv prints the keys of a study)")
         if not (answers := self.of(keys[0])):
             raise LocusError(f"the answers of {keys[0]} are damaged; run its study again, and they are made again")
@@ -296,7 +278,7 @@ class Outcomes:
             made = {end: path for end in ENDS if (path := weights.with_name(f"{weights.stem}{end}")).exists()}
             answered = answered.model_copy(update={"weights": {end: _digest_of(path) for end, path in made.items()}})
             for end in reversed(made):
-                rename_durably(made[end], self._weights(key, name, end))
+                rename_durably(made[end], self.weights(key, name, end))
         if weights is not None or not self.is_there(key, name):
             write_whole(self.path(key, name), sealed(answered.plain()))
 
@@ -307,26 +289,21 @@ def averaged(weights: Path) -> Path:
 
 
 def require_sound(weights: Path) -> None:
-    """Looks whether a file of weights is as it was written, before it is used. Cost: reads it.
-
-    Raises: LocusError.
-    """
+    """Looks whether a file of weights is as it was written. Cost: reads it. Raises: LocusError."""
     end = next(end for end in reversed(ENDS) if weights.name.endswith(end))
     answer = weights.with_name(f"{weights.name.removesuffix(end)}.json")
-    if not _is_sound(weights, _weights_of(answer).get(end)):
+    digest = _weights_of(answer).get(end)
+    if digest is None or _digest_of(weights) != digest:
         raise LocusError(
             f"{weights} must be there as it was written, got {'other bytes' if weights.exists() else 'no file'} (locus "
             "verify NAME --repair sets damaged files of a study aside, and its next run makes them again)"
         )
 
 
-def _is_sound(file: Path, known: str | None) -> bool:
-    """Returns whether a file of weights has the digest that is known of it."""
-    return file.is_file() and known == _digest_of(file)
-
-
-def _digest_of(file: Path) -> str:
-    """Returns the SHA-256 of a file. Cost: 0.5 s a GiB."""
+def _digest_of(file: Path) -> str | None:
+    """Returns the SHA-256 of a file; None without one. Cost: 0.5 s a GiB."""
+    if not file.is_file():
+        return None
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
@@ -340,13 +317,9 @@ def _content(path: Path) -> bytes | None:
 
 
 def _weights_of(path: Path) -> dict[str, str]:
-    """Returns the digests of an answer's weights, from the answer's file; none if that is gone or damaged."""
-    outcome = read_answer(path, _AnyRun)
-    return {} if outcome is None else outcome.weights
+    answered = read_answer(path, _AnyRun)
+    return {} if answered is None else answered.weights
 
-
-SHOWN = 5
-"""How many keys an error names."""
 
 CLOCKED = ("time/", "train/images_per_s", "memory/")
 """Metrics that no two runs share."""
@@ -374,16 +347,8 @@ def compare(before: Curve, now: Curve) -> list[NumberChange]:
     ]
 
 
-def _last(curve: Curve) -> Curve:
-    """Returns the last epoch of a curve; a study that reused an answer may have measured earlier ones itself."""
-    return {epoch: curve[epoch] for epoch in [*curve][-1:]}
-
-
 def read_answer(path: Path, form: type[Answered] = Answered) -> Answered | None:
-    """Returns the answer of a file; None if there is none, or it is damaged.
-
-    Raises: LocusError for one of another locus.
-    """
+    """Returns the answer of a file; None if it is gone or damaged. Raises: LocusError for one of another locus."""
     content = _content(path)
     if content is None:
         return None

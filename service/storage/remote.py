@@ -17,9 +17,8 @@ import re
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -28,7 +27,7 @@ from search_spaces.words import plural
 from service.storage import plain_json
 from service.storage.facts import KEY, Ended
 from service.storage.history import History
-from service.storage.home import Home, StudyFolder
+from service.storage.home import Home
 from service.storage.journal import PATIENCE_S as LOCK_S
 from service.storage.journal import Journal, read
 from service.storage.leases import HeldError, Lease, held, newest
@@ -41,10 +40,6 @@ SEGMENT = 2**20
 """The bytes of a segment. The last one is sent again each time, so it must be small."""
 TRIES = 5
 """How often a journal is read again that was removed while it was read."""
-
-
-BEGUN = re.compile(r"\d+/0+\.jsonl")
-"""The first segment of a driver's copy."""
 SENT = re.compile(r"\d+/\d+\.jsonl")
 """A segment. What a Mac, a NAS or a cloud's client adds beside, such as `000000 (1).jsonl`, is none."""
 
@@ -53,7 +48,7 @@ def sent_journal(remote: RemoteFolder) -> bytes | None:
     """Returns the whole lines of the journal that was sent last; None if none was. Raises: StorageError."""
     for _ in range(TRIES):
         names = [name for name in remote.names() if SENT.fullmatch(name)]
-        begun = [name for name in names if BEGUN.fullmatch(name)]
+        begun = [name for name in names if name.endswith("/000000.jsonl")]
         if not begun:
             return None
         number = max(begun).partition("/")[0]
@@ -65,10 +60,7 @@ def sent_journal(remote: RemoteFolder) -> bytes | None:
 
 
 class JournalCopy:
-    """Sends what a journal has gained. `remote`: the folder of all copies of this journal.
-
-    `number`: the driver's, from its lease. Units: `segment` in bytes.
-    """
+    """Sends what a journal has gained. `number`: the driver's, from its lease. Units: `segment` in bytes."""
 
     def __init__(self, journal: Path, remote: RemoteFolder, number: int, segment: int = SEGMENT) -> None:
         self._journal, self._remote, self._number, self._segment = journal, remote, number, segment
@@ -92,7 +84,7 @@ class JournalCopy:
         remote = replace(self._remote, patience=patience)
         starts = range(0, len(content), self._segment)
         for start in starts if self._sent else reversed(starts):
-            name = f"{self._number:06}/{_segment(first + start // self._segment)}"
+            name = f"{self._number:06}/{first + start // self._segment:06}.jsonl"
             remote.write(name, content[start : start + self._segment])
         self._sent = end
 
@@ -109,114 +101,74 @@ def _numbers(remote: RemoteFolder) -> set[int]:
     return {int(number) for number in folders if number.isdecimal()}
 
 
-def _segment(number: int) -> str:
-    return f"{number:06}.jsonl"
-
-
-PLACE = re.compile(rf"{KEY}/\w[\w.-]*")
+ANSWER_FILE = re.compile(rf"{KEY}/\w[\w.-]*")
 """Where the files of answers lie among all answers. A file of another name there is a stranger's, and stays there."""
-TOGETHER = 8
-"""How many answers are fetched at the same time."""
-DIGITS = 16
-"""How much of its digest is in the name of a file of weights."""
 
 
 class OtherJournalError(LocusError):
     """A home and a storage that hold different journals under one id."""
 
 
-@dataclass(frozen=True)
 class Copies:
-    """The copies of one edition of a study. `patience`: how long the storage is asked again, in seconds."""
+    """The copies of one edition of a study: in the folders `study`, `journal`, and `outcomes`, of all answers.
 
-    uri: str
-    home: Home
-    id: str
-    patience: float = PATIENCE_S
+    `work`: the URI of the work in progress. `patience`: how long the storage is asked again, in seconds.
+    """
 
-    @cached_property
-    def study(self) -> RemoteFolder:
-        """The folder of the study."""
-        return RemoteFolder(self.uri, self.patience).inside(f"studies/{self.id}")
+    def __init__(self, uri: str, home: Home, id: str, patience: float = PATIENCE_S) -> None:
+        self.uri, self.home, self.id = uri, home, id
+        self.outcomes = RemoteFolder(uri, patience).inside("outcomes")
+        self.study = RemoteFolder(uri, patience).inside(f"studies/{id}")
+        self.journal, self.work = self.study.inside("journal"), self.study.inside("work").uri
 
-    @cached_property
-    def outcomes(self) -> RemoteFolder:
-        """The folder of all answers."""
-        return RemoteFolder(self.uri, self.patience).inside("outcomes")
+    def keep(self, key: str, name: str) -> None:
+        """Sends an answer, its weights first, so that it is never without them. Raises: StorageError.
 
-    @property
-    def work(self) -> str:
-        """The URI of the work in progress."""
-        return self.study.inside("work").uri
-
-    @property
-    def journal(self) -> RemoteFolder:
-        """The folder of the journal's copies."""
-        return self.study.inside("journal")
-
-    def keep(self, answered: Answered) -> None:
-        """Sends an answer, its weights first, so that it is never without them. Raises: StorageError."""
-        self._send(answered.run.key, answered.name)
-
-    def _send(self, key: str, name: str) -> None:
-        """Sends an answer and its weights. A sound one with all its weights stays, for other homes count it.
-
-        One that has lost weights there gives way. Damaged weights of the home are not sent.
+        A sound one with all its weights stays there, for other homes count it; one that has lost weights there gives
+        way. Damaged weights of the home are not sent.
         """
-        outcomes, there = Outcomes(self.home), self._weights_there(key, name)
-        if not outcomes.is_there(key, name) or there:
+        outcomes, sent = Outcomes(self.home), self._sent_digests(key, name)
+        if not outcomes.is_there(key, name) or sent:
             return
         sound = outcomes.has_sound_weights(key, name)
-        if there is not None and not sound:
+        if sent is not None and not sound:
             return
-        for file, at in self._weights(key, name).items() if sound else ():
-            self.outcomes.put(file, at)
+        for file, target in self._weights(key, name).items() if sound else ():
+            self.outcomes.put(file, target)
         self.outcomes.put(outcomes.path(key, name), f"{key}/{name}.json")
 
-    def _mine(self, key: str, name: str) -> dict[str, str] | None:
+    def _digests(self, key: str, name: str) -> dict[str, str] | None:
         """Returns the digests of the weights of the home's answer; None without an answer."""
         path = Outcomes(self.home).path(key, name)
-        return _digests(path.read_bytes()) if path.exists() else None
+        return _digests_in(path.read_bytes()) if path.exists() else None
 
     def _weights(self, key: str, name: str) -> dict[Path, str]:
         """Returns where the weights of the home's answer lie, and where they are sent."""
-        known, folder = self._mine(key, name) or {}, self.home.outcomes / key
-        return {folder / f"{name}{end}": f"{key}/{_sent_as(name, end, known[end])}" for end in known}
+        outcomes, digests = Outcomes(self.home), self._digests(key, name) or {}
+        return {outcomes.weights(key, name, end): f"{key}/{_sent_as(name, end, digests[end])}" for end in digests}
 
-    def _weights_there(self, key: str, name: str) -> dict[str, str] | None:
+    def _sent_digests(self, key: str, name: str) -> dict[str, str] | None:
         """Returns the digests of an answer's weights at the storage: none if it lacks some, None without an answer."""
-        known = _digests(self.outcomes.read(f"{key}/{name}.json"))
-        are_there = all(self.outcomes.has(f"{key}/{_sent_as(name, *one)}") for one in (known or {}).items())
-        return known if are_there else {}
+        digests = _digests_in(self.outcomes.read(f"{key}/{name}.json"))
+        weights = [f"{key}/{_sent_as(name, end, digest)}" for end, digest in (digests or {}).items()]
+        return digests if all(map(self.outcomes.has, weights)) else {}
 
     def has_other(self, key: str, name: str) -> bool:
         """Returns whether the storage has weights of an answer that are not the home's. Raises: StorageError."""
-        mine = self._mine(key, name)
-        return mine is not None and (self._weights_there(key, name) or mine) != mine
-
-    def take_other(self, key: str, name: str) -> bool:
-        """Brings home the storage's answer where the home has one of another training; whether it had.
-
-        The storage's counts, for other homes start runs from it. The home's is set aside. Raises: StorageError.
-        """
-        if not self.has_other(key, name):
-            return False
-        with suppress(FileNotFoundError):  # another driver of this home has just done it
-            Outcomes(self.home).set_aside(key, name, answer=True)
-        self.fetch_answers_of(key)
-        return True
+        mine = self._digests(key, name)
+        return mine is not None and (self._sent_digests(key, name) or mine) != mine
 
     def keep_missing(self, answers: Iterable[tuple[str, str]]) -> None:
         """Sends the files of answers, by key and name, that are not there yet: of reused ones, and of probes."""
-        there = set(self.outcomes.names())
+        sent = set(self.outcomes.names())
         for key, name in answers:
-            sent = {file: at for file, at in self._weights(key, name).items() if file.exists()}
-            if not there.issuperset({f"{key}/{name}.json", *sent.values()}):
-                self._send(key, name)
+            weights = {target for file, target in self._weights(key, name).items() if file.exists()}
+            if not sent.issuperset({f"{key}/{name}.json", *weights}):
+                self.keep(key, name)
             probes = {f"{key}/{file.name}": file for file in (self.home.outcomes / key).glob(f"{name}.*.npz")}
-            if probes.keys() - there and not self.has_other(key, name):
-                for at in sorted(probes.keys() - there):
-                    self.outcomes.put(probes[at], at)
+            if probes.keys() - sent and not self.has_other(key, name):
+                for target in sorted(probes.keys() - sent):
+                    self.outcomes.put(probes[target], target)
 
     def clear_work(self, answered: Iterable[tuple[str, str]]) -> None:
         """Removes what workers have sent of runs, by key and code, after these were answered. Raises: StorageError."""
@@ -230,14 +182,14 @@ class Copies:
 
         Raises: StorageError; LocusError for those of another training than the home's.
         """
-        mine, there = self._mine(key, name), self._weights_there(key, name)
-        if there and there != mine:
+        mine, sent = self._digests(key, name), self._sent_digests(key, name)
+        if sent and sent != mine:
             raise LocusError(
                 f"{self.outcomes.uri}/{key}/{name}.json must be {Outcomes(self.home).path(key, name)}, got the answer "
                 "of another training; run the study again, and the answer at the storage counts"
             )
-        if not there:
-            self._send(key, name)
+        if not sent:
+            self.keep(key, name)
         return f"{self.outcomes.uri}/{key}/{_sent_as(name, ENDS[0], (mine or {}).get(ENDS[0], ''))}"
 
     def fetch(self) -> int:
@@ -246,45 +198,39 @@ class Copies:
         Raises: OtherJournalError if both have a journal and neither continues the other; HeldError if a driver of this
         machine has the study; StorageError.
         """
-        folder = self.home.study(self.id)
+        folder, count = self.home.study(self.id), 0
         folder.root.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(folder.lock, timeout=LOCK_S):
-                return self._fetch(folder)
-        except Timeout:
-            raise held(folder.drivers, newest(folder.drivers)) from None
-
-    def _fetch(self, folder: StudyFolder) -> int:
-        sent = sent_journal(self.journal)
-        here = folder.journal.read_bytes() if folder.journal.exists() else b""
-        if sent is None:
-            return 0
-        whole = here[: here.rfind(b"\n") + 1]
-        if not (sent.startswith(whole) or whole.startswith(sent)):
-            raise OtherJournalError(
-                f"{self.id} has another journal at {self.uri} than in {folder.root}: each was continued without the "
-                f"other; move {folder.root} to another place to go on from the copies (answers in the home still count)"
-            )
-        count = 0
-        definition = self.study.read("study.json")
-        if definition is not None and not folder.study.exists():
-            write_whole(folder.study, definition)
-            count += 1
-        if len(sent) > len(whole):
-            if here:
-                put_aside(folder.journal)
-            write_whole(folder.journal, sent)
-            count += 1
-        return count + self._fetch_answers()
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(FileLock(folder.lock, timeout=LOCK_S))
+            except Timeout:
+                raise held(folder.drivers, newest(folder.drivers)) from None
+            sent = sent_journal(self.journal)
+            if sent is None:
+                return 0
+            here = folder.journal.read_bytes() if folder.journal.exists() else b""
+            whole = here[: here.rfind(b"\n") + 1]
+            if not (sent.startswith(whole) or whole.startswith(sent)):
+                raise OtherJournalError(
+                    f"{self.id} has another journal at {self.uri} than in {folder.root}: each was continued without "
+                    f"the other; move {folder.root} to another place to go on from the copies (answers in the home "
+                    "still count)"
+                )
+            definition = self.study.read("study.json")
+            if definition is not None and not folder.study.exists():
+                write_whole(folder.study, definition)
+                count += 1
+            if len(sent) > len(whole):
+                if here:
+                    put_aside(folder.journal)
+                write_whole(folder.journal, sent)
+                count += 1
+            answers = {(fact.run, fact.code) for fact in read(folder.journal)[0] if isinstance(fact, Ended)}
+            return count + self._bring(name for name in self.outcomes.names() if _answer_of(name) in answers)
 
     def fetch_answers_of(self, key: str) -> int:
         """Brings home what answers a run has only at the storage; how many files. Raises: StorageError."""
         return self._bring(self.outcomes.names(key))
-
-    def _fetch_answers(self) -> int:
-        facts, _ = read(self.home.study(self.id).journal)
-        named = {(fact.run, fact.code) for fact in facts if isinstance(fact, Ended)}
-        return self._bring(name for name in self.outcomes.names() if _of(name) in named)
 
     def _bring(self, names: Iterable[str]) -> int:
         """Brings home those of some files of answers that are not there; how many.
@@ -292,35 +238,36 @@ class Copies:
         Nothing comes beside an answer of another training. An answer that comes replaces weights and probes that the
         home has without one.
         """
-        there: dict[tuple[str, str], set[str]] = {}
-        for name in filter(PLACE.fullmatch, names):
-            there.setdefault(_of(name), set()).add(name.partition("/")[2])
-        with ThreadPoolExecutor(TOGETHER) as threads:
-            return sum(threads.map(self._bring_answer, there, there.values()))
+        answers: dict[tuple[str, str], set[str]] = {}
+        for name in filter(ANSWER_FILE.fullmatch, names):
+            answers.setdefault(_answer_of(name), set()).add(name.partition("/")[2])
+        with ThreadPoolExecutor(8) as threads:
+            return sum(threads.map(self._bring_answer, answers, answers.values()))
 
-    def _bring_answer(self, of: tuple[str, str], there: set[str]) -> int:
-        (key, name), folder, answer = of, self.home.outcomes / of[0], f"{of[1]}.json"
-        comes = answer in there and not (folder / answer).exists()
-        said = self.outcomes.read(f"{key}/{answer}") if comes else None
-        known = self._mine(key, name) if said is None else _digests(said)
-        if known is None:  # damaged, or gone since
+    def _bring_answer(self, answer: tuple[str, str], sent: set[str]) -> int:
+        (key, name), file, folder = answer, f"{answer[1]}.json", self.home.outcomes / answer[0]
+        comes = file in sent and not (folder / file).exists()
+        content = self.outcomes.read(f"{key}/{file}") if comes else None
+        digests = self._digests(key, name) if content is None else _digests_in(content)
+        if digests is None:  # damaged, or gone since
             return 0
-        wanted = {f"{name}{end}": [_sent_as(name, end, known[end]), f"{name}{end}"] for end in known}  # or as once sent
-        wanted |= {file: [file] for file in there if file.endswith(".npz")}
-        lacking = [file for file in wanted if comes or not (folder / file).exists()]
-        if not comes and (not lacking or self.has_other(key, name)):
+        # by the name of a file at home: its names at the storage, the second one being of an earlier locus
+        sources = {f"{name}{end}": [_sent_as(name, end, digests[end]), f"{name}{end}"] for end in digests}
+        sources |= {probe: [probe] for probe in sent if probe.endswith(".npz")}
+        missing = [target for target in sources if comes or not (folder / target).exists()]
+        if not comes and (not missing or self.has_other(key, name)):
             return 0
-        count = sum(any(self.outcomes.get(f"{key}/{at}", folder / file) for at in wanted[file]) for file in lacking)
-        if said is not None:  # last, so that no answer is without its weights
-            write_whole(folder / answer, said)
+        count = sum(
+            any(self.outcomes.get(f"{key}/{source}", folder / target) for source in sources[target])
+            for target in missing
+        )
+        if content is not None:  # last, so that no answer is without its weights
+            write_whole(folder / file, content)
         return count + comes
 
 
 class SentOutcomes(Outcomes):
-    """The answers of a home whose copies are at a storage. What writes one raises StorageError, too.
-
-    `replaced` gets the key of each answer that gave way to one of the storage.
-    """
+    """The answers of a home with copies. `replaced` gets the key of each that gave way to one of the storage."""
 
     def __init__(self, copies: Copies, replaced: list[str]) -> None:
         super().__init__(copies.home)
@@ -329,7 +276,7 @@ class SentOutcomes(Outcomes):
     def put(self, answered: Answered, weights: Path | None) -> None:
         """Writes an answer as `Outcomes.put` does, and sends a copy."""
         super().put(answered, weights)
-        self._copies.keep(answered)
+        self._copies.keep(answered.run.key, answered.name)
 
     def has_sound_weights(self, key: str, name: str) -> bool:
         """Returns what `Outcomes.has_sound_weights` does, and False where the storage has those of another training."""
@@ -338,9 +285,13 @@ class SentOutcomes(Outcomes):
     def usable(self, key: str, code: str, *, whole: bool) -> Answered | None:
         """Returns what `Outcomes.usable` does, but looks in the storage, too: another home may have sent the answer.
 
-        If weights are needed, and the storage has those of another training, its answer takes the place of the home's.
+        If weights are needed, and the storage has those of another training, its answer takes the place of the home's:
+        other homes start runs from it.
         """
-        if whole and self._copies.take_other(key, code):
+        if whole and self._copies.has_other(key, code):
+            with suppress(FileNotFoundError):  # another driver of this home has just done it
+                self.set_aside(key, code, answer=True)
+            self._copies.fetch_answers_of(key)
             self._replaced.append(key)
         answer = super().usable(key, code, whole=whole)
         if answer is None and self._copies.fetch_answers_of(key):
@@ -357,31 +308,31 @@ def fetch(uri: str, home: Home, name: str) -> str:
 
     A study that is being run here is left as it is. Raises: StorageError; OtherJournalError.
     """
-    place = RemoteFolder(uri)
-    place.check()
+    folder = RemoteFolder(uri)
+    folder.check()
     counts: dict[str, int] = {}
-    for id in place.inside("studies").folders():
+    for id in folder.inside("studies").folders():
         if name in (id, id.partition("@")[0]) and not home.study(id).driven:
             with suppress(HeldError):  # by a driver that began a moment ago
                 counts[id] = Copies(uri, home, id).fetch()
-    words = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]
-    return f"fetched {' and '.join(words)} from {uri}" if words else ""
+    fetched = [f"{plural(count, 'file')} of {id}" for id, count in counts.items() if count]
+    return f"fetched {' and '.join(fetched)} from {uri}" if fetched else ""
 
 
-def _digests(answer: bytes | None) -> dict[str, str] | None:
+def _digests_in(answer: bytes | None) -> dict[str, str] | None:
     """Returns the digests of weights that the file of an answer holds; None if there is no file, or it is damaged."""
     content = None if answer is None else unsealed(answer)
     return None if content is None else dict(plain_json(content).get("weights", {}))
 
 
-def _of(name: str) -> tuple[str, str]:
+def _answer_of(name: str) -> tuple[str, str]:
     """Returns the key and the name of the answer to which a file belongs."""
     key, _, file = name.partition("/")
     return key, file.partition(".")[0].removesuffix("_ema")
 
 
 def _sent_as(name: str, end: str, digest: str) -> str:
-    return f"{name}.{digest[:DIGITS]}{end}"
+    return f"{name}.{digest[:16]}{end}"
 
 
 SEND_S = 5.0
@@ -404,10 +355,7 @@ class StorageSync:
         self._copy: JournalCopy | None = None
 
     def __enter__(self) -> StorageSync:
-        """Takes the lease, and fetches what another driver has sent until then.
-
-        Raises: HeldError if another driver runs the study with this storage; OtherJournalError; StorageError.
-        """
+        """Takes the lease, and fetches what was sent until then. Raises: HeldError, OtherJournalError, StorageError."""
         if self._copies is not None:
             self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
             self._lease.begin(above=max(_numbers(self._copies.journal), default=0))
@@ -429,10 +377,7 @@ class StorageSync:
                 self._lease.end()
 
     def open(self, journal: Journal) -> None:
-        """Sends the study and its whole journal, and from then on what is new. Raises: StorageError.
-
-        `journal`: it is told where another driver has taken the study over.
-        """
+        """Sends the study and its journal, and from then on what is new. Raises: StorageError."""
         if self._copies is None:
             return
         self._copies.home.study(self._copies.id).storage.write_text(self._copies.uri, encoding="utf-8")
@@ -451,7 +396,7 @@ class StorageSync:
         copy, self._copy = self._copy, None
         self._busy.release()
         answers = {(run, code) for (run, code), state in history.states.items() if state.answered}
-        copies = replace(self._copies, patience=CLOSE_S)
+        copies = Copies(self._copies.uri, self._copies.home, self._copies.id, CLOSE_S)
         try:
             copy.send(CLOSE_S)  # first: whoever takes the study over goes on from it
             copies.keep_missing(sorted(answers))

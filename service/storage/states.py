@@ -67,11 +67,6 @@ class RunState:
         return self.status in ("completed", "diverged", "stopped")
 
     @property
-    def seen(self) -> bool:
-        """True if verdicts could count an answer of it, though that may be lost since."""
-        return self.answered or self.lost > 0
-
-    @property
     def left_out(self) -> bool:
         """True if its point was out of the race before the run began."""
         return self.status == "stopped" and not self.curve
@@ -163,8 +158,7 @@ class ArmTunings:
         number = self.chosen.get(arm)
         if number is None:
             return None
-        (chosen,) = (trial for trial in self.trials(arm) if trial.number == number)
-        return chosen
+        return next(trial for trial in self.trials(arm) if trial.number == number)
 
     def arm(self, number: int, name: str) -> Trial:
         """Returns an arm with its values: those of the study, with what its tuning chose."""
@@ -174,17 +168,15 @@ class ArmTunings:
 
     def known_arms(self) -> list[Trial]:
         """Returns the arms whose values are fixed, in order: all of them where no arm is tuned."""
-        plan = self.edition.study.plan
+        plan, untuned = self.edition.study.plan, self.untuned_arms()
         names = [*plan.arms] if isinstance(plan, Ablation) else []
-        tuned = tuning_of(self.edition) is not None
-        return [self.arm(number, name) for number, name in enumerate(names) if not tuned or name in self.chosen]
+        return [self.arm(number, name) for number, name in enumerate(names) if name not in untuned]
 
     def untuned_arms(self) -> list[str]:
         """Returns the arms whose values depend on a tuning that has not ended."""
         plan = self.edition.study.plan
-        if not isinstance(plan, Ablation) or plan.tune is None:
-            return []
-        return [name for name in plan.arms if name not in self.chosen]
+        arms = plan.arms if isinstance(plan, Ablation) and plan.tune else {}
+        return [name for name in arms if name not in self.chosen]
 
 
 def tuning_of(edition: Edition) -> Tuning | None:
@@ -208,12 +200,12 @@ def shows_verdict(study: Study, tested: list[Trial]) -> bool:
     if isinstance(study.plan, Search):
         return bool(tested)
     names = {trial.name for trial in tested}
-    equal = any(known.within is not None and known.who in names for known in study.published)
+    equal = any(number.within is not None and number.who in names for number in study.published)
     return len(names) > 1 or equal or any({*claim.names} <= names for claim in study.claims)
 
 
 def misfit(fact: Fact, edition: Edition, tuning: ArmTunings, of: Callable[[str], list[Trial]]) -> str:
-    """Returns why a fact is none of an edition; empty if it may be one. `of`: returns the known trials of a role."""
+    """Returns why a fact is none of an edition; empty if it may be one. `of`: returns the planned trials of a role."""
     if not isinstance(fact, Planned | Tuned | Confirms):
         return ""
     arms = [*edition.study.plan.arms] if isinstance(edition.study.plan, Ablation) else []
@@ -228,7 +220,7 @@ def misfit(fact: Fact, edition: Edition, tuning: ArmTunings, of: Callable[[str],
         case Planned(role="trial", number=number, name=name) if arms and arms[number : number + 1] != [name]:
             return f"the study has no arm {name!r} at place {number}"
         case Confirms(numbers=numbers, rivals=rivals):
-            known = {role: {trial.number for trial in of(role)} for role in POINTS}
-            unknown = {*numbers} - known["trial"] | {*rivals} - known["rival"]
+            planned = {role: {trial.number for trial in of(role)} for role in POINTS}
+            unknown = {*numbers} - planned["trial"] | {*rivals} - planned["rival"]
             return f"no trial has the number {min(unknown)}" if unknown else ""
     return ""

@@ -136,12 +136,15 @@ def test_a_record_has_the_numbers_of_an_independent_formula(mine: Path) -> None:
     assert platform.node() not in text
 
 
-def test_a_diverged_seed_is_counted_at_chance(mine: Path) -> None:
+def test_a_diverged_seed_is_counted_at_chance_and_of_many_arms_the_record_alone_has_the_scores(mine: Path) -> None:
     found = read(record(by_hand(mine / "home", diverged=("near", 2)), "./mine.py"))
     near = found.rows[0]
     assert (near.test.n, near.diverged, near.test.failed) == (4, 1, 2)
     assert near.test.mean == pytest.approx(fmean((0.99, 0.97, 0.5, 0.5)))
     assert "1 of 4 seeds diverged" in " ".join(paragraphs(found))
+    many = found.model_copy(update={"rows": found.rows * 13})
+    assert "26 arms, whose scores are in the record" in paragraphs(many)
+    assert not [line for line in paragraphs(many) if line.startswith("“near”:")]
 
 
 def test_minutes_are_those_in_which_runs_were_under_way(mine: Path) -> None:
@@ -162,6 +165,8 @@ def test_minutes_are_those_in_which_runs_were_under_way(mine: Path) -> None:
     found = read(record(home, "mine.py@smoke"))
     assert found.minutes == sum(runs.count(run) - 1 for run in {*runs} - {""}) > 8
     assert found.date == "1970-01-02"
+    assert [one.word for one in found.verdicts] == ["NOT JUDGED"] * 2, "its budget has a gap"
+    assert "NOT JUDGED at smoke: 2 claims; too short" in at_budgets(edition.study, "mine.py")["smoke"]
 
 
 def test_runs_that_another_study_trained_count_with_the_time_of_their_epochs(mine: Path, monkeypatch) -> None:
@@ -204,14 +209,6 @@ def test_a_record_of_methods_over_tasks_says_which_has_the_highest_mean(mine: Pa
     assert "Over 3 tasks “peg” has the highest mean, 0.8000; “gabor” follows with 0.7333." in paragraphs(found)
 
 
-def test_of_many_arms_the_record_alone_has_the_scores(mine: Path) -> None:
-    found = read(record(by_hand(mine / "home"), "mine.py"))
-    many = found.model_copy(update={"rows": found.rows * 13})
-    assert len([line for line in paragraphs(found) if "seeds failed" in line]) >= 2
-    assert "26 arms, whose scores are in the record" in paragraphs(many)
-    assert not [line for line in paragraphs(many) if line.startswith("“near”:")]
-
-
 def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> None:
     assert "found at cpu before these rules: near 0.99" in typed("show", "./mine.py")
     by_hand(mine / "home")
@@ -239,14 +236,6 @@ def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> 
     assert isinstance(done.exception, SpecError)
 
 
-def test_a_budget_with_a_gap_is_recorded_without_verdicts(mine: Path) -> None:
-    study = library.find("mine.py")
-    conduct(Home(mine / "home"), study.at("smoke"))
-    found = read(record(Home(mine / "home"), "mine.py@smoke"))
-    assert [one.word for one in found.verdicts] == ["NOT JUDGED"] * 2
-    assert "NOT JUDGED at smoke: 2 claims; too short" in at_budgets(study, "mine.py")["smoke"]
-
-
 def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkeypatch) -> None:
     """In a folder without the records that are kept, which change with what has been run."""
     assert library.record_file("gap", "gap@cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
@@ -265,22 +254,22 @@ def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkey
 def test_what_is_no_finding_of_a_study_is_refused(mine: Path) -> None:
     home, study = Home(mine / "home"), library.find("mine.py")
 
-    def refused(name: str, said: str) -> None:
-        with pytest.raises(LocusError, match=said):
+    def refused(name: str, why: str) -> None:
+        with pytest.raises(LocusError, match=why):
             record(home, name)
         assert not Path("records").exists()
 
     refused("mine.py", "no study 'mine' was run in")
     conduct(home, study.at("smoke"), cut=9)
-    refused(
-        "mine.py", r"mine@smoke must have ended before it is recorded, got \d of 8 runs \(locus run mine@smoke --home "
-    )
+    refused("mine.py", r"mine@smoke must have ended before it is recorded, got \d of 8 runs \(locus run mine@smoke --h")
     conduct(home, study.at("smoke", seeds=3), fails=lambda job, epoch: job.run.seed == 1)
     refused("mine.py", r"got \d of 8 runs; \d runs? failed")
     by_hand(home.root, seeds=3)
     refused("mine.py@cpu", "got 6 of 8 runs; fewer seeds or points were asked for than the budget has")
     refused("mine", "record must be given the file of a study of your own, such as ./mine.py, got 'mine'")
     refused("mien", "no study 'mien'")
+    conduct(home, library.find("mine.py:tasks").at(arms=["peg"]))
+    refused("mine.py:tasks", r"a record must have all arms of its study, got tasks@base~\w+, which has")
 
 
 @pytest.mark.parametrize("name", ["mine", "sized", "beside", "timm"])
@@ -324,17 +313,6 @@ def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> 
     assert at_budgets(smaller, file) == {}, "its budget is gone"
 
 
-def test_values_that_older_code_chose_are_refused(mine: Path, monkeypatch) -> None:
-    home, edition = Home(mine / "home"), library.find("mine.py:tuned").at()
-    conduct(home, edition)
-    of = CodeDigests.__call__
-    edited = lambda codes, recipe: CodeDigest(files=of(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
-    monkeypatch.setattr(CodeDigests, "__call__", edited)
-    conduct(home, edition)
-    with pytest.raises(LocusError, match=r"got 2 arms with values that runs of other code chose .*base --as WORD"):
-        record(home, "mine.py:tuned")
-
-
 def test_an_edition_of_a_name_is_recorded_as_the_study_or_with_own_values_under_the_name(mine: Path) -> None:
     home, study = Home(mine / "home"), library.find("mine.py")
     own = study.at("cpu", set={"optimizer.lr": 0.002})
@@ -351,18 +329,18 @@ def test_an_edition_of_a_name_is_recorded_as_the_study_or_with_own_values_under_
     assert at_budgets(study, "mine.py")[f"cpu{own.mark}"] == paragraphs(read(path)), "its definition is known"
 
 
-def test_an_edition_of_some_arms_is_refused(mine: Path) -> None:
-    home, edition = Home(mine / "home"), library.find("mine.py:tasks").at(arms=["peg"])
-    conduct(home, edition)
-    with pytest.raises(LocusError, match=r"a record must have all arms of its study, got tasks@base~\w+, which has"):
-        record(home, "mine.py:tasks")
-
-
-def test_another_definition_and_older_code_are_refused(mine: Path) -> None:
-    home = by_hand(mine / "home", older=True)
+def test_another_definition_and_older_code_are_refused(mine: Path, monkeypatch) -> None:
+    home, tuned = by_hand(mine / "home", older=True), library.find("mine.py:tuned").at()
     with pytest.raises(LocusError, match="got 0 of 8 runs; 8 answers of other code do not count"):
         record(home, "mine.py")
+    conduct(home, tuned)
+    today = CodeDigests.__call__
+    edited = lambda codes, recipe: CodeDigest(files=today(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
+    monkeypatch.setattr(CodeDigests, "__call__", edited)
+    conduct(home, tuned)
+    with pytest.raises(LocusError, match=r"got 2 arms with values that runs of other code chose .*base --as WORD"):
+        record(home, "mine.py:tuned")
     Path("mine.py").write_text(MINE.replace("gamma=2.5", "gamma=2.6"))
     with pytest.raises(LocusError, match="mine@cpu must be what the study asks today"):
-        record(home, "mine.py")
+        record(home, "mine.py@cpu")
     assert not Path("records").exists()

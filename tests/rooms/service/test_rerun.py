@@ -1,6 +1,5 @@
 """One run again, compared number by number: really trained, tiny."""
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -8,26 +7,18 @@ import pytest
 
 from service.consistency import rerun
 from service.storage.home import Home
-from service.storage.outcomes import Answered, Outcomes
+from service.storage.outcomes import Answered, Outcomes, read_answer
 from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
 from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 from trainables.spec import LocusError
-from trainables.whole_files import sealed, unsealed
 
 TINY = Recipe().put(
     {
-        "data.image_size": 16,
-        "data.train_size": 60,
-        "data.val_size": 20,
-        "data.test_size": 20,
-        "model.embed_dim": 16,
-        "model.num_heads": 2,
-        "optimizer.epochs": 2,
-        "optimizer.batch_size": 25,
-        "encoding.kind": "fourier",
+        "data.image_size": 16, "data.train_size": 60, "data.val_size": 20, "data.test_size": 20, "model.embed_dim": 16,
+        "model.num_heads": 2, "optimizer.epochs": 2, "optimizer.batch_size": 25, "encoding.kind": "fourier",
     }
-)
+)  # fmt: skip
 
 
 def answer(home: Home, run: Run, **parents: Path) -> Answered:
@@ -64,32 +55,22 @@ def test_a_run_gives_its_numbers_again_bit_for_bit(home: Home) -> None:
     assert heard == ["trained again on cpu with threads 1", "epoch 1/2", "epoch 2/2"]
 
 
-def edited(home: Home, path: Path, **environment) -> tuple[Home, str]:
+def edited(home: Home, root: Path, **environment) -> tuple[Home, str]:
     """A home with one outcome, some of its environment changed."""
-    known = next(home.outcomes.glob(f"{Run(TINY, 3).key}/*.json"))
-    value = json.loads(unsealed(known.read_bytes()))
-    value["environment"] |= environment
-    target = Home(path).outcomes / known.parent.name / known.name
-    target.parent.mkdir(parents=True)
-    target.write_bytes(sealed(value))
-    return Home(path), known.parent.name
+    known = read_answer(next(home.outcomes.glob(f"{Run(TINY, 3).key}/*.json")))
+    changed = known.model_copy(update={"environment": known.environment | environment, "weights": {}})
+    Outcomes(Home(root)).put(changed, None)
+    return Home(root), known.run.key
 
 
-def test_threads_are_those_of_the_run_and_set_back(home: Home, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("count", [2, 1])
+def test_threads_are_those_of_the_run_and_set_back(home: Home, tmp_path: Path, count: int) -> None:
     import torch
 
-    from trainables.training import loop
-
-    threads: list[int] = []
-    learn = loop.Training.learn
-    monkeypatch.setattr(
-        loop.Training, "learn", lambda self, *given: threads.append(torch.get_num_threads()) or learn(self, *given)
-    )
-    before = torch.get_num_threads()
-    for count in (2, 1):
-        changed, key = edited(home, tmp_path / str(count), threads=count)
-        rerun(changed, key)
-    assert threads == [2, 2, 1, 1]
+    before, threads = torch.get_num_threads(), []
+    changed, key = edited(home, tmp_path, threads=count)
+    rerun(changed, key, lambda line: line.startswith("epoch") and threads.append(torch.get_num_threads()))
+    assert threads == [count, count]
     assert torch.get_num_threads() == before
 
 
@@ -114,32 +95,28 @@ def test_a_batch_is_computed_in_as_many_parts_again(home: Home, tmp_path: Path) 
     assert all(abs(gap.now - gap.before) < 1e-6 for gap in differences if gap.name == "train/loss")
 
 
-def test_another_environment_is_reported(home: Home, tmp_path: Path) -> None:
-    changed, key = edited(home, tmp_path, torch="1.0", workers=2)
+def test_another_environment_is_reported_and_another_device_refused(home: Home, tmp_path: Path) -> None:
+    changed, key = edited(home, tmp_path / "torch", torch="1.0", workers=2)
     lines: list[str] = []
     assert rerun(changed, key, lines.append).equal
     assert lines[1].startswith("torch was 1.0, is ")
     assert lines[2] == "trained by 2 workers before, now by one; the last digits may differ"
-
-
-def test_a_run_of_a_gpu_is_not_trained_on_a_cpu(home: Home, tmp_path: Path) -> None:
-    changed, key = edited(home, tmp_path, device="NVIDIA H100 80GB HBM3 (of a test)")
-    said = rf"^{key} was trained on NVIDIA H100 80GB HBM3 \(of a test\): a rerun must be on a machine with one, got "
-    with pytest.raises(LocusError, match=said):
+    changed, key = edited(home, tmp_path / "device", device="NVIDIA H100 80GB HBM3 (of a test)")
+    why = rf"^{key} was trained on NVIDIA H100 80GB HBM3 \(of a test\): a rerun must be on a machine with one, got "
+    with pytest.raises(LocusError, match=why):
         rerun(changed, key)
 
 
 def test_a_number_that_does_not_come_out_again_is_named(home: Home, tmp_path: Path) -> None:
-    known = next(home.outcomes.glob("*/*.json"))
-    value = json.loads(unsealed(known.read_bytes()))
-    before = value["outcome"]["curve"][1]["values"]["train/loss"]
-    value["outcome"]["curve"][1]["values"]["train/loss"] = before + 1e-12
-    value["code"]["files"]["trainables/backbones/vit_torch.py"] = "0" * 16
-    edited = Home(tmp_path)
-    target = edited.outcomes / known.parent.name / f"{CodeDigest(**value['code']).digest}.json"
-    target.parent.mkdir(parents=True)
-    target.write_bytes(sealed(value))
-    done = rerun(edited, known.parent.name)
+    known = read_answer(next(home.outcomes.glob(f"{Run(TINY, 3).key}/*.json")))
+    first, last = known.outcome.curve
+    before = last.values["train/loss"]
+    other = last.model_copy(update={"values": {**last.values, "train/loss": before + 1e-12}})
+    code = CodeDigest(files=known.code.files | {"trainables/backbones/vit_torch.py": "0" * 16})
+    Outcomes(Home(tmp_path)).put(
+        known.model_copy(update={"code": code, "outcome": Completed(curve=(first, other))}), None
+    )
+    done = rerun(Home(tmp_path), known.run.key)
     assert [(gap.epoch, gap.name, gap.now) for gap in done.differences] == [(2, "train/loss", before)]
     assert done.changed == ["trainables/backbones/vit_torch.py"]
 
@@ -151,14 +128,22 @@ def test_a_divergence_comes_again(home: Home) -> None:
     assert (done.equal, done.ending) == (True, "diverged")
 
 
-def test_a_child_is_trained_from_its_parents_weights(home: Home) -> None:
-    child = Run(TINY.put({"init": FromTrial(values={"data.task": "absolute"}, part="encoding")}), 3)
+@pytest.mark.parametrize(
+    ("use", "values"),
+    [
+        ("init", {"init": FromTrial(values={"data.task": "absolute"}, part="encoding")}),
+        ("teacher", {"model.pool": "distilled", "teacher": TaughtByTrial(values={"optimizer.lr": 0.02})}),
+    ],
+)
+def test_a_child_is_trained_from_its_parents_weights_a_pupil_by_its_teacher(home: Home, use: str, values) -> None:
+    child = Run(TINY.put(values), 3)
     parent = answer(home, child.needs()[0])
-    weights = Outcomes(home).weights(parent.run.key, parent.code.digest)
-    answer(home, child, init=weights)
+    weights = Outcomes(home).weights(parent.run.key, parent.name)
+    answer(home, child, **{use: weights})
     assert rerun(home, child.key).equal
     weights.unlink()
-    with pytest.raises(LocusError, match=r"the weights of the parent .* are gone or damaged; run its study again"):
+    why = rf"the weights of the parent {parent.run.key} of {child.key} are gone or damaged; run its study again"
+    with pytest.raises(LocusError, match=why):
         rerun(home, child.key)
 
 
@@ -181,15 +166,3 @@ def test_a_child_is_trained_from_the_weights_that_its_own_code_trained(home: Hom
     assert rerun(here, child.key, heard.append).differences
     said = f"{child.key} started from weights of its parent {parent.key} that are gone, now from the newest"
     assert f"{said}; numbers may differ" in heard
-
-
-def test_a_pupil_is_taught_again_by_its_teacher(home: Home) -> None:
-    teacher = TaughtByTrial(values={"optimizer.lr": 0.02})
-    pupil = Run(TINY.put({"model.pool": "distilled", "teacher": teacher}), 3)
-    known = answer(home, pupil.needs()[0])
-    weights = Outcomes(home).weights(known.run.key, known.code.digest)
-    answer(home, pupil, teacher=weights)
-    assert rerun(home, pupil.key).equal
-    weights.unlink()
-    with pytest.raises(LocusError, match=rf"the weights of the parent {known.run.key} of {pupil.key} are gone"):
-        rerun(home, pupil.key)

@@ -14,8 +14,7 @@ from service.reporting.page import write_report
 from service.reporting.pages import linked
 from service.reporting.provenance import code_rows, seed_rows, surroundings
 from service.results import Result
-from service.storage.home import Home
-from service.storage.report_files import WRITTEN, as_written
+from service.storage.home import WRITTEN, Home, as_written
 from service.tracking.views import Links
 from tests.rooms.by_hand import ByHand, base
 from trainables.whole_files import write_whole

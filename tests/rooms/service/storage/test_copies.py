@@ -1,6 +1,5 @@
 """Room: a study goes on from its storage where the home is lost, with the answers of an undisturbed one."""
 
-import random
 import shutil
 
 import pytest
@@ -10,9 +9,10 @@ from service.storage.facts import Ended
 from service.storage.home import Home
 from service.storage.journal import read
 from service.storage.outcomes import Outcomes
-from service.storage.remote import Copies, OtherJournalError, StorageSync, fetch
+from service.storage.remote import Copies, OtherJournalError, fetch
 from tests.rooms.service.execution.studies import arms, facts, search
-from tests.rooms.toy import CutError, Toy, conduct, driving
+from tests.rooms.service.storage.sending import command
+from tests.rooms.toy import conduct
 from trainables.recipe import FromTrial
 from trainables.remote_files import RemoteFolder
 
@@ -35,22 +35,6 @@ def scores(home: Home, edition) -> dict:
     return {run: [said.values["val/accuracy"] for said in answered.outcome.curve] for run, answered in found.items()}
 
 
-def mirrored(home: Home, edition, uri: str, seed: int, **toy):
-    """One command with a storage; None where it was cut, like a machine that dies: nothing is sent at its end."""
-    copies = Copies(uri, home, edition.id)
-    with StorageSync(copies) as mirror, driving(home, edition, copies=copies) as driver:
-        mirror.open(driver.journal)
-        toy = Toy(driver, random.Random(seed), **toy)
-        try:
-            done = toy.drive()
-        except CutError:
-            if seed % 2:
-                mirror._copy.send(0.0)
-            return None
-        assert mirror.close(driver.history) is None
-        return done
-
-
 SLOW = pytest.mark.slow
 PLACES = [
     *[("file", name) for name in STUDIES],
@@ -68,7 +52,7 @@ def test_a_home_that_dies_again_and_again_ends_with_the_same_answers(tmp_path, r
     for life in range(40):
         home = Home(tmp_path / f"home-{life}")
         fetch(uri, home, edition.id)
-        done = mirrored(home, edition, uri, life, cut=5 + life)
+        done = command(home, edition, uri, life, cut=5 + life)
         if done is not None:
             break
         shutil.rmtree(home.root)
@@ -86,13 +70,13 @@ def test_a_home_that_dies_again_and_again_ends_with_the_same_answers(tmp_path, r
 def test_a_home_that_is_ahead_or_behind_goes_on_and_another_journal_is_refused(tmp_path):
     uri, edition = f"file://{tmp_path}/there", arms()
     home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
-    assert mirrored(home, edition, uri, 0, cut=9) is None
+    assert command(home, edition, uri, cut=9) is None
     journal = home.study(edition.id).journal
     behind = journal.read_bytes()
     fetch(uri, other, edition.id)
     fetch(uri, home, edition.id)
     assert journal.read_bytes() == behind, "a home that is ahead keeps its journal"
-    assert mirrored(home, edition, uri, 0) is not None
+    assert command(home, edition, uri) is not None
     ahead = journal.read_bytes()
     journal.write_bytes(behind)
     fetch(uri, home, edition.id)
@@ -108,7 +92,7 @@ def test_reused_answers_and_parents_are_sent_too(tmp_path):
     home = Home(tmp_path / "home")
     conduct(home, edition)
     shutil.rmtree(home.study(edition.id).root)
-    assert not mirrored(home, edition, uri, 0).order, "all is reused"
+    assert not command(home, edition, uri).order, "all is reused"
     other = Home(tmp_path / "other")
     fetch(uri, other, edition.id)
     assert all(answers(other, edition).values())
@@ -117,7 +101,7 @@ def test_reused_answers_and_parents_are_sent_too(tmp_path):
 
 def test_weights_that_the_storage_has_lost_are_sent_again(tmp_path):
     uri, edition, home = f"file://{tmp_path}/there", arms(), Home(tmp_path / "home")
-    mirrored(home, edition, uri, 0)
+    command(home, edition, uri)
     weights = sorted((tmp_path / "there" / "outcomes").glob("*/*.pt"))
     whole = {path: path.read_bytes() for path in weights}
     lost, damaged = weights[:2]
@@ -126,35 +110,28 @@ def test_weights_that_the_storage_has_lost_are_sent_again(tmp_path):
     name = damaged.name.partition(".")[0]
     here = home.outcomes / damaged.parent.name / f"{name}.pt"
     here.write_bytes(whole[damaged][:-1])
-    assert not mirrored(home, edition, uri, 0).order
+    assert not command(home, edition, uri).order
     assert lost.read_bytes() == whole[lost]
     assert not damaged.exists(), "what is damaged here is not sent"
     assert damaged.with_name(f"{name}.json").exists()
 
 
-def test_the_study_that_ran_last_is_the_latest_where_it_was_fetched_too(tmp_path):
+def test_a_study_alone_is_fetched_or_all_editions_in_the_order_in_which_they_ran(tmp_path):
     uri, home, found = f"file://{tmp_path}/there", Home(tmp_path / "home"), Home(tmp_path / "found")
     last, first = (arms(seeds=1).model_copy(update={"mark": f"~{mark}"}) for mark in "ab")
-    for edition in (first, last):
-        mirrored(home, edition, uri, 0)
+    for edition in (arms(name="other"), first, last):
+        command(home, edition, uri)
+    assert RemoteFolder(uri).inside("studies").folders() == sorted(home.ids())
+    fetch(uri, found, "other")
+    assert found.ids() == [arms(name="other").id]
+    assert fetch(uri, found, "unknown") == ""
     fetch(uri, found, "arms")
     assert latest(found, "arms") == latest(home, "arms") == last.id
 
 
-def test_other_studies_are_left_where_they_are(tmp_path):
-    uri, home = f"file://{tmp_path}/there", Home(tmp_path / "home")
-    for edition in (arms(), arms(name="other")):
-        mirrored(home, edition, uri, 0)
-    found = Home(tmp_path / "found")
-    fetch(uri, found, "other")
-    assert found.ids() == [arms(name="other").id]
-    assert fetch(uri, found, "unknown") == ""
-    assert RemoteFolder(uri).inside("studies").folders() == sorted(home.ids())
-
-
 def test_weights_that_an_earlier_locus_sent_by_the_name_of_their_answer_come_home(tmp_path):
     uri, edition, home = f"file://{tmp_path}/there", arms(), Home(tmp_path / "home")
-    mirrored(home, edition, uri, 0)
+    command(home, edition, uri)
     for file in (tmp_path / "there" / "outcomes").glob("*/*.pt"):
         file.rename(file.with_name(f"{file.name.partition('.')[0]}.pt"))
     found = Home(tmp_path / "found")

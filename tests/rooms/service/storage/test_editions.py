@@ -22,82 +22,68 @@ def edition(gamma: float = 2.5, arms: dict | None = None, **changes) -> Edition:
     return Study(**values | changes).at()
 
 
-def touch(home: Home, kept: Edition, moment: float) -> None:
-    editions.save_edition(kept, home)
-    os.utime(home.study(kept.id).study, (moment, moment))
+FAR = {"near": {}, "far": {"encoding.gamma": 8.0}}
+"""The arms with another value."""
 
 
-def test_an_edition_comes_back_as_kept(home: Home) -> None:
-    editions.save_edition(edition(), home)
-    assert editions.stored(home, "arms@base") == edition()
-    with pytest.raises(EditionError, match=r"no study 'arms@cpu' in .*; known: arms@base"):
-        editions.stored(home, "arms@cpu")
-
-
-def test_a_bare_name_is_its_latest_edition(home: Home) -> None:
-    other = edition(name="others")
+def test_an_edition_comes_back_as_kept_and_a_bare_name_is_its_latest_edition(home: Home) -> None:
     own = edition().study.at(set={"optimizer.epochs": 3})
-    for moment, one in enumerate([edition(), own, other]):
-        touch(home, one, moment)
+    for moment, one in enumerate([edition(), own, edition(name="others")]):
+        editions.save_edition(one, home)
+        os.utime(home.study(one.id).study, (moment, moment))
+    assert editions.stored(home, "arms@base") == edition()
     assert editions.latest(home, "arms") == own.id
     assert editions.latest(home, "arms@base") == "arms@base"
-    touch(home, edition(), 9)
+    os.utime(home.study("arms@base").study, (9, 9))
     assert editions.latest(home, "arms") == "arms@base"
     with pytest.raises(EditionError, match=r"no study 'arm' was run in .*; known: "):
         editions.latest(home, "arm")
+    with pytest.raises(EditionError, match=r"no study 'arms@cpu' in .*; known: .*arms@base"):
+        editions.stored(home, "arms@cpu")
 
 
 def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
     editions.save_edition(edition(), home)
     assert editions.resolve_edition(edition(question="Really?", seeds=9), home).id == "arms@base"
-    with pytest.raises(EditionError) as caught:
-        editions.resolve_edition(edition(gamma=3.5), home)
-    assert str(caught.value) == (
-        "arms@base has another definition here: base.encoding.gamma was the default, is 3.5. "
-        'edition="WORD" starts another edition'
-    )
-    with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9, is 8"):
-        editions.resolve_edition(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}}), home)
-    values = {
-        "encoding.gamma": 3.0,
-        "optimizer.lr": 0.1,
-        "optimizer.batch_size": 7,
-        "optimizer.warmup": 0,
-        "optimizer.clip_grad": 2,
-    }
-    changed = edition(base=edition().study.base.put(values))
-    with pytest.raises(EditionError, match=r' and 2 more\. edition="WORD"'):
-        editions.resolve_edition(changed, home)
+    values = {f"optimizer.{name}": value for name, value in (("lr", 0.1), ("batch_size", 7), ("warmup", 0))}
+    many = edition().study.base.put(values | {"encoding.gamma": 3.0, "optimizer.clip_grad": 2})
+    for changed, why in (
+        (
+            edition(gamma=3.5),
+            r"^arms@base has another definition here: base\.encoding\.gamma was the default, is 3\.5\. ",
+        ),
+        (edition(arms=FAR), r"plan.arms.far.encoding.gamma was 9, is 8"),
+        (edition(base=many), r" and 2 more\. "),
+    ):
+        with pytest.raises(EditionError, match=rf'{why}.*edition="WORD" starts another edition$'):
+            editions.resolve_edition(changed, home)
 
 
 def test_arms_may_be_added_and_not_left_out(home: Home) -> None:
     """As in a notebook: the same call with one more arm."""
-    two, far = {"near": {}, "far": {"encoding.gamma": 9.0}}, {"encoding.gamma": 20.0}
+    farther = {"farther": {"encoding.gamma": 20.0}}
     editions.save_edition(edition(), home)
-    more = editions.resolve_edition(edition(arms={"farther": far, **two}), home)
+    more = editions.resolve_edition(edition(arms={**farther, "near": {}, "far": {"encoding.gamma": 9.0}}), home)
     assert (more.id, [*more.study.plan.arms]) == ("arms@base", ["near", "far", "farther"])
     editions.save_edition(more, home)
-    with pytest.raises(EditionError, match=r"plan.arms.farther was encoding.gamma=20, is the default\. edition="):
-        editions.resolve_edition(edition(), home)
-    with pytest.raises(EditionError, match=r"plan.arms.far.encoding.gamma was 9, is 8"):
-        editions.resolve_edition(edition(arms={"near": {}, "far": {"encoding.gamma": 8.0}, "farther": far}), home)
+    for changed, why in (
+        (edition(), r"plan.arms.farther was encoding.gamma=20, is the default\. edition="),
+        (edition(arms=FAR | farther), r"plan.arms.far.encoding.gamma was 9, is 8"),
+    ):
+        with pytest.raises(EditionError, match=why):
+            editions.resolve_edition(changed, home)
 
 
-def test_editions_do_not_disturb_each_other(home: Home) -> None:
-    named = edition().study.at(set={"optimizer.epochs": 3}, name="long")
-    for one in (edition(), named, named.named("again")):
-        editions.save_edition(one, home)
-    assert editions.resolve_edition(edition(), home).id == "arms@base"
-    assert editions.resolve_edition(named, home).id == "arms@base~long"
-
-
-def test_a_search_may_grow(home: Home) -> None:
+def test_editions_do_not_disturb_each_other_and_a_search_may_grow(home: Home) -> None:
     def search(trials: int) -> Edition:
         plan = Search(space=Space({"encoding.gamma": Real(low=0.1, high=40)}), trials=trials)
-        return edition(plan=plan)
+        return edition(name="search", plan=plan)
 
-    editions.save_edition(search(5), home)
-    assert editions.resolve_edition(search(50), home).id == "arms@base"
+    named = edition().study.at(set={"optimizer.epochs": 3}, name="long")
+    for one in (edition(), named, named.named("again"), search(5)):
+        editions.save_edition(one, home)
+    for one, id in ((edition(), "arms@base"), (named, "arms@base~long"), (search(50), "search@base")):
+        assert editions.resolve_edition(one, home).id == id
 
 
 def test_an_id_never_leads_out_of_the_home(tmp_path) -> None:

@@ -6,14 +6,13 @@ Each verb answers with a sentence that has the line, `status` of all studies wit
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import service
-from search_spaces.study import Ablation, Edition, Tuning
+from search_spaces.study import Ablation, Tuning
 from service.cli import app
 from service.execution.signals import Control
 from service.planning.run_options import RunOptions
@@ -27,67 +26,62 @@ from tests.rooms.service.execution.studies import arms, search
 from tests.rooms.toy import conduct
 from trainables.spec import LocusError, SpecError
 
-KEY, CODE = 16 * "1", 12 * "a"
-KNOWN = {"run": KEY, "code": CODE}
+KNOWN = {"run": 16 * "1", "code": 12 * "a"}
 ENDED = Ended(**KNOWN, outcome="completed", epoch=1)
-ARM = {"role": "trial", "number": 0, "name": "none", "values": {}}
-MISFITS: dict[str, tuple[Callable[[], Edition], Callable[[], dict], str]] = {
-    "an arm of another study": (
-        arms, lambda: Planned(**ARM | {"name": "sim"}).plain(), "the study has no arm 'sim' at place 0",
-    ),
-    "an arm at another place": (
-        arms, lambda: Planned(**ARM | {"number": 2}).plain(), "the study has no arm 'none' at place 2",
-    ),
-    "an arm twice": (arms, lambda: Planned(**ARM).plain(), "the trial 0 is there already"),
-    "a random point of an ablation": (
-        arms, lambda: Planned(**ARM | {"role": "rival"}).plain(), "the study has no rival",
-    ),
-    "a trial of a tuning that is none": (
-        arms, lambda: Planned(**ARM | {"role": "tuning"}, tunes="far").plain(), "the study tunes no arm 'far'",
-    ),
-    "a choice of no tuning": (arms, lambda: Tuned(arm="far", number=None).plain(), "the study tunes no arm 'far'"),
-    "a parent without a key": (arms, lambda: Planned(**ARM | {"role": "parent"}).plain(), "a parent must have the key"),
-    "a point of no recipe": (
-        search, lambda: Planned(**ARM | {"number": 77, "values": {"encoding.gama": 1.0}}).plain(), "make no trial",
-    ),
-    "values of another form": (
-        search, lambda: Planned(**ARM | {"number": 77, "values": {"": [{}], "encoding": 3}}).plain(), "make no trial",
-    ),
-    "a confirmation of no trial": (search, lambda: Confirms(numbers=(99,)).plain(), "no trial has the number 99"),
-    "a random point confirmed": (search, lambda: Confirms(numbers=(), rivals=(0,)).plain(), "has the number 0"),
-    "a name of two lines": (
-        arms, lambda: Planned(**ARM | {"name": "no\u2028ne"}).plain(), "the study has no arm 'no\\u2028ne' at place 0",
-    ),
-    "a negative epoch": (arms, lambda: Measured(**KNOWN, epoch=1, values={}).plain() | {"epoch": -3}, "is no fact"),
-    "no seeds": (arms, lambda: Counts(seeds=1).plain() | {"seeds": 0}, "is no fact"),
-    "less than no seeds": (arms, lambda: Counts(seeds=1).plain() | {"seeds": -1}, "is no fact"),
-    "a million seeds": (arms, lambda: Counts(seeds=1).plain() | {"seeds": 1_000_000}, "is no fact"),
-    "a million trials": (search, lambda: Counts(seeds=1, trials=9).plain() | {"trials": 1_000_000}, "is no fact"),
-    "an answer of older code that was adopted": (
-        arms, lambda: {"fact": "adopted", **KNOWN, "instead_of": CODE, "time": 0.0}, "is no fact",
-    ),
-    "a time beyond all calendars": (arms, lambda: ENDED.plain() | {"time": 1e300}, "is no fact"),
-    "a driver that never began": (arms, lambda: ENDED.plain() | {"by": 999_999_999}, "is no fact"),
-}  # fmt: skip
+
+
+def planned(role: str = "trial", number: int = 0, name: str = "none", values: dict | None = None, tunes: str = ""):
+    return Planned(role=role, number=number, name=name, values=values or {}, tunes=tunes)
+
+
+MISFITS = [  # a study, a fact, what is changed in its line, and a part of the sentence
+    (arms, planned(name="sim"), {}, "the study has no arm 'sim' at place 0"),
+    (arms, planned(number=2), {}, "the study has no arm 'none' at place 2"),
+    (arms, planned(name="no\u2028ne"), {}, "the study has no arm 'no\\u2028ne' at place 0"),
+    (arms, planned(), {}, "the trial 0 is there already"),
+    (arms, planned("rival"), {}, "the study has no rival"),
+    (arms, planned("tuning", tunes="far"), {}, "the study tunes no arm 'far'"),
+    (arms, Tuned(arm="far", number=None), {}, "the study tunes no arm 'far'"),
+    (arms, planned("parent"), {}, "a parent must have the key"),
+    (search, planned(number=77, values={"encoding.gama": 1.0}), {}, "make no trial"),
+    (search, planned(number=77, values={"": [{}], "encoding": 3}), {}, "make no trial"),
+    (search, Confirms(numbers=(99,)), {}, "no trial has the number 99"),
+    (search, Confirms(numbers=(), rivals=(0,)), {}, "has the number 0"),
+    (arms, Measured(**KNOWN, epoch=1, values={}), {"epoch": -3}, "is no fact"),
+    (arms, Counts(seeds=1), {"seeds": 0}, "is no fact"),
+    (arms, Counts(seeds=1), {"seeds": 1_000_000}, "is no fact"),
+    (search, Counts(seeds=1, trials=9), {"trials": 1_000_000}, "is no fact"),
+    (arms, ENDED, {"fact": "adopted"}, "is no fact"),
+    (arms, ENDED, {"time": 1e300}, "is no fact"),
+    (arms, ENDED, {"by": 999_999_999}, "is no fact"),
+]
+SHOWN = (0, 7, 14)
+"""The rows with which every verb is tried."""
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory) -> dict[str, Path]:
+def homes(tmp_path_factory) -> dict[str, Path]:
     """A home for each of two studies that have ended, beside a second study."""
-    found = {}
+    roots = {}
     for make in (arms, search):
-        found[make.__name__] = tmp_path_factory.mktemp(make.__name__)
-        conduct(Home(found[make.__name__]), make())
-        conduct(Home(found[make.__name__]), arms(name="others"))
-    return found
+        roots[make.__name__] = tmp_path_factory.mktemp(make.__name__)
+        conduct(Home(roots[make.__name__]), make())
+        conduct(Home(roots[make.__name__]), arms(name="others"))
+    return roots
+
+
+@pytest.fixture
+def sound(homes, home) -> Home:
+    """A copy of the home of `arms`, to be spoiled."""
+    shutil.copytree(homes["arms"], home.root, dirs_exist_ok=True)
+    return home
 
 
 def refused_everywhere(home: Home, id: str, why: str) -> None:
     """By each verb in one sentence; by `status` of all studies and `verify` in a row."""
-    folder, run = ("--home", str(home.root)), CliRunner()
     verbs = (("status", id), ("report", id), ("export", id, "--csv"), ("logs", id), ("plan", id), ("run", id))
     for verb in verbs:
-        told = run.invoke(app, [*verb, *folder])
+        told = CliRunner().invoke(app, [*verb, "--home", str(home.root)])
         assert isinstance(told.exception, LocusError), (verb, told.exception)
         assert why in str(told.exception), verb
         assert "--repair cuts the journal there" in str(told.exception), verb
@@ -99,113 +93,99 @@ def refused_everywhere(home: Home, id: str, why: str) -> None:
     assert why in check.detail
 
 
-@pytest.mark.parametrize("name", MISFITS)
-def test_a_fact_that_is_none_of_the_study_is_a_line_that_cannot_be_read(sound, home, tmp_path, name) -> None:
-    make, spoil, why = MISFITS[name]
+@pytest.mark.parametrize("row", range(len(MISFITS)))
+def test_a_fact_that_is_none_of_the_study_is_a_line_that_cannot_be_read(homes, home, row: int) -> None:
+    make, fact, changes, why = MISFITS[row]
     edition = make()
-    shutil.copytree(sound[make.__name__], tmp_path, dirs_exist_ok=True)
+    shutil.copytree(homes[make.__name__], home.root, dirs_exist_ok=True)
     journal = home.study(edition.id).journal
     whole = journal.read_bytes()
-    by = read(journal)[0][-1].by
-    journal.write_bytes(whole + line_of({"by": by} | spoil() | ({} if "never" in name else {"by": by})))
+    journal.write_bytes(whole + line_of(fact.plain() | {"by": read(journal)[0][-1].by} | changes))
     line = len(whole.splitlines()) + 1
     with pytest.raises(JournalError, match=rf"journal\.jsonl, line {line}[,:]") as told:
         History.open(home, edition)
     assert why in str(told.value)
-    if name in ("an arm of another study", "a million seeds", "a parent without a key"):  # the same way for all
+    if row in SHOWN:
         refused_everywhere(home, edition.id, why)
-    said = service.repair(edition.id, home=str(tmp_path))
+    said = service.repair(edition.id, home=str(home.root))
     assert said[0].startswith(f"the journal is cut at line {line}, which is no fact of {edition.id}")
     assert not conduct(home, edition).trained
 
 
-def test_a_line_nested_too_deeply_is_no_fact(sound, home, tmp_path) -> None:
-    shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
-    id = arms().id
-    journal, study = home.study(id).journal, home.study(id).study
+def test_a_line_nested_too_deeply_is_no_fact(sound) -> None:
+    id, folder = arms().id, sound.study(arms().id)
+    whole, definition = folder.journal.read_bytes(), folder.study.read_bytes()
     for deep in (b"[" * 100_000 + b"]" * 100_000, b'{"fact":' * 100_000 + b"1" + b"}" * 100_000):
-        whole = journal.read_bytes()
-        journal.write_bytes(whole + deep + b"\n")
-        refused_everywhere(home, id, f"line {len(whole.splitlines()) + 1}, is no fact")
-        journal.write_bytes(whole)
-        before = study.read_bytes()
-        study.write_bytes(deep)
+        folder.journal.write_bytes(whole + deep + b"\n")
+        with pytest.raises(JournalError, match=f"line {len(whole.splitlines()) + 1}, is no fact"):
+            History.open(sound, arms())
+        folder.journal.write_bytes(whole)
+        folder.study.write_bytes(deep)
         with pytest.raises(LocusError, match=r"study\.json is damaged"):
-            service.result(id, home=str(tmp_path))
-        study.write_bytes(before)
+            service.result(id, home=str(sound.root))
+        folder.study.write_bytes(definition)
 
 
-def test_a_study_whose_file_lost_an_arm_is_refused_and_starts_again(sound, home, tmp_path) -> None:
+def test_a_study_whose_file_lost_an_arm_is_refused_and_starts_again(sound) -> None:
     """The definition was emptied, and the user has taken an arm out of the file of the study since."""
-    shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
     edition = arms()
-    fewer = arms(values=dict([*edition.study.plan.arms.items()][:2]))
+    *names, gone = edition.study.plan.arms
+    fewer = arms(values={name: edition.study.plan.arms[name] for name in names})
     assert fewer.id == edition.id
-    home.study(edition.id).study.write_bytes(b"")
-    gone = [*edition.study.plan.arms][2]
+    sound.study(edition.id).study.write_bytes(b"")
     with pytest.raises(LocusError, match=rf"journal\.jsonl, line \d+: .* the study has no arm '{gone}' at place 2"):
-        service.api.plan(fewer, RunOptions(home=str(tmp_path)))
-    save_edition(fewer, home)
-    refused_everywhere(home, edition.id, f"the study has no arm {gone!r} at place 2")
-    assert service.repair(edition.id, home=str(tmp_path))
-    assert not conduct(home, fewer).trained
+        service.api.plan(fewer, RunOptions(home=str(sound.root)))
+    save_edition(fewer, sound)
+    assert service.repair(edition.id, home=str(sound.root))
+    assert not conduct(sound, fewer).trained
 
 
-def test_runs_of_other_values_than_the_study_has_are_said(sound, home, tmp_path) -> None:
+def test_runs_of_other_values_than_the_study_has_are_said(sound) -> None:
     """As after an edit of the images: their keys are others, and none of the journal's facts is about them."""
-    shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
     edition = arms()
     other = arms(values={name: {**values, "data.train_size": 400} for name, values in edition.study.plan.arms.items()})
-    save_edition(other, home)
-    lines = [*events(home, edition.id)]
-    strange = sum(isinstance(fact, Measured | Ended) for fact in read(home.study(edition.id).journal)[0])
+    save_edition(other, sound)
+    lines = [*events(sound, edition.id)]
+    strange = sum(isinstance(fact, Measured | Ended) for fact in read(sound.study(edition.id).journal)[0])
     assert sum(line.endswith("a run of other data or values than the study has now") for line in lines) == strange > 6
-    assert all(check.ok for check in service.verify(edition.id, home=str(tmp_path)) if check.name == "journal")
+    assert all(check.ok for check in service.verify(edition.id, home=str(sound.root)) if check.name == "journal")
 
 
 def test_a_choice_of_no_trial_is_none_of_a_tuned_study() -> None:
-    space = search().study.plan.space
     study = arms({"near": {"data.task": "absolute"}, "none": {}}).study
-    plan = Ablation(study.plan.arms, "none", tune=Tuning(space, trials=2))
-    history = History(study.model_copy(update={"plan": plan}).at(), lambda recipe: CODE)
+    plan = Ablation(study.plan.arms, "none", tune=Tuning(search().study.plan.space, trials=2))
+    history = History(study.model_copy(update={"plan": plan}).at(), lambda recipe: 12 * "a")
     history.add(Tuned(arm="near", number=None))
     with pytest.raises(JournalError, match="no trial 7 tunes 'near'"):
         history.add(Tuned(arm="near", number=7))
 
 
-def test_lines_of_a_driver_that_was_replaced_are_counted_aloud(sound, home, tmp_path) -> None:
-    shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
-    id = arms().id
-    assert not conduct(home, arms()).trained, "a second driver"
-    journal = home.study(id).journal
-    late = ENDED.plain() | {"by": 1}
-    journal.write_bytes(journal.read_bytes() + 2 * line_of(late))
-    check = service.verify(id, home=str(tmp_path))[0]
-    assert check.detail.endswith("(2 lines of a driver that another one had replaced left out)")
-
-
-def test_a_journal_with_other_line_breaks_is_not_taken_for_a_torn_one(sound, home, tmp_path) -> None:
-    """It would be cut to nothing else: a torn rest is dropped."""
-    shutil.copytree(sound["arms"], tmp_path, dirs_exist_ok=True)
-    edition = arms()
-    journal = home.study(edition.id).journal
-    whole = journal.read_bytes().replace(b"\n", b"\r")
-    journal.write_bytes(whole)
-    assert len(read(journal)[0]) == whole.count(b"\r")
-    assert not conduct(home, edition).trained
-    assert journal.read_bytes().startswith(whole)
-
-
 def test_a_parent_that_no_run_needs_today_is_no_damage() -> None:
     """Its key is that of earlier images: the journal is read, and the next parent has a label of its own."""
     history = History(arms(), lambda recipe: 12 * "a")
-    history.add(Planned(role="parent", number=1, name="p", values={"key": 16 * "1"}))
+    history.add(planned("parent", 1, values={"key": 16 * "1"}))
     assert (history.trials, history.parents) == ([], 1)
 
 
-def test_counts_of_a_request_have_bounds() -> None:
-    for name in ("seeds", "trials", "max_concurrent"):
-        with pytest.raises(SpecError):
-            Control(**{name: 0})
+def test_lines_of_a_driver_that_was_replaced_are_counted_aloud(sound) -> None:
+    assert not conduct(sound, arms()).trained, "a second driver"
+    journal = sound.study(arms().id).journal
+    journal.write_bytes(journal.read_bytes() + 2 * line_of(ENDED.plain() | {"by": 1}))
+    check = service.verify(arms().id, home=str(sound.root))[0]
+    assert check.detail.endswith("(2 lines of a driver that another one had replaced left out)")
+
+
+def test_a_journal_with_other_line_breaks_is_not_taken_for_a_torn_one(sound) -> None:
+    """It would be cut to nothing else: a torn rest is dropped."""
+    journal = sound.study(arms().id).journal
+    whole = journal.read_bytes().replace(b"\n", b"\r")
+    journal.write_bytes(whole)
+    assert len(read(journal)[0]) == whole.count(b"\r")
+    assert not conduct(sound, arms()).trained
+    assert journal.read_bytes().startswith(whole)
+
+
+@pytest.mark.parametrize("counts", [{"seeds": 0}, {"trials": 0}, {"max_concurrent": 0}, {"seeds": 1_000_000}])
+def test_counts_of_a_request_have_bounds(counts) -> None:
     with pytest.raises(SpecError):
-        Control(seeds=1_000_000)
+        Control(**counts)

@@ -1,7 +1,6 @@
 """Room: a home and a storage have trained the same run, each on its own machine, with other numbers and weights."""
 
 import hashlib
-import random
 import zipfile
 from pathlib import Path
 
@@ -10,10 +9,11 @@ import pytest
 from service.storage.facts import Ended
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
-from service.storage.remote import Copies, StorageSync, fetch
+from service.storage.remote import Copies, fetch
 from tests.rooms import toy
 from tests.rooms.service.execution.studies import BASE, arms, facts
-from tests.rooms.toy import Toy, conduct, driving
+from tests.rooms.service.storage.sending import command
+from tests.rooms.toy import Toy, conduct
 from trainables.recipe import FromTrial, Run
 from trainables.recipe.outcome import Measurement
 from trainables.remote_files import RemoteFolder
@@ -57,9 +57,8 @@ def home(tmp_path: Path, uri: str, monkeypatch) -> Home:
 
 def sent(home: Home, edition, uri: str) -> tuple[Toy, list[str]]:
     """One command with a storage. Fails where a child starts from other weights than those of its parent's answer."""
-    copies = Copies(uri, home, edition.id)
-    with StorageSync(copies) as storage, driving(home, edition, copies=copies) as driver:
-        storage.open(driver.journal)
+
+    def check_parents(driver) -> None:
         start = driver._start
 
         def checked(run, trial):
@@ -72,38 +71,32 @@ def sent(home: Home, edition, uri: str) -> tuple[Toy, list[str]]:
             return job
 
         driver._start = checked
-        done = Toy(driver, random.Random(0)).drive()
-        assert storage.close(driver.history) is None
-        return done, driver.replaced
+
+    done = command(home, edition, uri, prepare=check_parents)
+    return done, done.driver.replaced
 
 
 def final(home: Home, key: str) -> float:
     return Outcomes(home).of(key)[-1].outcome.final["val/accuracy"]
 
 
-def test_a_child_starts_from_the_weights_of_its_parents_answer(home: Home, uri: str, tmp_path: Path) -> None:
-    conduct(home, ALONE)
+@pytest.mark.parametrize("has_parent", [False, True])
+def test_a_child_starts_from_the_weights_of_its_parents_answer(home, uri, tmp_path, has_parent: bool) -> None:
+    """Also where the study has trained the parent itself, goes on with a storage, and begins the child then."""
+    near = {} if has_parent else {"near": PARENT}
+    study = arms({"plain": {}, **near, "child": OTHER_CHILD}, name="third")
+    for cut in range(1, 40) if has_parent else ():
+        if KEY not in {fact.run for fact in facts(home, study, Ended)}:
+            conduct(home, study, cut=cut)
+    if not has_parent:
+        conduct(home, ALONE)
     before = final(home, KEY)
-    study = arms({"plain": {}, "near": PARENT, "child": OTHER_CHILD}, name="third")
     done, replaced = sent(home, study, uri)
-    assert len(done.order) == 2, "both seeds of the child"
+    assert done.order
     assert KEY in replaced
     assert final(home, KEY) == final(Home(tmp_path / "cluster"), KEY) == pytest.approx(before + 1e-6)
     assert [*(home.outcomes / KEY).glob("*.json.damaged")], "what gave way is kept"
     assert sent(home, study, uri)[1] == [], "once"
-
-
-def test_a_study_that_has_the_parent_already_takes_that_of_the_storage(home: Home, uri: str, tmp_path: Path) -> None:
-    """It goes on with a storage, and begins the child then."""
-    study = arms({"plain": {}, "child": OTHER_CHILD}, name="third")
-    for cut in range(1, 40):
-        if KEY in {fact.run for fact in facts(home, study, Ended)}:
-            break
-        conduct(home, study, cut=cut)
-    done, replaced = sent(home, study, uri)
-    assert done.order
-    assert KEY in replaced
-    assert final(home, KEY) == final(Home(tmp_path / "cluster"), KEY)
 
 
 def test_weights_of_another_training_are_refused(home: Home, uri: str) -> None:
@@ -140,11 +133,11 @@ def test_two_homes_that_send_one_answer_at_the_same_moment_leave_one_with_its_ow
 
     def while_another_home_sends(folder, local, at):
         if others and at.endswith(".json") == (moment == "answer"):
-            others.pop().keep(Outcomes(cluster).get(KEY, name))
+            others.pop().keep(KEY, name)
         put(folder, local, at)
 
     monkeypatch.setattr(RemoteFolder, "put", while_another_home_sends)
-    place.keep(Outcomes(home).get(KEY, name))
+    place.keep(KEY, name)
     assert not others
     third = Home(tmp_path / "third")
     Copies(place.uri, third, ALONE.id).fetch_answers_of(KEY)

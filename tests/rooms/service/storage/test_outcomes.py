@@ -30,6 +30,11 @@ def answered(code: CodeDigest | None = None, outcome=None, **values) -> Answered
     return Answered(run=RUN, code=code, outcome=outcome, environment={"threads": 1}, **values)
 
 
+@pytest.fixture
+def outcomes(tmp_path: Path) -> Outcomes:
+    return Outcomes(Home(tmp_path))
+
+
 def weights(folder: Path) -> Path:
     path = folder / "weights.pt"
     write_weights(path, "weights")
@@ -47,43 +52,40 @@ def held(path: Path) -> str:
         return archive.read("archive/data.pkl").decode()
 
 
-def test_an_answer_comes_back_as_it_was_put(tmp_path: Path) -> None:
-    outcomes, one = Outcomes(Home(tmp_path)), answered(ended=12.5)
-    outcomes.put(one, weights(tmp_path))
-    assert without(outcomes.get(RUN.key, one.code.digest)) == one
+def test_an_answer_is_written_once_and_its_weights_may_be_added(outcomes, tmp_path: Path) -> None:
+    one = answered(ended=12.5)
+    outcomes.put(one, None)
+    assert outcomes.get(RUN.key, one.name) == one
+    assert outcomes.get(RUN.key, one.name, whole=True) is None
     assert outcomes.get(RUN.key, "0" * 12) is None
-    assert outcomes.path(RUN.key, one.code.digest) == tmp_path / "outcomes" / RUN.key / f"{one.code.digest}.json"
-    assert held(outcomes.weights(RUN.key, one.code.digest)) == 50 * "weights"
+    outcomes.put(answered(ended=13.0), weights(tmp_path))
+    assert without(outcomes.get(RUN.key, one.name, whole=True)) == one
+    assert outcomes.path(RUN.key, one.name) == tmp_path / "outcomes" / RUN.key / f"{one.code.digest}.json"
+    assert held(outcomes.weights(RUN.key, one.name)) == 50 * "weights"
     assert not (tmp_path / "weights.pt").exists(), "moved, not copied"
     assert [path.name[0] for path in (tmp_path / "outcomes" / RUN.key).iterdir()].count(".") == 0
+    diverged = answered(CodeDigest(files={"a.py": "1"}), Diverged(epoch=3, curve=CURVE))
+    outcomes.put(diverged, None)
+    assert outcomes.get(RUN.key, diverged.name, whole=True) == diverged
 
 
-def test_an_answer_to_a_run_at_hand_is_the_one_that_is_read_whole(tmp_path: Path) -> None:
-    outcomes, one = Outcomes(Home(tmp_path)), answered(ended=12.5)
+def test_an_answer_to_a_run_at_hand_is_the_one_that_is_read_whole(outcomes) -> None:
+    one = answered(ended=12.5)
     outcomes.put(one, None)
-    known = {measured.epoch: measured.values for measured in CURVE}
-    found = outcomes.of_run(RUN, one.name, known)
+    curve = {measured.epoch: measured.values for measured in CURVE}
+    found = outcomes.of_run(RUN, one.name, curve)
     assert found == outcomes.get(RUN.key, one.name) == one
     assert type(found) is Answered
-    assert outcomes.of_run(RUN, "none", known) is None
-    assert outcomes.of_run(RUN, one.name, known | {2: {"val/accuracy": 0.123}}) is None, "other numbers"
+    assert outcomes.of_run(RUN, "none", curve) is None
+    assert outcomes.of_run(RUN, one.name, curve | {2: {"val/accuracy": 0.123}}) is None, "other numbers"
     path = outcomes.path(RUN.key, one.name)
     path.write_text(path.read_text()[:-9])
-    assert outcomes.of_run(RUN, one.name, known) is None, "it was cut"
+    assert outcomes.of_run(RUN, one.name, curve) is None, "it was cut"
 
 
-def test_an_answer_is_written_once_its_weights_may_be_added(tmp_path: Path) -> None:
-    outcomes, one = Outcomes(Home(tmp_path)), answered(ended=1.0)
-    outcomes.put(one, None)
-    assert outcomes.get(RUN.key, one.code.digest) == one
-    assert outcomes.get(RUN.key, one.code.digest, whole=True) is None
-    outcomes.put(answered(ended=2.0), weights(tmp_path))
-    assert without(outcomes.get(RUN.key, one.code.digest, whole=True)) == one
-
-
-def test_averaged_weights_lie_beside_the_weights(tmp_path: Path) -> None:
+def test_averaged_weights_lie_beside_the_weights(outcomes, tmp_path: Path) -> None:
     assert averaged(Path(WEIGHTS)).name == EMA_WEIGHTS
-    outcomes, one = Outcomes(Home(tmp_path)), answered()
+    one = answered()
     write_weights(tmp_path / EMA_WEIGHTS, "averaged")
     outcomes.put(one, weights(tmp_path))
     kept = outcomes.weights(RUN.key, one.name)
@@ -92,33 +94,16 @@ def test_averaged_weights_lie_beside_the_weights(tmp_path: Path) -> None:
     assert [*outcomes.of(RUN.key)[0].weights] == [".pt", "_ema.pt"]
 
 
-def test_a_diverged_answer_is_whole_without_weights(tmp_path: Path) -> None:
-    outcomes, one = Outcomes(Home(tmp_path)), answered(outcome=Diverged(epoch=3, curve=CURVE))
-    outcomes.put(one, None)
-    assert outcomes.get(RUN.key, one.code.digest, whole=True) == one
-
-
-def test_answers_of_two_codes_stand_side_by_side(tmp_path: Path) -> None:
-    outcomes = Outcomes(Home(tmp_path))
-    old, new = (answered(CodeDigest(files={"a.py": f"{number}"}), ended=number) for number in (1.0, 2.0))
-    for one in (old, new):
-        outcomes.put(one, None)
-    assert outcomes.of(RUN.key) == [old, new]
-    assert new.code.changed(old.code) == ["a.py"]
-    assert outcomes.find(RUN.key[:5]) == [old, new]
-
-
-def test_the_newest_answer_is_the_one_that_ended_last_also_where_files_were_copied(tmp_path: Path) -> None:
-    outcomes = Outcomes(Home(tmp_path))
+def test_answers_of_several_codes_stand_side_by_side_the_one_that_ended_last_at_the_end(outcomes) -> None:
     answers = [answered(CodeDigest(files={"a.py": f"{number}"}), ended=number) for number in (1.0, 2.0, 3.0)]
     for copied, one in enumerate(reversed(answers)):
         outcomes.put(one, None)
         os.utime(outcomes.path(RUN.key, one.name), (copied, copied))
-    assert outcomes.of(RUN.key) == answers
+    assert outcomes.of(RUN.key) == outcomes.find(RUN.key[:5]) == answers
+    assert answers[1].code.changed(answers[0].code) == ["a.py"]
 
 
-def test_a_beginning_must_name_one_run(tmp_path: Path) -> None:
-    outcomes = Outcomes(Home(tmp_path))
+def test_a_beginning_must_name_one_run(outcomes) -> None:
     with pytest.raises(LocusError, match=r"none of the 0 runs of .* has a key that begins with 'abc'"):
         outcomes.find("abc")
     outcomes.put(answered(), None)
@@ -130,7 +115,7 @@ def test_a_beginning_must_name_one_run(tmp_path: Path) -> None:
         outcomes.find("*")
 
 
-def test_only_answers_are_kept(tmp_path: Path) -> None:
+def test_only_answers_are_kept() -> None:
     plain = answered().plain() | {"outcome": {"kind": "stopped", "epoch": 2, "cutoff": 0.5}}
     with pytest.raises(LocusError, match=r"outcome\.kind must be one of completed, diverged, got 'stopped'"):
         Answered.read(json.loads(json.dumps(plain)))
@@ -154,9 +139,9 @@ def test_an_answer_keeps_the_key_of_the_images_that_it_is_of(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(path.read_bytes() + b" ")])
-def test_what_probes_found_in_a_model_goes_with_its_answer(tmp_path: Path, spoil) -> None:
+def test_what_probes_found_in_a_model_goes_with_its_answer(outcomes, tmp_path: Path, spoil) -> None:
     """A run that is trained again may have other numbers, on another machine."""
-    outcomes, one = Outcomes(Home(tmp_path)), answered()
+    one = answered()
     outcomes.put(one, weights(tmp_path))
     probe = outcomes.probe(RUN.key, one.name, "further_images")
     probe.write_bytes(b"of the first model")

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,8 +28,6 @@ for line in sys.stdin:
 """
 READS = ("status", "status reach", "export reach --csv", "logs reach", "verify reach", "plan reach@base")
 WRITES = ("report reach", "verify reach --repair", "forget reach@base --yes", "run reach@base")
-
-
 CLOSED = """
 import os, sys
 from typer.testing import CliRunner
@@ -57,10 +54,16 @@ def typed(home: Path, *lines: str) -> dict[str, list[str]]:
     return {line: part.splitlines() for line, part in zip(lines, parts, strict=True)}
 
 
-def test_each_verb_reads_it_or_says_that_it_must_be_written(tmp_path: Path) -> None:
+def test_each_verb_reads_it_or_says_that_it_must_be_written_and_sees_a_driver_by_its_signs_of_life(tmp_path) -> None:
     home = tmp_path / "home"
-    searched(home)
+    session = Session(Home(home).study(searched(home)).drivers)
+    session.begin(above=7)
+    try:
+        assert any("running" in line for line in typed(home, "status")["status"])
+    finally:
+        session.end()
     found = typed(home, *READS, *WRITES)
+    assert not any("running" in line for line in found["status"])
     for line in READS:
         assert found[line][0].startswith(f"{line} 0 NoneType"), found[line]
     for line in WRITES:
@@ -68,41 +71,22 @@ def test_each_verb_reads_it_or_says_that_it_must_be_written(tmp_path: Path) -> N
         assert "must be a folder that can be written" in found[line][0]
 
 
-@pytest.fixture
-def open_to_all() -> Iterator[Path]:
-    """A folder that other users can read; those of pytest they cannot."""
-    with tempfile.TemporaryDirectory(prefix="locus-open-") as name:
+def test_what_cannot_even_be_read_is_named_in_a_sentence() -> None:
+    with tempfile.TemporaryDirectory(prefix="locus-open-") as name:  # other users cannot read those of pytest
         os.chmod(name, 0o755)
-        yield Path(name)
-
-
-def test_what_cannot_even_be_read_is_named_in_a_sentence(open_to_all: Path) -> None:
-    home = open_to_all / "home"
-    id = searched(home)
-    for folder, *verb in (
-        (".", "status"),
-        (f"studies/{id}", "plan", id),
-        (f"studies/{id}/journal.jsonl", "status", id),
-        ("outcomes", "export", id, "--csv"),
-        (f"studies/{id}", "verify", id),
-    ):
-        closed = subprocess.run(
-            [sys.executable, "-c", CLOSED, str(home), folder, *verb], capture_output=True, text=True, timeout=300
-        )
-        os.chmod(home / folder, 0o755)
-        assert closed.returncode == 2, closed.stderr
-        assert closed.stderr.startswith(f"locus: {home}"), closed.stderr
-        assert "got: Permission denied; ask its owner, or give another --home" in closed.stderr
-        assert closed.stderr.count("\n") == 1, closed.stderr
-
-
-def test_who_can_only_read_sees_the_driver_by_its_signs_of_life(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    folder = Home(home).study(searched(home))
-    session = Session(folder.drivers)
-    session.begin(above=7)
-    try:
-        assert any("running" in line for line in typed(home, "status")["status"])
-    finally:
-        session.end()
-    assert not any("running" in line for line in typed(home, "status")["status"])
+        home = Path(name) / "home"
+        id = searched(home)
+        for folder, *verb in (
+            (".", "status"),
+            (f"studies/{id}", "plan", id),
+            (f"studies/{id}/journal.jsonl", "status", id),
+            ("outcomes", "export", id, "--csv"),
+            (f"studies/{id}", "verify", id),
+        ):
+            words = [sys.executable, "-c", CLOSED, str(home), folder, *verb]
+            closed = subprocess.run(words, capture_output=True, text=True, timeout=300)
+            os.chmod(home / folder, 0o755)
+            assert closed.returncode == 2, closed.stderr
+            assert closed.stderr.startswith(f"locus: {home}"), closed.stderr
+            assert "got: Permission denied; ask its owner, or give another --home" in closed.stderr
+            assert closed.stderr.count("\n") == 1, closed.stderr
