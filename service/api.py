@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from search_spaces.fit import data_label
+from search_spaces.fit import data_label, kept_form
+from search_spaces.leaves import leaves
 from search_spaces.library import find, in_file
 from search_spaces.own_arms import Arm
 from search_spaces.presets import explained, put_first
-from search_spaces.study import Edition, Study
+from search_spaces.space import Domain, Space
+from search_spaces.study import Ablation, Edition, Halving, Score, Search, Study, Tuning
 from search_spaces.words import plural
 from service.analysis.format import Lines
 from service.analysis.study_status import StudyStatus, all_status, one_status
 from service.own_images import Images, check_sendable, image_values
-from service.planning.run_options import RunOptions
+from service.planning.run_options import Options, OptionsAndAddress, RunOptions, takes_options
 from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home, place_in_words, tracking_uri
-from trainables.spec import LocusError, SpecError
+from trainables.own import carry
+from trainables.recipe import Recipe
+from trainables.spec import LocusError, SpecError, digest
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from trainables.training.trained import Facts, TrainedModel
 
 
+@takes_options
 def run(
     study: str | Study,
     *,
@@ -51,24 +56,7 @@ def run(
     arms: Sequence[Arm] = (),
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
-    home: str | None = None,
-    tracking: str | None = None,
-    experiment: str | None = None,
-    storage: str | None = None,
-    address: str = "local",
-    hours: float | None = None,
-    run_hours: float | None = None,
-    max_concurrent: int | None = None,
-    threads: int = 1,
-    workers: int | tuple[int, int] = 0,
-    loader_workers: int | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
-    runs_per_gpu: int | Literal["auto"] = 1,
-    fuse: int = 1,
-    compile: bool = False,
-    grad_checkpointing: bool = False,
-    deterministic: bool = False,
-    download: bool = False,
+    **options: Unpack[OptionsAndAddress],
 ) -> Result:
     """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
 
@@ -83,15 +71,16 @@ def run(
     """
     from service.execution.signals import continued_by
 
-    chosen = RunOptions.among(locals())
-    own: dict[str, Any] = dict(budget=budget, set=set, preset=preset, edition=edition, data=data, arms=arms)
-    if not chosen.elsewhere:
-        resolved = resolve(study, home=home, seeds=seeds, trials=trials, storage=chosen.storage, **own)
-        with continued_by(f"{resolved.id}: stopped; what is finished is kept, and the same call continues"):
-            return here(resolved, chosen, progress=progress, callbacks=callbacks)
-    if callbacks:
-        raise SpecError("callbacks must be left out where a study is submitted, because it runs in another process")
-    return submit(study, seeds=seeds, trials=trials, **own, **dict(chosen)).wait()
+    chosen = RunOptions(**options)
+    values: dict[str, Any] = dict(budget=budget, set=set, preset=preset, edition=edition, data=data, arms=arms)
+    values |= {"seeds": seeds, "trials": trials}
+    if chosen.elsewhere:
+        if callbacks:
+            raise SpecError("callbacks must be left out where a study is submitted, because it runs in another process")
+        return submit(study, **values, **dict(chosen)).wait()
+    resolved = resolve(study, home=chosen.home, storage=chosen.storage, **values)
+    with continued_by(f"{resolved.id}: stopped; what is finished is kept, and the same call continues"):
+        return here(resolved, chosen, progress=progress, callbacks=callbacks)
 
 
 def resolve(
@@ -119,32 +108,31 @@ def resolve(
     """
     if isinstance(study, str) and "@" in study and not in_file(study):
         if storage is not None:
-            _fetch(Home.usable(home), study, storage)
+            from service.storage.remote import fetch
+
+            fetch(storage, Home.usable(home), study)
         study = editions.of_id(Home.find(home), study)
     elif isinstance(study, str) and not in_file(study):
         study = editions.of_name(Home.find(home), study) or study
     if isinstance(study, Edition):
-        own = (
-            ("budget", budget), ("set", set), ("preset", preset), ("arms", arms),
-            ("data", not isinstance(data, str) or data),
-        )  # fmt: skip
-        given = [name for name, value in own if value]
-        if given:
-            raise SpecError(f"{', '.join(given)} must be left out beside {study.id}, which names them already")
+        has_data = not isinstance(data, str) or data != ""
+        values = {"budget": budget, "set": set, "preset": preset, "arms": arms, "data": has_data}
+        if names := [name for name, value in values.items() if value]:
+            raise SpecError(f"{', '.join(names)} must be left out beside {study.id}, which names them already")
         study = study.named(edition) if edition else study
         return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
-    names = (id.partition("@")[0] for id in Home.find(home).ids())
-    definition = find(study, names) if isinstance(study, str) else study
+    studies = (id.partition("@")[0] for id in Home.find(home).ids())
+    definition = find(study, studies) if isinstance(study, str) else study
     if not isinstance(definition, Study):
         raise SpecError(f"study must be a name, a file or a Study, got {definition!r}")
     if not isinstance(set, Mapping | None):
         raise SpecError(f"set must be {{path: value}}, got {set!r}")
-    named = image_values(data, home, set or {}, "set")
-    values = put_first(preset, named | dict(set or {}))
+    images = image_values(data, home, set or {}, "set")
+    base_values = put_first(preset, images | dict(set or {}))
     with explained(preset, set or {}):
-        label = data_label(named.get("data.path", named["data.kind"])) if named else ""
-        found = definition.at(budget, set=values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
-    return editions.with_fewer_arms(found, Home.find(home)) if found.some_arms and not edition else found
+        label = data_label(images.get("data.path", images["data.kind"])) if images else ""
+        sized = definition.at(budget, set=base_values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
+    return editions.with_fewer_arms(sized, Home.find(home)) if sized.some_arms and not edition else sized
 
 
 def here(
@@ -162,12 +150,13 @@ def here(
     """
     from service.callbacks import checked
     from service.run_study import run_study
+    from service.storage.remote import fetch
     from service.terminal.live import Progress
 
     functions, home = checked(callbacks), Home.usable(options.home)
     if home.root.is_dir() and not os.access(home.root, os.W_OK):
         raise LocusError(f"home must be a folder that can be written, got {home.root}")
-    fetched = _fetch(home, edition.id, options.storage) if options.storage else ""
+    fetched = fetch(options.storage, home, edition.id) if options.storage else ""
     settled = editions.resolve_edition(edition, home)
     progress = progress or Progress(settled, detail=detail)
     if fetched:
@@ -178,13 +167,6 @@ def here(
 def shown_in(edition: Edition, options: RunOptions) -> str:
     """Returns which MLflow will show an edition, and in which experiment, in a sentence. MLflow is not asked."""
     return place_in_words(Home.find(options.home), edition.id, tracking_uri(options.tracking), options.experiment)
-
-
-def _fetch(home: Home, id: str, storage: str) -> str:
-    """Brings home what only the storage has of a study; what was fetched, in words."""
-    from service.storage.remote import fetch
-
-    return fetch(storage, home, id)
 
 
 def plan(edition: Edition, options: RunOptions) -> tuple[History, WorkEstimate]:
@@ -209,6 +191,7 @@ def plan(edition: Edition, options: RunOptions) -> tuple[History, WorkEstimate]:
     return history, estimate_work(history, Outcomes(home), placed, codes).with_gpu_hours()
 
 
+@takes_options
 def submit(
     study: str | Study | Edition,
     *,
@@ -221,23 +204,7 @@ def submit(
     edition: str = "",
     data: str | Path = "",
     arms: Sequence[Arm] = (),
-    home: str | None = None,
-    tracking: str | None = None,
-    experiment: str | None = None,
-    storage: str | None = None,
-    hours: float | None = None,
-    run_hours: float | None = None,
-    max_concurrent: int | None = None,
-    threads: int = 1,
-    workers: int | tuple[int, int] = 0,
-    loader_workers: int | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
-    runs_per_gpu: int | Literal["auto"] = 1,
-    fuse: int = 1,
-    compile: bool = False,
-    grad_checkpointing: bool = False,
-    deterministic: bool = False,
-    download: bool = False,
+    **options: Unpack[Options],
 ) -> SubmittedStudy:
     """Submits a study to a Ray cluster, and returns when its plan is printed there; its arguments are those of `run`.
 
@@ -246,12 +213,95 @@ def submit(
     from service.execution.jobs import submit as send
     from service.results import SubmittedStudy
 
-    chosen = RunOptions.among({**locals(), "address": None})
+    chosen = RunOptions(**options)
     check_sendable(data)
-    own: dict[str, Any] = {"budget": budget, "set": set, "preset": preset, "edition": edition}
-    own |= {"data": data, "arms": arms}
-    resolved = resolve(study, home=home, seeds=seeds, trials=trials, **own)
+    values: dict[str, Any] = dict(budget=budget, set=set, preset=preset, edition=edition, data=data, arms=arms)
+    resolved = resolve(study, home=chosen.home, seeds=seeds, trials=trials, **values)
     return SubmittedStudy(**vars(send(resolved, chosen, address)))
+
+
+@takes_options
+def sweep(
+    base: Mapping[str, Any] | Recipe,
+    space: dict[str, Domain],
+    *,
+    trials: int = 20,
+    seeds: int = 5,
+    name: str = "",
+    question: str = "Which values are best?",
+    first: tuple[dict[str, Any], ...] = (),
+    stop: bool = True,
+    sampler: Literal["tpe", "random", "grid"] = "tpe",
+    data: Images = "",
+    preset: str | None = None,
+    edition: str = "",
+    progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
+    **options: Unpack[OptionsAndAddress],
+) -> Result:
+    """Searches a space. Without a name the study is `sweep-<digest>`: the same call resumes it.
+
+    `first`: points that are tried first; `stop`: whether points may be stopped early.
+    `base`: {path: value}, or a recipe, such as `result.best.recipe`. `question`: the title of its page. `data` and all
+    arguments from `preset` on: as `run` has them.
+    """
+    halving = Halving() if stop else None
+    plan = Search(space=Space(space), first=first, trials=trials, stop=halving, sampler=sampler)
+    study = _adhoc(base, data, RunOptions(**options), plan, name, question, seeds)
+    return run(study, preset=preset, edition=edition, progress=progress, callbacks=callbacks, **options)
+
+
+@takes_options
+def ablate(
+    arms: dict[str, dict[str, Any]] | None = None,
+    *,
+    baseline: str,
+    axes: dict[str, dict[str, dict[str, Any]]] | None = None,
+    without: Sequence[dict[str, str]] = (),
+    tune: Tuning | None = None,
+    base: Mapping[str, Any] | Recipe | None = None,
+    seeds: int = 5,
+    name: str = "",
+    question: str = "Which arm is best?",
+    data: Images = "",
+    preset: str | None = None,
+    edition: str = "",
+    progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
+    **options: Unpack[OptionsAndAddress],
+) -> Result:
+    """Compares named arms with a baseline, paired by seed; or all combinations of axes, as `Ablation` has them.
+
+    `tune`: each arm is tuned first, by the same search. All other arguments: as `sweep` has them.
+    """
+    plan = Ablation(arms=arms or {}, baseline=baseline, axes=axes or {}, without=tuple(without), tune=tune)
+    study = _adhoc(base or {}, data, RunOptions(**options), plan, name, question, seeds)
+    return run(study, preset=preset, edition=edition, progress=progress, callbacks=callbacks, **options)
+
+
+def _adhoc(
+    base: Mapping[str, Any] | Recipe,
+    data: Images,
+    options: RunOptions,
+    plan: Search | Ablation,
+    name: str,
+    question: str,
+    seeds: int,
+) -> Study:
+    """Returns the study of a call; without a name it is called by its kind and digest."""
+    if not isinstance(base, Mapping | Recipe):
+        raise SpecError(f"base must be {{path: value}} or a Recipe, got {base!r}")
+    if options.elsewhere:
+        check_sendable(data)
+    recipe, values = (base, {}) if isinstance(base, Recipe) else (Recipe(), carry(base))
+    images = image_values(data, options.home, values, "base")
+    recipe = recipe.put(images | kept_form(images | leaves(values), recipe) | values)
+    if not name:
+        identity = plan.identity()
+        identity.pop("trials", None)
+        name = f"{'sweep' if isinstance(plan, Search) else 'ablation'}-{digest([recipe.identity(), identity], 8)}"
+    score = Score(f"val/{recipe.data.reported}")
+    return Study(name=name, question=question, base=recipe, plan=plan, seeds=seeds, score=score)
 
 
 def status(name: str | None = None, *, home: str | None = None) -> Lines[StudyStatus]:

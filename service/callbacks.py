@@ -60,30 +60,29 @@ class Callbacks:
     def __init__(self, functions: Iterable[Callback], driver: Driver, say: Callable[[str], None]) -> None:
         self._functions, self._driver, self._say = tuple(functions), driver, say
         self._of_run: dict[str, list[tuple[Trial, int]]] = {}
-        self._known: tuple[int, int] = (0, 0)
-        self._told: set[tuple[str, str, int]] = set()
+        self._counts = (0, 0)
+        self._said: set[tuple[str, str, int]] = set()
         self._failed: set[int] = set()
 
     def add(self, fact: Fact) -> None:
         """Calls the functions where a fact ends an epoch or a trial."""
         if not self._functions or fact.by != self._driver.journal.session.number:
             return
-        study = self._driver.edition.id
+        study, history = self._driver.edition.id, self._driver.history
+        ended: list[Trial] = []
         if isinstance(fact, Measured):
             for trial, seed in self._trials(fact.run):
                 self._call(EpochEnd(study, trial.label, trial.name, seed, fact.epoch, dict(fact.values)))
         elif isinstance(fact, FailedWith):  # a parent that fails ends its children, too
-            self._end(self._driver.history.trials)
+            ended = history.trials
         elif isinstance(fact, Ended | StoppedAt):
-            self._end(trial for trial, _ in self._trials(fact.run))
-
-    def _end(self, trials: Iterable[Trial]) -> None:
-        for trial in trials:
-            answer = self._driver.history.answer(trial)
-            told = (trial.label, answer.status, len(answer.values))
-            if answer.status != "open" and told not in self._told:
-                self._told.add(told)
-                self._call(TrialEnd(self._driver.edition.id, trial.label, trial.name, answer.status, answer.mean))
+            ended = [trial for trial, _ in self._trials(fact.run)]
+        for trial in ended:
+            answer = history.answer(trial)
+            end = (trial.label, answer.status, len(answer.values))
+            if answer.status != "open" and end not in self._said:
+                self._said.add(end)
+                self._call(TrialEnd(study, trial.label, trial.name, answer.status, answer.mean))
 
     def _trials(self, run: str) -> list[tuple[Trial, int]]:
         """Returns the trials that a run belongs to, and its seed in each.
@@ -91,22 +90,21 @@ class Callbacks:
         All runs are listed once, and again after trials or seeds were added.
         """
         history = self._driver.history
-        if self._known != (now := (len(history.trials), history.seeds)):
-            self._known, self._of_run = now, {}
+        if self._counts != (counts := (len(history.trials), history.seeds)):
+            self._counts, self._of_run = counts, {}
             for trial in history.trials:
                 for seed, planned in history.runs(trial).items():
                     self._of_run.setdefault(planned.key, []).append((trial, seed))
         return self._of_run.get(run, [])
 
     def _call(self, end: EpochEnd | TrialEnd) -> None:
-        for place, function in enumerate(self._functions):
+        for number, function in enumerate(self._functions):
             try:
                 function(end)
             except Exception as error:
-                if place in self._failed:
-                    continue
-                self._failed.add(place)
-                log = self._driver.folder.log
-                self._driver.folder.add_to_log(traceback.format_exc())
-                name = getattr(function, "__name__", type(function).__name__)
-                self._say(f"the callback {name} failed ({type(error).__name__}: {error}; see {log}); the study goes on")
+                if number not in self._failed:
+                    self._failed.add(number)
+                    folder, name = self._driver.folder, getattr(function, "__name__", type(function).__name__)
+                    folder.add_to_log(traceback.format_exc())
+                    why = f"{type(error).__name__}: {error}; see {folder.log}"
+                    self._say(f"the callback {name} failed ({why}); the study goes on")

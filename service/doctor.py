@@ -25,7 +25,7 @@ from service.planning.run_options import RunOptions
 from service.storage.home import Home, without_secrets
 from trainables.cgroup import cores
 from trainables.data.folder import FOLDER, mistakes, no_folder, sources, unread
-from trainables.data.folder_files import SPLITS, ImageFile, Layout, layout, shown
+from trainables.data.folder_files import SPLITS, ImageFile, layout, shown
 from trainables.remote_files import RemoteFolder
 from trainables.spec import LocusError, Spec, absolute
 
@@ -42,13 +42,10 @@ class Finding(Spec):
     do: str = ""
 
 
-GIB = 2**30
 LITTLE_GIB, TOO_LITTLE_GIB = 10.0, 1.0
 """Free disk that is worth a look, and that ends the first study."""
 CLOCK_S = 5.0
 """How far the clock of the home's disk may be from this machine's before times in journals and logs mislead."""
-OTHER_GPUS = Path("/dev/kfd")
-"""AMD's driver, whose GPUs a torch with ROCm sees."""
 INSTALL = "in a checkout of locus: pip install -c constraints.txt '.[train]'"
 RUN_GIB = 0.8
 """The least memory of a run: a process with torch."""
@@ -67,29 +64,30 @@ def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
     if options.storage is not None:
         yield storage(options.storage)
     yield gpus()
-    yield memory(options)
+    hardware = machine.machine(options)
+    yield memory_of(hardware.cores, sum(node.gib for node in hardware.nodes))
 
 
 def packages() -> Finding:
     """Checks whether the installed packages are those that locus asks for."""
     wrong, installed = [], []
     try:
-        asked_for = requires("locus") or ()
+        requirements = requires("locus") or ()
     except PackageNotFoundError:
         return Finding("packages", "look", "locus itself is not installed: its versions are unknown", INSTALL)
-    for text in asked_for:
-        asked = Requirement(text)
-        if asked.marker is not None and not asked.marker.evaluate({"extra": "train"}):
+    for requirement in map(Requirement, requirements):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": "train"}):
             continue
+        name = requirement.name
         try:
-            there = version(asked.name)
+            present = version(name)
         except PackageNotFoundError:
-            wrong.append(f"{asked.name} is missing")
+            wrong.append(f"{name} is missing")
             continue
-        if asked.name in ("ray", "torch", "mlflow"):
-            installed.append(f"{asked.name} {there}")
-        if not asked.specifier.contains(there, prereleases=True):
-            wrong.append(f"{asked.name} {there}, asked for is {asked.specifier}")
+        if name in ("ray", "torch", "mlflow"):
+            installed.append(f"{name} {present}")
+        if not requirement.specifier.contains(present, prereleases=True):
+            wrong.append(f"{name} {present}, asked for is {requirement.specifier}")
     if wrong:
         return Finding("packages", "wrong", "; ".join(wrong), INSTALL)
     return Finding("packages", "ok", ", ".join(installed))
@@ -99,8 +97,8 @@ def token() -> Finding:
     """Checks whether the token of Ray's clusters is readable by its owner alone."""
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
     if not path.exists():
-        what = "none yet; a study on this machine makes one"
-        return Finding("token", "look", f"{path}: {what}", "for a cluster, copy the cluster's token there (chmod 600)")
+        detail = f"{path}: none yet; a study on this machine makes one"
+        return Finding("token", "look", detail, "for a cluster, copy the cluster's token there (chmod 600)")
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         return Finding("token", "wrong", f"{path} has the mode {mode:o}: others can read it", f"chmod 600 {path}")
@@ -113,26 +111,24 @@ def mlflow(home: Home, tracking: str | None) -> Finding:
     """Checks whether MLflow's address means the same place for every process, and answers."""
     if tracking is None:
         return Finding("MLflow", "ok", f"the store in the home ({home.database})")
-    shown = without_secrets(tracking)
-    if _is_relative(tracking):
-        what = f"{shown} is a relative path, another place for each process and node"
-        return Finding("MLflow", "wrong", what, "give an absolute path, or the address of a server")
+    address = without_secrets(tracking)
+    scheme, colon, rest = tracking.partition(":")
+    if not colon:
+        is_relative = not tracking.startswith("/")
+    elif scheme == "sqlite":
+        is_relative = not rest.startswith("////")
+    else:
+        is_relative = scheme == "file" and not urlsplit(tracking).path.startswith("/")
+    if is_relative:
+        detail = f"{address} is a relative path, another place for each process and node"
+        return Finding("MLflow", "wrong", detail, "give an absolute path, or the address of a server")
     from service.tracking.sync import check  # it imports MLflow
 
     try:
         check(home, tracking)
     except LocusError as error:
         return Finding("MLflow", "wrong", str(error), "start the server, or correct MLFLOW_TRACKING_URI")
-    return Finding("MLflow", "ok", shown)
-
-
-def _is_relative(tracking: str) -> bool:
-    scheme, colon, rest = tracking.partition(":")
-    if not colon:
-        return not tracking.startswith("/")
-    if scheme == "sqlite":
-        return not rest.startswith("////")
-    return scheme == "file" and not urlsplit(tracking).path.startswith("/")
+    return Finding("MLflow", "ok", address)
 
 
 def folders(home: Home) -> Iterator[Finding]:
@@ -142,28 +138,23 @@ def folders(home: Home) -> Iterator[Finding]:
     except LocusError as error:
         yield Finding("home", "wrong", str(error), "give another folder by --home or LOCUS_HOME")
         return
-    there = home.root if home.root.exists() else next(folder for folder in home.root.parents if folder.exists())
-    mode = there.stat().st_mode
-    if there == home.root and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        what = f"{home.root} can be written by everybody, who could change answers there"
-        yield Finding("home", "wrong", what, f"chmod o-w {home.root}")
+    folder = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
+    mode = folder.stat().st_mode
+    if folder == home.root and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        detail = f"{home.root} can be written by everybody, who could change answers there"
+        yield Finding("home", "wrong", detail, f"chmod o-w {home.root}")
     else:
         yield Finding("home", "ok", str(home.root))
-    free = shutil.disk_usage(there).free / GIB
+    free = shutil.disk_usage(folder).free / 2**30
     state: State = "wrong" if free < TOO_LITTLE_GIB else "look" if free < LITTLE_GIB else "ok"
     do = "" if state == "ok" else "make room, or give another folder by --home"
-    yield Finding("disk", state, f"{free:.1f} GiB are free in {there}", do)
-    yield clock(there)
-
-
-def clock(folder: Path) -> Finding:
-    """Checks whether the file server's clock agrees with this machine's."""
+    yield Finding("disk", state, f"{free:.1f} GiB are free in {folder}", do)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.utime(file.fileno())
-            return clocks_apart(folder, os.fstat(file.fileno()).st_mtime - time.time())
+            yield clocks_apart(folder, os.fstat(file.fileno()).st_mtime - time.time())
     except OSError as error:
-        return Finding("clock", "look", f"{folder} cannot be written ({error.strerror})", "see home")
+        yield Finding("clock", "look", f"{folder} cannot be written ({error.strerror})", "see home")
 
 
 def clocks_apart(folder: Path, apart: float) -> Finding:
@@ -184,50 +175,40 @@ def storage(uri: str) -> Finding:
 
 
 def gpus() -> Finding:
-    """Checks whether torch sees the GPUs that the driver shows to this process.
+    """Checks whether torch sees the GPUs that NVIDIA's driver shows to this process, and whether it sees others.
 
-    Cost: 2 s where it shows any, for torch.
+    Cost: 2 s where there are any, for torch.
     """
-    there = machine.gpus()
+    present = seen = machine.gpus()
     if sys.platform == "darwin":
         return Finding("GPUs", "ok", "this machine has none of NVIDIA's; studies train on the CPU, not on Apple's GPU")
-    if not there and not OTHER_GPUS.exists():
-        return gpus_of(0, 0)
-    import torch
+    if present or Path("/dev/kfd").exists():  # AMD's driver, whose GPUs a torch with ROCm sees
+        import torch
 
-    return gpus_of(there, torch.cuda.device_count())
+        seen = torch.cuda.device_count()
+    return gpus_of(present, seen)
 
 
-def gpus_of(there: int, seen: int) -> Finding:
+def gpus_of(present: int, seen: int) -> Finding:
     """Returns a finding on this machine's GPUs: those of NVIDIA's driver, and those that torch sees."""
-    if seen > there:
-        what = f"torch sees {plural(seen, 'GPU')}, NVIDIA's driver {there}: studies train on the CPU"
-        return Finding("GPUs", "look", what, "locus trains on NVIDIA's GPUs alone; is one hidden by a container?")
-    if there > seen:
+    if seen > present:
+        detail = f"torch sees {plural(seen, 'GPU')}, NVIDIA's driver {present}: studies train on the CPU"
+        return Finding("GPUs", "look", detail, "locus trains on NVIDIA's GPUs alone; is one hidden by a container?")
+    if present > seen:
         do = "install a torch with CUDA that fits the driver"
-        return Finding("GPUs", "wrong", f"torch sees {seen} of {plural(there, 'GPU')}", do)
-    return Finding("GPUs", "ok", f"this machine has {plural(there, 'GPU')}" if there else "this machine has none")
-
-
-def memory(options: RunOptions) -> Finding:
-    """Checks whether a run on each core would have the memory that the smallest one needs."""
-    hardware = machine.machine(options)
-    return memory_of(hardware.cores, sum(node.gib for node in hardware.nodes))
+        return Finding("GPUs", "wrong", f"torch sees {seen} of {plural(present, 'GPU')}", do)
+    return Finding("GPUs", "ok", f"this machine has {plural(present, 'GPU')}" if present else "this machine has none")
 
 
 def memory_of(cores: int, gib: float) -> Finding:
     """Returns a finding on this machine's memory beside its cores. Units: `gib` in GiB."""
-    what = f"this machine has {gib:.1f} GiB for {cores} cores"
-    each = gib / cores
-    if each >= RUN_GIB:
-        return Finding("memory", "ok", f"{what}: {each:.1f} GiB for each of as many runs")
-    fit = int(gib / RUN_GIB)
+    detail = f"this machine has {gib:.1f} GiB for {cores} cores"
+    if gib / cores >= RUN_GIB:
+        return Finding("memory", "ok", f"{detail}: {gib / cores:.1f} GiB for each of as many runs")
     do = "nothing, where fewer concurrent runs are wanted; else add memory"
-    return Finding("memory", "look", f"{what}: only {fit} of the smallest runs fit", do)
+    return Finding("memory", "look", f"{detail}: only {int(gib / RUN_GIB)} of the smallest runs fit", do)
 
 
-AHEAD = 1024
-"""Images that wait for a thread, at most."""
 MEND = "replace it, or remove it"
 HOW = "see 'The folder' in trainables/data/README.md"
 
@@ -242,35 +223,29 @@ def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[
         yield Finding("folder", "wrong", f"the path must be {FOLDER}, got {no_folder(root)}", HOW)
         return
     contents = layout(root)
-    yield from _splits(contents)
+    sources_of_splits = sources([len(contents.images[split]) for split in SPLITS])
+    for split, source, use in zip(SPLITS, sources_of_splits, ("to train", "to validate", "to test"), strict=True):
+        if source != split and contents.folders[source]:
+            yield Finding(use, "ok", shown(f"held out of {contents.folders[source][0]}/"))
+        elif images := contents.images[source]:
+            count = len({file.label for file in images})
+            classes = "1 class" if count == 1 else f"{count:,} classes"
+            names = shown(" and ".join(f"{name}/" for name in contents.folders[source]))
+            yield Finding(use, "ok", f"{plural(len(images), 'image')} of {classes} ({names})")
     for flaw in contents.flaws:
         yield Finding("file", "wrong", shown(f"{flaw.at}: {flaw.why}"), MEND)
     for must, got in list(mistakes(contents))[len(contents.flaws) :]:
         yield Finding("layout", "wrong", f"the path must be {must}, got {got}", HOW)
     if contents.unread:
         yield Finding("files", "look", unread(contents), "convert what should be read to png or jpg")
-    images = [*contents.files]
-    damaged = 0
-    for number, why in enumerate(_flaws(images), 1):
+    files, damaged = [*contents.files], 0
+    for number, why in enumerate(_flaws(files), 1):
         if why:
             damaged += 1
             yield Finding("image", "wrong", shown(why), MEND)
-        progress(number, len(images))
-    if images and not damaged:
-        yield Finding("images", "ok", f"{plural(len(images), 'image')}, each of which can be read")
-
-
-def _splits(contents: Layout) -> Iterator[Finding]:
-    """Yields how many images of how many classes each split has, and which split of a run it becomes."""
-    used = sources([len(contents.images[split]) for split in SPLITS])
-    for own, split, use in zip(SPLITS, used, ("to train", "to validate", "to test"), strict=True):
-        if split != own and contents.folders[split]:
-            yield Finding(use, "ok", shown(f"held out of {contents.folders[split][0]}/"))
-        elif images := contents.images[split]:
-            count = len({file.label for file in images})
-            classes = "1 class" if count == 1 else f"{count:,} classes"
-            folders = shown(" and ".join(f"{name}/" for name in contents.folders[split]))
-            yield Finding(use, "ok", f"{plural(len(images), 'image')} of {classes} ({folders})")
+        progress(number, len(files))
+    if files and not damaged:
+        yield Finding("images", "ok", f"{plural(len(files), 'image')}, each of which can be read")
 
 
 def _flaws(images: list[ImageFile]) -> Iterator[str]:
@@ -289,10 +264,10 @@ def _flaws(images: list[ImageFile]) -> Iterator[str]:
             return str(error)
         return ""
 
-    pool = ThreadPoolExecutor(cores())
+    pool, ahead = ThreadPoolExecutor(cores()), 1024  # images that wait for a thread, at most
     try:
-        for first in range(0, len(images), AHEAD):
-            yield from pool.map(flaw, images[first : first + AHEAD])
+        for first in range(0, len(images), ahead):
+            yield from pool.map(flaw, images[first : first + ahead])
     finally:
         pool.shutdown(cancel_futures=True)
 

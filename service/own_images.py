@@ -42,20 +42,16 @@ def image_values(data: Images, home: str | None, beside: Mapping[str, Any], call
     if isinstance(data, str) and not data:
         return {}
     if isinstance(data, DatasetSpec):
-        raise SpecError(f"data must be {MUST}, got a {type(data).__name__}; for these, data={_named(data)!r}")
+        word = str(getattr(data, "path", "") or data.kind)
+        raise SpecError(f"data must be {MUST}, got a {type(data).__name__}; for these, data={word!r}")
     if isinstance(data, Path):
         name = absolute(str(data))  # never the name of a known set
     else:
-        name = data if isinstance(data, str) else str(_written(*_arrays(data), Home.usable(home).data))
-    named = data_values(name)
-    if both := [path for path in ("data", *named) if path in beside]:
+        name = data if isinstance(data, str) else str(_file_of(*_arrays(data), Home.usable(home).data))
+    values = data_values(name)
+    if both := [path for path in ("data", *values) if path in beside]:
         raise SpecError(f"{called} must leave out {', '.join(both)}, as data says it")
-    return named
-
-
-def _named(spec: Any) -> str:
-    """Returns the path of a spec, or the name of its known set."""
-    return str(getattr(spec, "path", "") or spec.kind)
+    return values
 
 
 def check_sendable(data: Images) -> None:
@@ -67,31 +63,29 @@ def check_sendable(data: Images) -> None:
 
 
 def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Returns the images and labels of two arrays, or of a Dataset."""
+    """Returns the images and labels of two arrays, or of a Dataset, as they are kept.
+
+    Raises: SpecError with the words that mend them, if there are any.
+    """
     import numpy as np
 
     if isinstance(data, tuple) and len(data) == 2:
         images, labels = data
-        return _checked(_stacked(images) if isinstance(images, list | tuple) and len(images) else images, labels)
-    if isinstance(data, tuple | Mapping | np.ndarray) or not (
+        if isinstance(images, list | tuple) and len(images):
+            images = _stacked(images)
+    elif isinstance(data, tuple | Mapping | np.ndarray) or not (
         hasattr(data, "__getitem__") and hasattr(data, "__len__")
     ):
         raise SpecError(f"data must be {MUST}, got {type(data).__name__}")
-    pairs = [data[number] for number in range(len(data))]
-    if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise SpecError(f"data must be {MUST}, got {type(data).__name__} of other entries")
-    images = _stacked([image for image, _ in pairs])
-    try:
-        labels = np.array([np.asarray(label) for _, label in pairs])
-    except ValueError:  # of several shapes
-        raise SpecError(f"labels must be integers, one for each image, got {pairs[0][1]!r} first") from None
-    return _checked(images, labels)
-
-
-def _checked(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Returns images and labels as they are kept. Raises: SpecError with the words that mend them, if there are any."""
-    import numpy as np
-
+    else:
+        pairs = [data[number] for number in range(len(data))]
+        if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+            raise SpecError(f"data must be {MUST}, got {type(data).__name__} of other entries")
+        images = _stacked([image for image, _ in pairs])
+        try:
+            labels = np.array([np.asarray(label) for _, label in pairs])
+        except ValueError:  # of several shapes
+            raise SpecError(f"labels must be integers, one for each image, got {pairs[0][1]!r} first") from None
     if any(isinstance(array, np.ma.MaskedArray) and array.mask.any() for array in (images, labels)):
         raise SpecError("data must be whole arrays, got masked ones, whose masks would be left out")
     if np.ndim(images) == 1 and np.ndim(labels) >= 3:
@@ -118,21 +112,9 @@ def _mended(labels: NDArray[Any], count: int) -> str:
 
 
 def _stacked(images: Sequence[Any]) -> NDArray[Any]:
-    """Returns several images as one array. Raises: SpecError for several sizes."""
-    import numpy as np
+    """Returns several images as one array: those of Pillow upright and in RGB, whatever their mode; none is changed.
 
-    arrays = [_pixels(image) for image in images]
-    shapes = {array.shape for array in arrays}
-    if len(shapes) > 1:
-        got = " and ".join(map(str, sorted(shapes)[:2]))
-        raise SpecError(f"images must have one size, got {got}: resize them (a Dataset by its transform)")
-    return np.stack(arrays)
-
-
-def _pixels(image: Any) -> NDArray[Any]:
-    """Returns an image of Pillow upright and in RGB, whatever its mode; another one as it is. No picture is changed.
-
-    Raises: SpecError if it has no RGB.
+    Raises: SpecError for several sizes, and for an image without RGB.
     """
     import numpy as np
     from PIL import Image
@@ -140,15 +122,19 @@ def _pixels(image: Any) -> NDArray[Any]:
     from trainables.data.upright_rgb import rgb
     from trainables.training.pictures import copied
 
-    if not isinstance(image, Image.Image):
-        return np.asarray(image)
     try:
-        return np.asarray(rgb(copied(image)))
+        images = [rgb(copied(image)) if isinstance(image, Image.Image) else image for image in images]
     except ValueError as error:
         raise SpecError(f"images of a Dataset must be images of 8 bits, got {error}") from None
+    arrays = [np.asarray(image) for image in images]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        got = " and ".join(map(str, sorted(shapes)[:2]))
+        raise SpecError(f"images must have one size, got {got}: resize them (a Dataset by its transform)")
+    return np.stack(arrays)
 
 
-def _written(images: NDArray[np.uint8], labels: NDArray[np.int64], folder: Path) -> Path:
+def _file_of(images: NDArray[np.uint8], labels: NDArray[np.int64], folder: Path) -> Path:
     """Returns the file of these arrays, which is written where it is not there yet, or is damaged."""
     import os
 
@@ -156,16 +142,13 @@ def _written(images: NDArray[np.uint8], labels: NDArray[np.int64], folder: Path)
 
     digest = digest_of(images, labels)
     path = folder / f"arrays-{digest}.npz"
-    if not _holds(path, digest):
+    try:
+        is_whole = digest_of(*read(str(path))) == digest
+    except SpecError:
+        is_whole = False
+    if not is_whole:
         folder.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.stem}.{os.getpid()}.npz")
         np.savez(draft, images=images, labels=labels)
         rename_durably(draft, path)
     return path
-
-
-def _holds(path: Path, digest: str) -> bool:
-    try:
-        return digest_of(*read(str(path))) == digest
-    except SpecError:
-        return False

@@ -30,8 +30,7 @@ from search_spaces.study import Score as Score
 from search_spaces.study import Search as Search
 from search_spaces.study import Study as Study
 from search_spaces.study import Tuning as Tuning
-from service.adhoc import ablate as ablate
-from service.adhoc import sweep as sweep
+from service.api import ablate as ablate
 from service.api import attach as attach
 from service.api import compare as compare
 from service.api import export_model as export_model
@@ -46,6 +45,7 @@ from service.api import result as result
 from service.api import run as run
 from service.api import status as status
 from service.api import submit as submit
+from service.api import sweep as sweep
 from service.api import verify as verify
 from service.callbacks import EpochEnd as EpochEnd
 from service.callbacks import TrialEnd as TrialEnd

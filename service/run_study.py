@@ -19,7 +19,7 @@ from service.callbacks import Callback, Callbacks
 from service.execution import machine
 from service.execution import signals as steering
 from service.execution.costs import measure_costs
-from service.execution.driver import Driver, DriverPolls, Finished
+from service.execution.driver import Driver, DriverPolls
 from service.execution.failures import SAME, causes, disk_errors_in_a_sentence
 from service.execution.folders import socket_folder
 from service.execution.other_drivers import Neighbours
@@ -47,7 +47,6 @@ from trainables.spec import LocusError, digest
 
 if TYPE_CHECKING:
     from service.tracking.rows import MlflowStatus
-    from service.tracking.sync import MlflowSync
 
 
 def try_own(edition: Edition, data: Path) -> list[str]:
@@ -68,51 +67,41 @@ def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iter
 
     Yields what looks odd, a sentence each. Raises: LocusError that names the arm, and the user's own file and line.
     """
+    noun = "arm {!r}" if isinstance(edition.study.plan, Ablation) else "point {}"
+    named = [(noun.format(trial.name), trial.recipe) for trial in known_trials(edition)]
+    recipes: list[tuple[str, Recipe]] = []
+    for name, recipe in named or [("the base", edition.study.base)]:
+        parents = recipe.parents.items()
+        recipes += [(f"{name}, its {'teacher' if use == 'teacher' else 'parent'}", parent) for use, parent in parents]
+        recipes.append((name, recipe))
+
     tried: set[str] = set()
-    for name, recipe in _recipes(edition):
+    for name, recipe in recipes:
         key = recipe.model_dump_json()
-        if key in tried or (own_only and not _has_own_code(recipe)):
+        if key in tried or (own_only and not recipe.own_parts):
             continue
         tried.add(key)
         try:
-            remarks = _kept_or_tried(recipe, data) if own_only else _tried(recipe, data)
+            remarks = _tried(recipe, data, keeps=own_only)
         except LocusError as error:
             raise LocusError(f"{name}: {error}") from None
         yield from (f"{name}: {remark}" for remark in remarks)
 
 
-def _tried(recipe: Recipe, data: Path) -> list[str]:
-    from trainables.launch.trial_step import try_step  # torch, which a laptop that only submits has not
-
-    return try_step(recipe, data)
-
-
-def _kept_or_tried(recipe: Recipe, data: Path) -> list[str]:
-    """Returns what was odd in a recipe when it was tried, now or by an earlier command with the same data."""
-    name = f"tried-{digest([recipe.model_dump_json(), recipe.data.fingerprint], 64)}.json"
-    mark = "\n".join(
-        [*(version(package) for package in ("torch", "timm")), seen(Path(str(trainables.__file__)).parent)]
-    )
-    remarks: list[str] | None = kept(name, mark)
+def _tried(recipe: Recipe, data: Path, *, keeps: bool) -> list[str]:
+    """Returns what is odd in a recipe. `keeps`: or was when an earlier command tried it with the same data."""
+    remarks: list[str] | None = None
+    if keeps:
+        file = f"tried-{digest([recipe.model_dump_json(), recipe.data.fingerprint], 64)}.json"
+        mark = "\n".join([version("torch"), version("timm"), seen(Path(str(trainables.__file__)).parent)])
+        remarks = kept(file, mark)
     if remarks is None:
-        remarks = _tried(recipe, data)
-        keep(name, mark, remarks)
+        from trainables.launch.trial_step import try_step  # torch, which a laptop that only submits has not
+
+        remarks = try_step(recipe, data)
+        if keeps:
+            keep(file, mark, remarks)
     return remarks
-
-
-def _recipes(edition: Edition) -> Iterator[tuple[str, Recipe]]:
-    """Yields the recipes that can be known before a search begins, by the words for each; parents come first."""
-    arms = isinstance(edition.study.plan, Ablation)
-    trials = known_trials(edition)
-    recipes = [(f"arm {trial.name!r}" if arms else f"point {trial.name}", trial.recipe) for trial in trials]
-    for name, recipe in recipes or [("the base", edition.study.base)]:
-        for use, parent in recipe.parents.items():
-            yield f"{name}, its {'teacher' if use == 'teacher' else 'parent'}", parent
-        yield name, recipe
-
-
-def _has_own_code(recipe: Recipe) -> bool:
-    return bool(recipe.own_parts)
 
 
 ENDS = {"FINISHED": "finished", "SCHEDULED": "stopped", "FAILED": "failed"}
@@ -175,6 +164,7 @@ class StudyRun:
         set_up_client()
         from service.tracking.sync import check
 
+        self.edition, self.home = edition, home
         self.options, self.progress, self.tell = options, progress, tell
         self.folder = home.study(edition.id)
         self.tracking = tracking_uri(options.tracking)
@@ -189,23 +179,27 @@ class StudyRun:
         self.copies = Copies(options.storage, home, edition.id) if options.storage else None
         os.environ.setdefault("LOCUS_COMMIT", commit())
         check(home, self.tracking)
-        self.costed = self._costed(home, history)
-        self.estimate = _plan(home, history, self.placement, options, self.codes, progress)
+        self.costed = self._costed(history)
+        self.estimate = self._plan(history, outcomes)
         if self.estimate.to_train:
-            _check_ray()
+            ray = sys.modules.get("ray")
+            if ray is not None and ray.is_initialized():
+                raise LocusError(
+                    "this process must have no Ray session, as a study starts its own; call ray.shutdown() first, or "
+                    "run the study in another process"
+                )
             for remark in try_own(edition, home.data):
                 progress.note(remark)
-        self.edition, self.home = edition, home
         self.stop = Stop.after(options.hours)
         self.ended: MlflowStatus = "FAILED"
         self.took = 0.0
 
-    def _costed(self, home: Home, history: History) -> Costed | None:
+    def _costed(self, history: History) -> Costed | None:
         """Returns what arms cost, where runs train on this machine and nobody knows it yet; the plan counts with it."""
         if self.options.address != "local":
             return None
         try:
-            costed = measure_costs(history, self.placement, home.data)
+            costed = measure_costs(history, self.placement, self.home.data)
         except LocusError as error:
             self.progress.note(str(error))
             return None
@@ -214,6 +208,27 @@ class StudyRun:
             if costed.busy:
                 self.progress.note(f"this machine is busy{costed.busy}: the study will take longer than is said here")
         return costed
+
+    def _plan(self, history: History, outcomes: Outcomes) -> WorkEstimate:
+        """Prints the plan. Raises: LocusError if a file of weights or a data set is missing."""
+        edition, home, note = self.edition, self.home, self.progress.note
+        history.raise_counts(edition)
+        if self.options.download:
+            study = edition.study
+            recipes = [arm.recipe for arm in edition.arms()] if isinstance(study.plan, Ablation) else [study.base]
+            missing = {recipe.data.kind: recipe.data for recipe in recipes if recipe.data.missing(home.data)}
+            for kind, data in missing.items():
+                from trainables.data.splits_torch import download
+
+                note(f"fetching {kind} into {home.data}")
+                download(data, home.data)
+        estimate = estimate_work(history, outcomes, self.placement, self.codes)
+        if estimate.absent:
+            raise LocusError(f"{estimate.absent[0]}; nothing was trained")
+        for line in estimate.lines(edition.id):
+            note(line)
+        note(place_in_words(home, edition.id, self.tracking, self.options.experiment))
+        return estimate
 
     def open(self, storage: StorageSync, journal: Journal, callbacks: Sequence[Callback]) -> None:
         """Writes the study into its home and its storage, and opens MLflow.
@@ -230,20 +245,19 @@ class StudyRun:
             note(f"the copies at {left} stay as they are, because this command has no --storage {left}")
             self.folder.storage.unlink()
         self.tell(study=edition.id, home=str(home.root), home_id=home.named())
-        options, placement = self.options, self.placement
-        others = Neighbours(home, edition.id, placement) if options.address == "local" else None
+        others = Neighbours(home, edition.id, self.placement) if self.options.address == "local" else None
         self.driver = driver = Driver(
             edition,
             home,
             journal,
-            placement,
+            self.placement,
             self.stop,
             neighbours=others,
             codes=self.codes,
             copies=self.copies,
         )
         self.sync = MlflowSync(
-            edition, home, lambda recipe: driver.codes(recipe).digest, self.tracking, options.experiment
+            edition, home, lambda recipe: driver.codes(recipe).digest, self.tracking, self.options.experiment
         )
         driver.listeners += [self.progress.add, self.sync.add, Callbacks(callbacks, driver, note).add]
         self.sync.open()
@@ -262,8 +276,8 @@ class StudyRun:
         self.ended = "SCHEDULED" if self.stop else "FAILED" if why else "FINISHED"
         self.took = time.monotonic() - begun
         if self.ended == "FINISHED":
-            shown = Result(self.home, self.edition, driver.history, driver.outcomes)
-            compute_probes(shown, note, lambda: steering.is_to_stop(self.folder, self.stop) or driver.journal.lost)
+            result = Result(self.home, self.edition, driver.history, driver.outcomes)
+            compute_probes(result, note, lambda: steering.is_to_stop(self.folder, self.stop) or driver.journal.lost)
 
     def _train(self, signals: StopSignals) -> None:
         """Trains what is missing; with nothing missing neither Ray nor torch is started."""
@@ -277,7 +291,13 @@ class StudyRun:
         progress.begin(driver.history, driver.lock)
         attention = DriverPolls(driver, progress.note)
         attention.look()  # also where nothing is missing until more is asked for
-        while isinstance(job := _next(driver, attention), Job):
+        while True:
+            # Other drivers of the home may use the whole machine, or train all that this one wants.
+            while (job := driver.next()) is None:
+                attention.look()
+                time.sleep(POLL_S)
+            if not isinstance(job, Job):
+                break
             # outside `interruptible`: after an interrupted import, Ray cannot be shut down
             from service.execution.tune import run_on_tune
 
@@ -289,9 +309,9 @@ class StudyRun:
                     except Exception as error:
                         # Tune wraps the driver's own errors: a study that was taken over, a storage
                         driver.journal.look()
-                        own = next((cause for cause in causes(error) if isinstance(cause, LocusError)), None)
-                        if own is not None and own is not error:
-                            raise own from error
+                        wrapped = next((cause for cause in causes(error) if isinstance(cause, LocusError)), None)
+                        if wrapped is not None and wrapped is not error:
+                            raise wrapped from error
                         raise
             if driver.in_flight.jobs:
                 break
@@ -299,41 +319,52 @@ class StudyRun:
         driver.journal.look()
 
     def close(self) -> None:
-        """Takes the steps of `CLOSING`, each one also if one before it fails. Raises: what the last of these raised."""
+        """Ends the study in this order, each step also if one before it fails. Raises: what the last of these raised.
+
+        So other drivers get their share of the machine before the report is written, and lines have the screen.
+        """
+        release, end_screen = self.driver.in_flight.close, self.progress.end
         with ExitStack() as steps:
-            for step in reversed(CLOSING):
-                steps.callback(step, self)
-
-    def release(self) -> None:
-        """Gives back the runs and the share of the machine that other drivers may wait for."""
-        self.driver.in_flight.close()
-
-    def end_screen(self) -> None:
-        """Ends the live table: from here on lines are printed."""
-        self.progress.end()
+            for step in (self.name_failures, self.close_storage, self.close_mlflow, end_screen, release):
+                steps.callback(step)  # the last one is taken first
 
     def close_mlflow(self) -> None:
-        """Writes the report and closes MLflow; leaves both to another driver that has taken the study over."""
-        if self.driver.journal.lost:
-            self.sync.leave()
-        else:
-            _close(self.driver, self.sync, self.progress, self.ended)
+        """Writes the report, and closes MLflow in any case; leaves both to another driver that has taken the study.
+
+        A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
+        """
+        from service.tracking.row_contents import Conclusion
+
+        driver, sync, note = self.driver, self.sync, self.progress.note
+        if driver.journal.lost:
+            sync.leave()
+            return
+        report: Path | None = None
+        conclusion = Conclusion()
+        try:
+            result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
+            conclusion = Conclusion.of(result)
+            report = result.report(sync.links(0)).parent if result.rows else None
+        except Exception as error:
+            driver.folder.add_to_log(traceback.format_exc())
+            why = f"{type(error).__name__}: {error}"
+            note(f"the report cannot be written ({why}; see {driver.folder.log}); all answers are kept")
+        finally:
+            if warning := sync.close(self.ended, report, conclusion, note):
+                note(warning)
 
     def close_storage(self) -> None:
         """Sends what is left; leaves that to another driver that has taken the study over."""
         if not self.driver.journal.lost and (warning := self.storage.close(self.driver.history)):
             self.progress.note(warning)
 
-    def name_replaced_answers(self) -> None:
-        """Says how many answers took the place of others of the same code."""
+    def name_failures(self) -> None:
+        """Says how many answers took the place of others of the same code, and what that shows the study has failed."""
         if replaced := self.driver.replaced:
             self.progress.note(
                 f"{plural(len(replaced), 'answer')} gave way to others (of runs trained again for lost weights, or at "
                 f"the storage): the new ones count, and the old ones are kept as *.damaged in {self.home.outcomes}"
             )
-
-    def name_failed_listener(self) -> None:
-        """Says which of those that show the study has failed."""
         if failed := self.driver.listener_failed:
             self.progress.note(f"what was shown may lack something ({failed}; see {self.folder.log})")
 
@@ -349,90 +380,7 @@ class StudyRun:
         return Result(self.home, self.edition, driver.history, driver.outcomes, uri)
 
 
-CLOSING = (
-    StudyRun.release,
-    StudyRun.end_screen,
-    StudyRun.close_mlflow,
-    StudyRun.close_storage,
-    StudyRun.name_replaced_answers,
-    StudyRun.name_failed_listener,
-)
-"""How a study ends, in this order: other drivers do not wait for the report, and lines need the screen."""
-
-
 def check_study_placement(edition: Edition, placement: Placement) -> None:
     """Refuses a placement that would change a run's numbers. Raises: SpecError."""
     for recipe in [trial.recipe for trial in known_trials(edition)] or [edition.study.base]:
         check_placement(recipe, placement.workers, placement.device, placement.grad_checkpointing)
-
-
-def _check_ray() -> None:
-    """Refuses to train where this process uses Ray already: the study would end that session. Raises: LocusError."""
-    ray = sys.modules.get("ray")
-    if ray is not None and ray.is_initialized():
-        raise LocusError(
-            "this process must have no Ray session, as a study starts its own; call ray.shutdown() first, or run the "
-            "study in another process"
-        )
-
-
-def _plan(
-    home: Home, history: History, placement: Placement, options: RunOptions, codes: CodeDigests, progress: Progress
-) -> WorkEstimate:
-    """Prints the plan. Raises: LocusError if a file of weights or a data set is missing."""
-    edition = history.edition
-    history.raise_counts(edition)
-    if options.download:
-        _download(edition, home, progress)
-    estimate = estimate_work(history, Outcomes(home), placement, codes)
-    if estimate.absent:
-        raise LocusError(f"{estimate.absent[0]}; nothing was trained")
-    for line in estimate.lines(edition.id):
-        progress.note(line)
-    progress.note(place_in_words(home, edition.id, tracking_uri(options.tracking), options.experiment))
-    return estimate
-
-
-def _download(edition: Edition, home: Home, progress: Progress) -> None:
-    """Fetches the known data sets of the study's arms that are not there. Raises: LocusError."""
-    study = edition.study
-    recipes = [arm.recipe for arm in edition.arms()] if isinstance(study.plan, Ablation) else [study.base]
-    missing = {recipe.data.kind: recipe.data for recipe in recipes if recipe.data.missing(home.data)}
-    for kind, data in missing.items():
-        from trainables.data.splits_torch import download
-
-        progress.note(f"fetching {kind} into {home.data}")
-        download(data, home.data)
-
-
-def _next(driver: Driver, attention: DriverPolls) -> Job | Finished:
-    """Returns the next job.
-
-    Waits while other drivers of the home use the whole machine, or train all that this one wants.
-    """
-    while (job := driver.next()) is None:
-        attention.look()
-        time.sleep(POLL_S)
-    return job
-
-
-def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowStatus) -> None:
-    """Writes the report, and closes the MLflow run in any case.
-
-    A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
-    """
-    from service.tracking.row_contents import Conclusion
-
-    report: Path | None = None
-    conclusion = Conclusion()
-    try:
-        result = Result(driver.home, driver.edition, driver.history, driver.outcomes)
-        conclusion = Conclusion.of(result)
-        report = result.report(sync.links(0)).parent if result.rows else None
-    except Exception as error:
-        driver.folder.add_to_log(traceback.format_exc())
-        why = f"{type(error).__name__}: {error}"
-        progress.note(f"the report cannot be written ({why}; see {driver.folder.log}); all answers are kept")
-    finally:
-        if warning := sync.close(ended, report, conclusion, progress.note):
-            progress.note(warning)

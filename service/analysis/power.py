@@ -16,7 +16,7 @@ from service.analysis.scales import Scale
 from service.analysis.scores import score_scale, validation_scores
 from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scores, difference, share_of
 from service.analysis.verdicts import departure
-from service.planning.t_distribution import quantile
+from service.planning.stopping import quantile
 from service.storage.history import History
 from trainables.data import Data
 from trainables.recipe import Recipe

@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from service.analysis.scales import NO_ENDS, Curve, Scale
-from service.planning.t_distribution import cdf, quantile
+from service.planning.stopping import cdf, quantile
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Trial
-from service.planning.forecast import lost_answers, parent_name
+from service.planning.forecast import parent_name
 from service.planning.schedule import (
     Choose,
     Confirm,
@@ -21,19 +21,9 @@ from service.planning.schedule import (
     next_choice,
     unplanned,
 )
-from service.storage.facts import (
-    Confirms,
-    Counts,
-    Ended,
-    Exhausted,
-    Fact,
-    Measured,
-    Planned,
-    StoppedAt,
-    Tuned,
-)
+from service.storage.facts import Confirms, Ended, Exhausted, Fact, Measured, Planned, StoppedAt, Tuned
 from service.storage.history import History
-from service.storage.outcomes import Answered, Outcomes
+from service.storage.outcomes import Answered
 from service.storage.states import tuning_of
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement
@@ -47,7 +37,7 @@ Cutoff = Callable[[str, str, Measurement], float | None]
 
 
 class Decisions:
-    """Turns the decisions of one study's schedule into facts."""
+    """Turns the decisions of one study's schedule into facts. The sampler of its points is kept."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -81,7 +71,15 @@ class Decisions:
             case LeaveOut(run=run, cutoff=cutoff):
                 return [StoppedAt(run=run.key, code=history.code(run), epoch=0, cutoff=cutoff)]
             case Confirm(numbers=numbers, rivals=rivals):
-                return [*_confirmations(history, (numbers, rivals)), Confirms(numbers=numbers, rivals=rivals)]
+                facts: list[Fact] = []
+                for points, fresh, chosen in zip(POINTS, CONFIRMATIONS, (numbers, rivals), strict=True):
+                    left = {*chosen} - {trial.number for trial in history.of(fresh)}
+                    facts += [_planned(trial, fresh) for trial in history.of(points) if trial.number in left]
+                return [*facts, Confirms(numbers=numbers, rivals=rivals)]
+
+
+def _planned(trial: Trial, role: Role) -> Planned:
+    return Planned(role=role, number=trial.number, name=trial.name, values=trial.values)
 
 
 def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: None) -> Iterator[Fact]:
@@ -97,14 +95,6 @@ def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: 
             yield StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=needed)
             return
     yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True)
-
-
-def begin(history: History, outcomes: Outcomes) -> None:
-    """Adds to a history what its driver writes first: that failed runs are tried again, and which answers are lost."""
-    if any(state.failures for state in history.states.values()):
-        history.add(Counts(seeds=history.seeds, trials=history.trials_asked or None))
-    for lost in lost_answers(history, outcomes):
-        history.add(lost)
 
 
 def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[str]:
@@ -127,7 +117,11 @@ def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[
                     training.add(arm)
                     return
                 reused.add(run.key)
-                for fact in map(_without_costs, reused_facts(answer)):
+                for fact in reused_facts(answer):
+                    if isinstance(fact, Measured):
+                        costs = ("time/", "memory/")
+                        values = {name: value for name, value in fact.values.items() if not name.startswith(costs)}
+                        fact = fact.model_copy(update={"values": values})
                     history.add(fact)
             if history.state(run).status != "completed":
                 return
@@ -144,23 +138,3 @@ def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[
         for fact in decisions.facts(choice):
             history.add(fact)
     return reused
-
-
-def _without_costs(fact: Fact) -> Fact:
-    if not isinstance(fact, Measured):
-        return fact
-    values = {name: value for name, value in fact.values.items() if not name.startswith(("time/", "memory/"))}
-    return fact.model_copy(update={"values": values})
-
-
-def _confirmations(history: History, numbers: tuple[tuple[int, ...], ...]) -> Iterator[Fact]:
-    """Yields the confirmations of a search's own points and of its rivals that are not listed yet."""
-    for points, fresh, wanted in zip(POINTS, CONFIRMATIONS, numbers, strict=True):
-        known = {trial.number for trial in history.of(fresh)}
-        for trial in [trial for trial in history.of(points) if trial.number in wanted]:
-            if trial.number not in known:
-                yield _planned(trial, fresh)
-
-
-def _planned(trial: Trial, role: Role) -> Planned:
-    return Planned(role=role, number=trial.number, name=trial.name, values=trial.values)

@@ -18,13 +18,14 @@ import trainables
 from search_spaces.fit import fit_words
 from search_spaces.study import Edition, Trial
 from search_spaces.words import clock, listed, plural, rough_time, space_words
-from service.planning.decisions import begin, look_ahead
+from service.planning.decisions import look_ahead
 from service.planning.forecast import (
     Forecast,
     Unproposed,
     blind,
     known_runs,
     known_trials,
+    lost_answers,
     measured_times_and_peaks,
     most_trials,
     parent_name,
@@ -34,6 +35,7 @@ from service.planning.forecast import (
 from service.planning.placement import Placement, fused_gib, gpu_advice, runs_by_memory
 from service.planning.schedule import unplanned
 from service.planning.stopping import saved_images
+from service.storage.facts import Counts
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Answered, Outcomes
 from service.storage.states import tuning_of
@@ -71,26 +73,36 @@ class WorkRow:
 
 def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
     """Returns one row per trial, parents too. `work`: what is to be done for a run, by key."""
-    waiting = _waiting(history, work)
+    tuning = [trial for trial in history.of("tuning") if not history.tuning.is_settled(trial)]
+    waiting = [trial for trial in tuning if "done" not in (work.get(run.key) for run in history.asked(trial))]
     labels = {trial.label for trial in waiting}
-    shown = [trial for trial in history.trials if trial.label not in labels]
-    rows = [_row(trial.label, _name(history, trial), [*history.asked(trial)], work) for trial in shown]
-    rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in unlisted_arms(history)]
-    rows += [_row("p", name, runs, work) for name, runs in _unlisted_parents(history).items()]
+    rows, listed_runs = [], set[str]()
+    for trial in history.trials:
+        listed_runs |= {run.key for run in history.runs(trial).values()}
+        if trial.label not in labels:
+            runs = history.asked(trial)
+            # A choice was made by this trial and stays, though another code trained it.
+            is_kept = history.tuning.is_settled(trial) and not runs
+            rows.append(_row(trial.label, f"{trial.name}, kept (other code)" if is_kept else trial.name, runs, work))
+    arms = unlisted_arms(history)
+    rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in arms]
+
+    parents: dict[str, dict[str, Run]] = {}  # those that the journal does not list yet, by the name of their trial
+    for run in (run for trial in [*history.trials, *arms] for run in history.asked(trial)):
+        for use, parent in run.parents.items():
+            for ancestor in [*ancestors(parent), parent]:
+                if ancestor.key not in listed_runs:
+                    parents.setdefault(parent_name(ancestor, use), {})[ancestor.key] = ancestor
+    rows += [_row("p", name, runs.values(), work) for name, runs in parents.items()]
+
     if tuning_of(history.edition):
         rows += _tuning_rows(history, waiting, work)
     elif ahead.points:
-        words = "points that the search proposes, and their confirmation, at most"
-        rows.append(WorkRow("", words, missing=len(ahead.points)))
+        name = "points that the search proposes, and their confirmation, at most"
+        rows.append(WorkRow("", name, missing=len(ahead.points)))
     if ahead.parents:
         rows.append(WorkRow("p", "parents of runs that are not proposed yet", missing=len(ahead.parents)))
     return tuple(rows)
-
-
-def _waiting(history: History, work: Mapping[str, RunWork]) -> list[Trial]:
-    """Returns the trials that tune an arm, and of which no run is done."""
-    tuning = [trial for trial in history.of("tuning") if not history.tuning.is_settled(trial)]
-    return [trial for trial in tuning if "done" not in (work.get(run.key) for run in history.asked(trial))]
 
 
 def _tuning_rows(history: History, waiting: list[Trial], work: Mapping[str, RunWork]) -> list[WorkRow]:
@@ -105,36 +117,14 @@ def _tuning_rows(history: History, waiting: list[Trial], work: Mapping[str, RunW
     begun = [trial.tunes[0] for trial in waiting if trial.tunes]
     tuned = list(dict.fromkeys([*begun, *(point.arm for point in ahead)]))
     names = f"{len(tuned)} arms" if len(tuned) > MOST else listed(tuned)
-    words = f"tuning of {names}, {plural(tune.trials, 'trial')} each"
-    known = _row("t", words, [run for trial in waiting for run in history.asked(trial)], work)
-    return [replace(known, missing=known.missing + len(ahead) * tune.seeds), *rows]
+    name = f"tuning of {names}, {plural(tune.trials, 'trial')} each"
+    row = _row("t", name, [run for trial in waiting for run in history.asked(trial)], work)
+    return [replace(row, missing=row.missing + len(ahead) * tune.seeds), *rows]
 
 
-def _name(history: History, trial: Trial) -> str:
-    """Returns the name of a trial.
-
-    Behind it, that a choice was made by it and stays, though another code trained it.
-    """
-    kept = history.tuning.is_settled(trial) and not history.asked(trial)
-    return f"{trial.name}, kept (other code)" if kept else trial.name
-
-
-def _row(label: str, name: str, runs: list[Run], work: Mapping[str, RunWork]) -> WorkRow:
+def _row(label: str, name: str, runs: Iterable[Run], work: Mapping[str, RunWork]) -> WorkRow:
     kinds = [work.get(run.key) for run in runs]
     return WorkRow(label, name, *(kinds.count(kind) for kind in ("done", "reused", "missing")))
-
-
-def _unlisted_parents(history: History) -> dict[str, list[Run]]:
-    """Returns the runs that others need and that the journal does not list yet, by the name of their trial."""
-    listed = {run.key for trial in history.trials for run in history.runs(trial).values()}
-    by_name: dict[str, dict[str, Run]] = {}
-    for trial in [*history.trials, *unlisted_arms(history)]:
-        for run in history.asked(trial):
-            for use, parent in run.parents.items():
-                for ancestor in [*ancestors(parent), parent]:
-                    if ancestor.key not in listed:
-                        by_name.setdefault(parent_name(ancestor, use), {})[ancestor.key] = ancestor
-    return {name: list(runs.values()) for name, runs in by_name.items()}
 
 
 GPU_FLOPS = 50e12
@@ -150,12 +140,12 @@ class WorkEstimate:
 
     `uncounted`: the answers that do not count, because another code trained them: those of this study, which `status`
     and the report count, too, and those of other studies; `changed`: the files in which that code differs; `absent`: a
-    sentence for each file of weights and each data set that missing runs need and that is not there. `points` counts
-    the points of a space that has fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most
-    memory that a run took, where one is known; `work`: a row a trial;
-    `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what the study says that the budget
-    takes on 2 cores; `weights`: the cost of each arm or first point; `recipes`: one for each run to train, the base
-    where a point is unknown; `gpu_hours`: see `with_gpu_hours`; `blind`: a sentence if TPE chooses hardly a point;
+    sentence for each file of weights and each data set that missing runs need and that is not there; `about`: sentences
+    on a run and its images; `notes`: on early stopping and the sampler. `points` counts the points of a space that has
+    fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most memory that a run took, where one
+    is known; `work`: a row a trial; `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what
+    the study says that the budget takes on 2 cores; `weights`: the cost of each arm or first point; `recipes`: one for
+    each run to train, the base where a point is unknown; `gpu_hours`: see `with_gpu_hours`.
     Units: seconds, bytes.
     """
 
@@ -169,11 +159,8 @@ class WorkEstimate:
     weights: tuple[Cost, ...]
     placement: Placement
     absent: tuple[str, ...] = ()
-    images: str = ""
-    pixels: str = ""
-    gpu: tuple[str, ...] = ()
-    run_size: str = ""
-    sources: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     asked: int = 0
     points: int = 0
     peak_gib: float | None = None
@@ -181,9 +168,7 @@ class WorkEstimate:
     stated_time: str = ""
     recipes: tuple[Recipe, ...] = ()
     gpu_hours: float | None = None
-    saved: str = ""
     races: bool = False
-    blind: str = ""
 
     @property
     def run_gib(self) -> float:
@@ -207,15 +192,30 @@ class WorkEstimate:
             return self
         alike = {digest(recipe.identity()): recipe for recipe in self.recipes}
         counts = Counter(digest(recipe.identity()) for recipe in self.recipes)
-        seconds = {key: _steps(recipe) * STEP_S for key, recipe in alike.items()}
+        seconds: dict[str, float] = {}
+        for key, recipe in alike.items():
+            steps = math.ceil(recipe.data.image_counts.train / recipe.optimizer.batch_size)
+            seconds[key] = recipe.optimizer.trained_epochs * steps * STEP_S
         most = {key: training_operations(recipe, most_forward_flops) for key, recipe in alike.items()}
-        large = [key for key in alike if most[key] / GPU_FLOPS > seconds[key]]
-        counted = _counted([alike[key] for key in large])
-        if counted is None:
-            return self
-        seconds |= {key: max(flops / GPU_FLOPS, seconds[key]) for key, flops in zip(large, counted, strict=True)}
-        hours = sum(counts[key] * seconds[key] for key in alike) / 3600
-        return replace(self, gpu_hours=hours)
+        large = {key: recipe for key, recipe in alike.items() if most[key] / GPU_FLOPS > seconds[key]}
+        if large:
+            try:
+                packages = (version("torch"), version("timm"))
+            except PackageNotFoundError:  # a laptop that only submits
+                return self
+            mark = "\n".join([*packages, seen(Path(str(trainables.__file__)).parent)])
+            name = f"operations-{digest([recipe.model_dump_json() for recipe in large.values()], 64)}.json"
+            flops: list[int] | None = kept(name, mark)
+            if flops is None:
+                try:
+                    from trainables.recipe.flops_torch import training_flops
+
+                    flops = [training_flops(recipe) for recipe in large.values()]
+                except (ImportError, RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
+                    return self
+                keep(name, mark, flops)
+            seconds |= {key: max(count / GPU_FLOPS, seconds[key]) for key, count in zip(large, flops, strict=True)}
+        return replace(self, gpu_hours=sum(counts[key] * seconds[key] for key in alike) / 3600)
 
     @property
     def to_train(self) -> int:
@@ -227,72 +227,35 @@ class WorkEstimate:
         if self.uncounted:
             files = f": {listed([*self.changed])} changed" if self.changed else ""
             yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files}"
-        yield from self.absent
-        yield from (words for words in (self.run_size, *self.sources, self.images, self.pixels, *self.gpu) if words)
+        yield from (*self.absent, *self.about)
         if self.points < self.asked:
             yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
-        most = "at most " if self.unknown or (self.races and self.missing) else ""
-        parts = [f"{most}{plural(self.to_train, 'run')} to train", f"{self.done} done", f"{self.reused} reused"]
-        if shared := self._shared():
-            yield shared
-        yield from (words for words in (self.saved, self.blind) if words)
-        together = self.placement.fuse
+        gpu, together = self.placement.gpu_gib, self.placement.fuse
+        if gpu is not None and not self.placement.workers:
+            fit = runs_by_memory(gpu, fused_gib(self.run_gib, together))
+            if fit != self.placement.runs_per_gpu:
+                fitting = plural(fit, f"model of {together} runs" if together > 1 else "run")
+                yield f"a GPU of {gpu:.0f} GiB would hold {fitting} by memory (--runs-per-gpu)"
+        yield from self.notes
+
         memory = fused_gib(self.run_gib, together) * math.ceil(self.placement.max_concurrent / together)
-        some = any(weight.learnt < weight.parameters for weight in self.weights)
-        learnt = f", {_range(weight.learnt for weight in self.weights)} of them learn" if some else ""
+        frozen = any(weight.learnt < weight.parameters for weight in self.weights)
+        learnt = f", {_range(weight.learnt for weight in self.weights)} of them learn" if frozen else ""
         parameters = _range(weight.parameters for weight in self.weights)
         yield f"{self.placement}; {parameters} parameters{learnt}, {memory:.1f} GiB in all"
-        yield f"plan: {id}: {', '.join(parts)}; {self._time()}"
 
-    def _time(self) -> str:
-        """Returns the time in words: measured, or stated by the study, or counted by arithmetic, or unknown."""
+        time = "time unknown until the first epoch"
         if not self.to_train:
-            return "nothing to wait for"
-        if self.seconds is not None:
-            return f"about {clock(self.seconds)}"
-        if self.stated_time:
-            words = f" (the study says: {self.stated_time} on 2 cores)"
+            time = "nothing to wait for"
+        elif self.seconds is not None:
+            time = f"about {clock(self.seconds)}"
+        elif self.stated_time:
+            time += f" (the study says: {self.stated_time} on 2 cores)"
         elif self.gpu_hours is not None:
-            words = f" (about {rough_time(60 * self.gpu_hours)} of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
-        else:
-            words = ""
-        return f"time unknown until the first epoch{words}"
-
-    def _shared(self) -> str:
-        """Returns how many runs the memory of a GPU would hold, where that is known and not what was chosen."""
-        gpu = self.placement.gpu_gib
-        if gpu is None or self.placement.workers:
-            return ""
-        fit = runs_by_memory(gpu, fused_gib(self.run_gib, self.placement.fuse))
-        if fit == self.placement.runs_per_gpu:
-            return ""
-        what = f"model of {self.placement.fuse} runs" if self.placement.fuse > 1 else "run"
-        return f"a GPU of {gpu:.0f} GiB would hold {plural(fit, what)} by memory (--runs-per-gpu)"
-
-
-def _steps(recipe: Recipe) -> int:
-    return recipe.optimizer.trained_epochs * math.ceil(recipe.data.image_counts.train / recipe.optimizer.batch_size)
-
-
-def _counted(recipes: list[Recipe]) -> list[int] | None:
-    """Returns the operations of each run, as torch counts them; None without torch, or where it cannot count them."""
-    if not recipes:
-        return []
-    try:
-        mark = "\n".join([version("torch"), version("timm"), seen(Path(str(trainables.__file__)).parent)])
-    except PackageNotFoundError:  # a laptop that only submits
-        return None
-    name = f"operations-{digest([recipe.model_dump_json() for recipe in recipes], 64)}.json"
-    flops: list[int] | None = kept(name, mark)
-    if flops is None:
-        try:
-            from trainables.recipe.flops_torch import training_flops
-
-            flops = [training_flops(recipe) for recipe in recipes]
-        except (ImportError, RuntimeError, TypeError):  # a tensor of shapes alone has no numbers to read
-            return None
-        keep(name, mark, flops)
-    return flops
+            time += f" (about {rough_time(60 * self.gpu_hours)} of a GPU at {GPU_FLOPS / 1e12:.0f} TFLOP/s)"
+        most = "at most " if self.unknown or (self.races and self.missing) else ""
+        counts = f"{most}{plural(self.to_train, 'run')} to train, {self.done} done, {self.reused} reused"
+        yield f"plan: {id}: {counts}; {time}"
 
 
 START_S = 11.0
@@ -302,98 +265,83 @@ START_S = 11.0
 def estimate_work(history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests) -> WorkEstimate:
     """Returns the plan of a study in its present state.
 
-    Runs whose answers are lost fail in this history, as they will in the driver's.
+    The history gets what its driver writes first: that failed runs are tried again, and which answers are lost.
     """
-    begin(history, outcomes)
+    if any(state.failures for state in history.states.values()):
+        history.add(Counts(seeds=history.seeds, trials=history.trials_asked or None))
+    for lost in lost_answers(history, outcomes):
+        history.add(lost)
 
-    def found(run: Run) -> Answered | None:
+    def find(run: Run) -> Answered | None:
         return outcomes.usable(run.key, history.code(run), whole=history.keeps(run))
 
-    copied = look_ahead(history, found)
+    copied = look_ahead(history, find)
     changed: set[str] = set()
     answered, uncounted = {key for key, _ in history.states}, history.stale
     work: dict[str, RunWork] = {}
-    left: list[Recipe] = []
+    recipes: list[Recipe] = []
     for run in known_runs(history):
         if history.state(run).answered:
             work[run.key] = "reused" if run.key in copied else "done"
-            continue
-        if found(run) is not None:
+        elif find(run) is not None:
             work[run.key] = "reused"
-            continue
-        work[run.key] = "missing"
-        left.append(run.recipe)
-        if older := outcomes.of(run.key):
-            changed.update(codes(run.recipe).changed(older[-1].code))
-            uncounted += run.key not in answered
+        else:
+            work[run.key] = "missing"
+            recipes.append(run.recipe)
+            if older := outcomes.of(run.key):
+                changed.update(codes(run.recipe).changed(older[-1].code))
+                uncounted += run.key not in answered
     for run in (run for trial in history.trials for run in history.runs(trial).values()):
         if run.key not in work and not history.state(run).answered:  # a point of tuning that is not trained again
             changed.update(file for last in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(last.code))
-    ahead, counts, base = unproposed(history), Counter(work.values()), history.edition.study.base
-    left += ahead.recipes
-    each = {id(recipe): recipe for recipe in left}.values()  # the seeds of a trial share one
-    absent = {words for recipe in each for words in _absent(recipe, outcomes.data)}
+    return _estimate(history, outcomes, placement, work, recipes, uncounted=uncounted, changed=tuple(sorted(changed)))
+
+
+def _estimate(
+    history: History,
+    outcomes: Outcomes,
+    placement: Placement,
+    work: Mapping[str, RunWork],
+    recipes: list[Recipe],
+    *,
+    uncounted: int,
+    changed: tuple[str, ...],
+) -> WorkEstimate:
+    """Returns the estimate of the work for each run by key. `recipes`: those of the runs to be trained."""
+    edition, ahead, counts = history.edition, unproposed(history), Counter(work.values())
+    left = [*recipes, *ahead.recipes]
+    absent: set[str] = set()
+    for recipe in {id(recipe): recipe for recipe in left}.values():  # the seeds of a trial share one
+        missing = [path for path in recipe.files if not os.path.isfile(path)]
+        absent |= {f"{path} must be a file of weights, got no such file" for path in missing}
+        if sentence := recipe.data.missing(outcomes.data):
+            absent.add(sentence)
     times, peaks = measured_times_and_peaks(history, outcomes, placement)
     reused = {key for key, kind in work.items() if kind == "reused"}
     seconds = Forecast(history, times)(placement.max_concurrent, reused).seconds
-    recipes = [trial.recipe for trial in known_trials(history.edition)] or [base]
+    first = [trial.recipe for trial in known_trials(edition)] or [edition.study.base]
+    notes = str(saved_images(history)), blind(history, placement.max_concurrent)
     return WorkEstimate(
         done=counts["done"],
         reused=counts["reused"],
         missing=counts["missing"],
         unknown=len(ahead.recipes),
         uncounted=uncounted,
-        changed=tuple(sorted(changed)),
+        changed=changed,
         seconds=START_S + seconds if left and seconds is not None else None,
-        weights=tuple(estimate_cost(recipe, placement.grad_checkpointing) for recipe in recipes),
+        weights=tuple(estimate_cost(recipe, placement.grad_checkpointing) for recipe in first),
         placement=placement,
         absent=tuple(sorted(absent)),
-        images=_images(base, placement),
-        pixels=_pixels(base),
-        gpu=gpu_advice(base, placement),
-        run_size=run_size(recipes),
-        sources=(*image_sources(recipes), *fitted(history.edition)),
+        about=(run_size(first), *image_sources(first), *_choices(edition, placement)),
+        notes=tuple(note for note in notes if note),
         asked=history.trials_asked,
         points=most_trials(history),
         peak_gib=max(peaks, default=None),
         work=work_rows(history, work, ahead),
-        stated_time=history.edition.stated_time,
+        stated_time=edition.stated_time,
         recipes=tuple(left),
-        saved=str(saved_images(history)),
-        races=getattr(history.edition.study.plan, "race", False),
-        blind=blind(history, placement.max_concurrent),
+        races=getattr(edition.study.plan, "race", False),
     )
-
-
-def _absent(recipe: Recipe, data: Path) -> Iterator[str]:
-    """Yields a sentence for everything that a recipe reads and that is not there."""
-    for path in recipe.files:
-        if not os.path.isfile(path):
-            yield f"{path} must be a file of weights, got no such file"
-    if missing := recipe.data.missing(data):
-        yield missing
-
-
-def _images(recipe: Recipe, placement: Placement) -> str:
-    """Returns how a set of real images is read, in words."""
-    if not isinstance(recipe.data, ImagesSpec):
-        return ""
-    gib = recipe.data.decoded_bytes / 2**30
-    if not isinstance(recipe.augment, Mixing):
-        large = recipe.data.streamed
-        read = "read from the disk for each batch, if it has twice the room" if large else "shared by all runs"
-        return f"images are decoded once, and {read} ({gib:.1f} GiB)"
-    which = "images" if recipe.data.streamed else "training images"
-    workers = plural(placement.loader_workers, "loader worker") if placement.loader_workers else "the run itself"
-    return f"{which} are decoded for each batch, by {workers}"
-
-
-def _pixels(recipe: Recipe) -> str:
-    """Returns how pixels are normalized, where the recipe leaves the choice open."""
-    if recipe.data.normalize.kind != "auto" or not isinstance(recipe.normalize, FromTimm):
-        return ""
-    cropped = "" if getattr(recipe.data, "crop_pct", 0.0) < 1 else "; timm may crop its images, too (data.crop_pct)"
-    return f"pixels are normalized by timm's mean and std of {recipe.normalize.name} (data.normalize.kind){cropped}"
 
 
 def run_size(recipes: Iterable[Recipe]) -> str:
@@ -408,16 +356,29 @@ def run_size(recipes: Iterable[Recipe]) -> str:
     return f"each run: {epochs} {word} of {train} training images; {validation} validation and {test} test images"
 
 
-def fitted(edition: Edition) -> list[str]:
-    """Returns the sizes that follow from the images, in a sentence; nothing if the study says them."""
-    size = edition.study.budgets.get(edition.budget)
-    if size is None or size.fit is None:
-        return []
-    base, tune = edition.study.base, tuning_of(edition)
-    length = base.optimizer.every_length[0 if tune and tune.length == "shortest" else -1]
-    tried = " and ".join(f"{path} {words}" for path, words in space_words(tune.space).items()) if tune else ""
-    tuned = f"; each arm is tuned at {plural(length, 'epoch')}, by {tried}" if tune else ""
-    return [f"from images and budget follow {fit_words(base)}; --set changes them{tuned}"]
+def _choices(edition: Edition, placement: Placement) -> Iterator[str]:
+    """Yields what follows from the images and the base recipe: sizes, how images are read, and what would be faster."""
+    base, size = edition.study.base, edition.study.budgets.get(edition.budget)
+    if size is not None and size.fit is not None:
+        tuned = ""
+        if tune := tuning_of(edition):
+            length = base.optimizer.every_length[0 if tune.length == "shortest" else -1]
+            tried = " and ".join(f"{path} {domain}" for path, domain in space_words(tune.space).items())
+            tuned = f"; each arm is tuned at {plural(length, 'epoch')}, by {tried}"
+        yield f"from images and budget follow {fit_words(base)}; --set changes them{tuned}"
+    if isinstance(base.data, ImagesSpec) and isinstance(base.augment, Mixing):
+        images = "images" if base.data.streamed else "training images"
+        workers = plural(placement.loader_workers, "loader worker") if placement.loader_workers else "the run itself"
+        yield f"{images} are decoded for each batch, by {workers}"
+    elif isinstance(base.data, ImagesSpec):
+        on_disk = "read from the disk for each batch, if it has twice the room"
+        read = on_disk if base.data.streamed else "shared by all runs"
+        yield f"images are decoded once, and {read} ({base.data.decoded_bytes / 2**30:.1f} GiB)"
+    if base.data.normalize.kind == "auto" and isinstance(base.normalize, FromTimm):
+        is_whole = getattr(base.data, "crop_pct", 0.0) < 1
+        cropped = "" if is_whole else "; timm may crop its images, too (data.crop_pct)"
+        yield f"pixels are normalized by timm's mean and std of {base.normalize.name} (data.normalize.kind){cropped}"
+    yield from gpu_advice(base, placement)
 
 
 def image_sources(recipes: Iterable[Recipe]) -> list[str]:
@@ -430,23 +391,20 @@ def image_sources(recipes: Iterable[Recipe]) -> list[str]:
     for data in (recipe.data for recipe in recipes):
         if isinstance(data, ImagesSpec):
             sets.setdefault((data.kind, data.fingerprint), []).append(data)
-    return [line for alike in sets.values() for line in _sources(alike)]
-
-
-def _sources(alike: list[ImagesSpec]) -> Iterator[str]:
-    first, counts = alike[0], [data.image_counts for data in alike]
-    source = first.described()
-    words = [
-        f"{name}: {_range(getattr(count, split) for count in counts)} images {getattr(source, split)}"
-        for split, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
-    ]
-    name = first.path if isinstance(first, Arrays | Folder) else first.kind
-    sides = " and ".join(f"{side} x {side}" for side in sorted({data.size[1] for data in alike}))
-    yield f"images of {name}, {first.outputs:,} classes, {sides} pixels: {'; '.join(words)}"
-    fewest = min(alike, key=lambda data: data.image_counts.validation)
-    yield from _few(fewest)
-    yield from _unscored(fewest)
-    yield from (*source.remarks, *copies(first))
+    lines: list[str] = []
+    for alike in sets.values():
+        first, counts = alike[0], [data.image_counts for data in alike]
+        source = first.described()
+        splits = [
+            f"{name}: {_range(getattr(count, split) for count in counts)} images {getattr(source, split)}"
+            for split, name in (("train", "training"), ("validation", "validation"), ("test", "test"))
+        ]
+        name = first.path if isinstance(first, Arrays | Folder) else first.kind
+        sides = " and ".join(f"{side} x {side}" for side in sorted({data.size[1] for data in alike}))
+        lines.append(f"images of {name}, {first.outputs:,} classes, {sides} pixels: {'; '.join(splits)}")
+        lines += _few(min(alike, key=lambda data: data.image_counts.validation))
+        lines += (*source.remarks, *copies(first))
+    return lines
 
 
 SCORED: tuple[tuple[SplitName, str], ...] = (("val", "validation"), ("test", "test"))
@@ -456,38 +414,30 @@ FEW = 200
 
 
 def _few(data: ImagesSpec) -> Iterator[str]:
-    """Yields how much one image changes a score, if few are scored, and how more may be."""
+    """Yields, if few images are scored, what one is of a score and how more may be; and that classes may lack one."""
+    counts, available = data.image_counts, data.available
     few = [
         f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"
         for split, word in SCORED[: 1 if data.cross_validated else 2]
-        if (count := getattr(data.image_counts, word)) < FEW
-    ]
-    if not few:
-        return
-    yield f"few images: one image is {' and '.join(few)}{_more(data)}"
-
-
-def _unscored(data: ImagesSpec) -> Iterator[str]:
-    """Yields that a class may have no image in a split that is scored."""
-    few = [
-        f"{count:,} {word} images"
-        for split, word in SCORED
-        if (count := getattr(data.image_counts, word)) * getattr(data.rarest, split) < 1 - 1e-9
+        if (count := getattr(counts, word)) < FEW
     ]
     if few:
-        yield f"some classes can be without an image among the {' and '.join(few)}: those are not scored"
-
-
-def _more(data: ImagesSpec) -> str:
-    """Returns the options by which more images validate or test, if few are held out to do so."""
-    counts, there = data.image_counts, data.available
-    validate, test = counts.validation < FEW and not there.validation, counts.test < FEW and not there.test
-    ways = [
-        "--set data.val_size=N holds out more to validate" * validate,
-        "--set data.test_size=N holds out more to test" * test,
-        f"--set data.folds=5{' --set data.test_size=N' * (not there.test)} validates on the others in turn" * validate,
+        validate, test = counts.validation < FEW and not available.validation, counts.test < FEW and not available.test
+        hold_test = "" if available.test else " --set data.test_size=N"
+        ways = {
+            "--set data.val_size=N holds out more to validate": validate,
+            "--set data.test_size=N holds out more to test": test,
+            f"--set data.folds=5{hold_test} validates on the others in turn": validate,
+        }
+        more = "".join(f"; {way}" for way, helps in ways.items() if helps and not data.folds)
+        yield f"few images: one image is {' and '.join(few)}{more}"
+    rare = [
+        f"{count:,} {word} images"
+        for split, word in SCORED
+        if (count := getattr(counts, word)) * getattr(data.rarest, split) < 1 - 1e-9
     ]
-    return "".join(f"; {way}" for way in ways if way and not data.folds)
+    if rare:
+        yield f"some classes can be without an image among the {' and '.join(rare)}: those are not scored"
 
 
 def _range(numbers: Iterable[int]) -> str:

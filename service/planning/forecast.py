@@ -14,7 +14,7 @@ from statistics import fmean, median
 
 from search_spaces.plans.grid import grid, is_finite
 from search_spaces.plans.search import STARTUP_TRIALS
-from search_spaces.roles import COMPARED, CONFIRMED, FIRST_SEEDS, Role
+from search_spaces.roles import COMPARED, CONFIRMATIONS, CONFIRMED, FIRST_SEEDS, POINTS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
 from service.planning.placement import Placement, one_of_fused_gib
 from service.planning.schedule import Done, next_action, unplanned
@@ -55,45 +55,37 @@ class Unproposed:
 
 def unproposed(history: History) -> Unproposed:
     """Returns what is ahead beside the runs that a history knows."""
-    points = list(_points(history))
+    edition, plan = history.edition, history.edition.study.plan
+    points: list[tuple[Recipe, int]] = []
+
+    def add(recipe: Recipe, role: Role, seeds: int) -> None:
+        first = FIRST_SEEDS.get(role, 0)
+        points.extend((recipe, seed) for seed in range(first, first + seeds))
+
+    tune = tuning_of(edition)
+    if isinstance(plan, Ablation) and tune:
+        arms = {name: edition.study.recipe(values) for name, values in plan.arms.items()}
+        for point in unplanned(history):
+            add(arms[point.arm], "tuning", tune.seeds)
+        for name in history.tuning.untuned_arms():
+            add(arms[name], "trial", history.seeds)
+    elif isinstance(plan, Search):
+        most, rivals = most_trials(history), min(most_trials(history), history.rival_count)
+        new, random = max(most - len(history.of("trial")), 0), max(rivals - len(history.of("rival")), 0)
+        # Where every point diverged, there is nothing to confirm.
+        if new + random or not (history.confirms or isinstance(next_action(history, set()), Done)):
+            confirmed = min(CONFIRMED + bool(plan.first), most), min(CONFIRMED, rivals)
+            for role, count in zip((*POINTS, *CONFIRMATIONS), (new, random, *confirmed), strict=True):
+                for _ in range(count):
+                    add(edition.study.base, role, history.seeds)
+
     recipes = [recipe for recipe, _ in points]
     if not any(recipe.parents for recipe in {id(recipe): recipe for recipe in recipes}.values()):
         return Unproposed(recipes, [])
     runs = [Run(recipe=recipe, seed=seed) for recipe, seed in points]
-    known = {parent.key for trial in history.trials for run in history.asked(trial) for parent in ancestors(run)}
-    parents = {parent.key: parent.recipe for run in runs for parent in ancestors(run) if parent.key not in known}
+    listed = {parent.key for trial in history.trials for run in history.asked(trial) for parent in ancestors(run)}
+    parents = {parent.key: parent.recipe for run in runs for parent in ancestors(run) if parent.key not in listed}
     return Unproposed(recipes, [*parents.values()])
-
-
-def _points(history: History) -> Iterator[tuple[Recipe, int]]:
-    """Yields the recipe and the seed of each run of a point that is not chosen yet."""
-    edition, plan = history.edition, history.edition.study.plan
-    if isinstance(plan, Ablation):
-        tune = tuning_of(edition)
-        if tune is None:
-            return
-        arms = {name: edition.study.recipe(values) for name, values in plan.arms.items()}
-        for point in unplanned(history):
-            yield from _seeded(arms[point.arm], "tuning", tune.seeds)
-        for name in history.tuning.untuned_arms():
-            yield from _seeded(arms[name], "trial", history.seeds)
-        return
-    most, rivals = most_trials(history), min(most_trials(history), history.rival_count)
-    points, random = max(most - len(history.of("trial")), 0), max(rivals - len(history.of("rival")), 0)
-    if not points + random and (history.confirms or isinstance(next_action(history, set()), Done)):
-        return  # where every point diverged, there is nothing to confirm
-    confirmed = min(CONFIRMED + bool(plan.first), most)
-    counts: dict[Role, int] = {
-        "trial": points, "rival": random, "confirmation": confirmed, "rival_confirmation": min(CONFIRMED, rivals)
-    }  # fmt: skip
-    for role, count in counts.items():
-        for _ in range(count):
-            yield from _seeded(edition.study.base, role, history.seeds)
-
-
-def _seeded(recipe: Recipe, role: Role, seeds: int) -> Iterator[tuple[Recipe, int]]:
-    first = FIRST_SEEDS.get(role, 0)
-    yield from ((recipe, seed) for seed in range(first, first + seeds))
 
 
 def most_trials(history: History) -> int:
@@ -151,32 +143,26 @@ def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
         if (state := history.state(run)).status in ("completed", "diverged")
         and outcomes.of_run(run, history.code(run), state.values) is None
     }
-    asked = [run for trial in history.trials for run in history.asked(trial)]
-    todo = [*lost.values(), *(run for run in asked if not history.state(run).answered)]
+    begun = [run for trial in history.trials for run in history.asked(trial)]
+    todo = [*lost.values(), *(run for run in begun if not history.state(run).answered)]
     seen = {*lost}
     while todo:
-        parents = {parent.key: parent for parent in todo.pop().parents.values() if parent.key not in seen}
-        seen |= {*parents}
-        lost_parents = {key: parent for key, parent in parents.items() if _has_lost_weights(parent, history, outcomes)}
-        lost |= lost_parents
-        todo += lost_parents.values()
+        for parent in todo.pop().parents.values():
+            if parent.key not in seen:
+                seen.add(parent.key)
+                completed = history.state(parent).status == "completed"
+                if completed and not outcomes.has_sound_weights(parent.key, history.code(parent)):
+                    lost[parent.key] = parent
+                    todo.append(parent)
     return [FailedWith(run=key, code=history.code(run), reason=LOST, counts=False) for key, run in lost.items()]
 
 
-def _has_lost_weights(run: Run, history: History, outcomes: Outcomes) -> bool:
-    completed = history.state(run).status == "completed"
-    return completed and not outcomes.has_sound_weights(run.key, history.code(run))
-
-
 def unlisted_arms(history: History) -> list[Trial]:
-    """Returns the arms of an ablation that its journal does not list yet.
-
-    Of tuned arms, those whose values are fixed.
-    """
+    """Returns the arms of an ablation that its journal does not list yet; of tuned arms, those with fixed values."""
     if not isinstance(history.edition.study.plan, Ablation):
         return []
-    known = {trial.name for trial in history.of("trial")}
-    return [arm for arm in history.tuning.known_arms() if arm.name not in known]
+    listed = {trial.name for trial in history.of("trial")}
+    return [arm for arm in history.tuning.known_arms() if arm.name not in listed]
 
 
 def known_runs(history: History) -> list[Run]:
@@ -224,22 +210,15 @@ class RunTime:
     epoch_s: float
 
 
-class Works:
-    """The work of each recipe: runs that share it take one time. It is kept, because a study asks for it often."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Recipe, str]] = {}
-
-    def __call__(self, recipe: Recipe) -> str:
-        """Returns a recipe's work. Recipes that differ only in what changes no time, such as the rate, share it."""
-        known = self._known.get(id(recipe))
-        if known is None:
-            known = self._known[id(recipe)] = (recipe, _work(recipe))  # the recipe is kept, and so is its id
-        return known[1]
+def work_of(recipe: Recipe) -> str:
+    """Returns a recipe's work. Recipes that differ only in what changes no time, such as the rate, share it."""
+    values = {name: value for name, value in recipe.identity().items() if name != "init"}
+    steps = {name: value for name, value in values["optimizer"].items() if name not in TIMELESS}
+    return digest({**values, "optimizer": steps})
 
 
 def run_time(
-    recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool, works: Callable[[Recipe], str] | None = None
+    recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool, work: Callable[[Recipe], str] = work_of
 ) -> RunTime | None:
     """Returns the time of a run from the metrics of its epochs; None if no epoch was measured.
 
@@ -250,8 +229,7 @@ def run_time(
     seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
     if not seconds:
         return None
-    work = (works or _work)(recipe)
-    return RunTime(work, recipe.optimizer.trained_epochs, fmean(seconds) if ended else median(seconds))
+    return RunTime(work(recipe), recipe.optimizer.trained_epochs, fmean(seconds) if ended else median(seconds))
 
 
 class EpochTimes:
@@ -263,25 +241,19 @@ class EpochTimes:
     the first epoch.
     """
 
-    def __init__(self, known: Iterable[RunTime | None], works: Callable[[Recipe], str] | None = None) -> None:
-        self._works = works or _work
+    def __init__(self, times: Iterable[RunTime | None], work: Callable[[Recipe], str] = work_of) -> None:
+        self._work = work
         kinds: dict[str, list[RunTime]] = {}
-        for time in known:
+        for time in times:
             if time is not None:
                 kinds.setdefault(time.work, []).append(time)
-        self._alike = {work: median(time.epoch_s for time in some) for work, some in kinds.items()}
-        epochs = [fmean(time.epochs for time in some) for some in kinds.values()]
+        self._alike = {work: median(time.epoch_s for time in alike) for work, alike in kinds.items()}
+        epochs = [fmean(time.epochs for time in alike) for alike in kinds.values()]
         self.usual = fmean(self._alike.values(), weights=epochs) if kinds else None
 
     def __call__(self, recipe: Recipe) -> float | None:
         """Returns the seconds; None if none are known."""
-        return self._alike.get(self._works(recipe), self.usual)
-
-
-def _work(recipe: Recipe) -> str:
-    values = {name: value for name, value in recipe.identity().items() if name != "init"}
-    steps = {name: value for name, value in values["optimizer"].items() if name not in TIMELESS}
-    return digest({**values, "optimizer": steps})
+        return self._alike.get(self._work(recipe), self.usual)
 
 
 def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
@@ -313,23 +285,6 @@ class Span:
     beside: float
 
 
-def start_time(spans: Sequence[Span]) -> float:
-    """Returns what a run takes beside its epochs, above all to start. Units: seconds; 0 if no run has ended."""
-    return max(median(span.beside for span in spans), 0.0) if spans else 0.0
-
-
-def wait_time(spans: Sequence[Span]) -> float:
-    """Returns how long a place stays empty between two runs.
-
-    A study that was interrupted for a night changes no median.
-
-    Units: seconds.
-    """
-    ends = sorted(span.end for span in spans)
-    before = [(span.begun, bisect_right(ends, span.begun)) for span in spans]
-    return median([begun - ends[count - 1] for begun, count in before if count] or [0.0])
-
-
 class Forecast:
     """Says how much of a study is left, before it runs and while it runs. It looks only once at a trial that has ended.
 
@@ -342,15 +297,15 @@ class Forecast:
     def __init__(self, history: History, earlier: EpochTimes | None = None) -> None:
         self.history = history
         self._earlier = earlier
-        self._works = Works()
-        self._begin()
+        self._works: dict[int, tuple[Recipe, str]] = {}
+        self._forget()
 
-    def _begin(self) -> None:
+    def _forget(self) -> None:
         self._invalidations = self.history.invalidations
         self._settled: set[str] = set()
         self._runs: dict[str, bool] = {}
         """The runs of settled trials by their keys, and whether they were answered."""
-        self._times: list[RunTime | None] = []
+        self._times: list[RunTime] = []
         """Those of the runs of settled trials."""
         self._spans: list[Span] = []
         """Those of the runs of settled trials that were trained here."""
@@ -359,30 +314,72 @@ class Forecast:
         """Returns what is left now. `reused`: the keys of runs whose answers other studies have; they take no time."""
         history = self.history
         if self._invalidations != history.invalidations:
-            self._begin()
-        self._settle()
-        runs: dict[str, Run] = {}
-        for trial in [*history.trials, *unlisted_arms(history)]:
-            if trial.label not in self._settled:
-                runs |= runs_of(history, trial)
-        runs = {key: run for key, run in runs.items() if key not in self._runs}
-        known = [*self._times, *(self._time(run) for run in runs.values())]
-        works = {time.work for time in known if time is not None}
-        own = EpochTimes([*known, *(time for time in self._costs() if time.work not in works)], works=self._works)
-        times = self._earlier if self._earlier and own.usual is None else own
+            self._forget()
+        runs = self._unsettled_runs()
+        times, spans = self._measured(runs.values())
+        times, spans = [*self._times, *times], [*self._spans, *spans]
+
+        works = {time.work for time in times}
+        times += [time for time in self._costs() if time.work not in works]
+        epoch_times = EpochTimes(times, self._work)
+        if self._earlier and epoch_times.usual is None:
+            epoch_times = self._earlier
+        start = max(median(span.beside for span in spans), 0.0) if spans else 0.0
+        # How long a place stays empty between two runs. A study that was interrupted for a night changes no median.
+        ends = sorted(span.end for span in spans)
+        earlier_ends = [(span.begun, bisect_right(ends, span.begun)) for span in spans]
+        wait = median([begun - ends[count - 1] for begun, count in earlier_ends if count] or [0.0])
+
         todo = [run for run in runs.values() if not history.state(run).answered and run.key not in reused]
         ahead = unproposed(history).recipes
-        spans = [*self._spans, *(span for run in runs.values() if (span := self._span(run)))]
-        start, wait = start_time(spans), wait_time(spans)
-        left = [(run.recipe, *self._left(run, start, wait)) for run in todo]
+        left: list[tuple[Recipe, int, float]] = []
+        for run in todo:
+            state = history.state(run)
+            beside = start + wait if state.status != "running" else 0.0 if state.curve else start
+            left.append((run.recipe, run.recipe.optimizer.trained_epochs - state.epoch, beside))
         left += [(recipe, recipe.optimizer.trained_epochs, start + wait) for recipe in ahead]
-        seconds = [epochs * time + more for recipe, epochs, more in left if (time := times(recipe)) is not None]
-        known_times = not left or len(spans) > 1 or history.costs.arms or self._earlier
+        seconds = [
+            epochs * time + beside for recipe, epochs, beside in left if (time := epoch_times(recipe)) is not None
+        ]
+        is_known = not left or len(spans) > 1 or history.costs.arms or self._earlier
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
             total=len(self._runs) + len(runs) + len(ahead),
-            seconds=side_by_side(seconds, max_concurrent) if known_times and len(seconds) == len(left) else None,
+            seconds=side_by_side(seconds, max_concurrent) if is_known and len(seconds) == len(left) else None,
         )
+
+    def _unsettled_runs(self) -> dict[str, Run]:
+        """Returns the runs of unsettled trials, and remembers the trials that were settled since the last call."""
+        history, waiting = self.history, self.history.waiting()
+        for trial in history.trials:
+            if trial.role in COMPARED and trial.label not in waiting and trial.label not in self._settled:
+                self._settled.add(trial.label)
+                runs = runs_of(history, trial)
+                times, spans = self._measured([run for key, run in runs.items() if key not in self._runs])
+                self._times += times
+                self._spans += spans
+                self._runs |= {key: history.state(run).answered for key, run in runs.items()}
+        unsettled: dict[str, Run] = {}
+        for trial in [*history.trials, *unlisted_arms(history)]:
+            if trial.label not in self._settled:
+                unsettled |= runs_of(history, trial)
+        return {key: run for key, run in unsettled.items() if key not in self._runs}
+
+    def _measured(self, runs: Iterable[Run]) -> tuple[list[RunTime], list[Span]]:
+        """Returns the times of runs, and the spans of those that were trained here to their end.
+
+        A reused run has the times of its own study. Of a run with several tries the last one counts.
+        """
+        times, spans = [], []
+        for run in runs:
+            state = self.history.state(run)
+            if time := run_time(run.recipe, (each.values for each in state.curve.values()), state.answered, self._work):
+                times.append(time)
+            if state.answered and not state.reused and state.begun is not None and state.last is not None:
+                epochs = [each for each in state.curve.values() if each.time >= state.begun]
+                trained = sum([epoch.values.get("time/epoch_s", 0.0) for epoch in epochs])
+                spans.append(Span(state.begun, state.last, state.last - state.begun - trained))
+        return times, spans
 
     def _costs(self) -> Iterator[RunTime]:
         """Yields the times of the arms whose cost was measured before any of their runs."""
@@ -392,44 +389,13 @@ class Forecast:
                 tests = counts.test * sum((side / arm.recipe.data.size[1]) ** 2 for side in arm.recipe.test_sizes)
                 predicted = counts.validation + (counts.test + tests) / count
                 epoch_s = counts.train * median(cost.train_s) + predicted * median(cost.predict_s)
-                yield RunTime(self._works(arm.recipe), count, epoch_s)
+                yield RunTime(self._work(arm.recipe), count, epoch_s)
 
-    def _settle(self) -> None:
-        """Remembers the trials that were settled since the last call."""
-        history, waiting = self.history, self.history.waiting()
-        for trial in history.trials:
-            if trial.role in COMPARED and trial.label not in waiting and trial.label not in self._settled:
-                self._settled.add(trial.label)
-                runs = runs_of(history, trial)
-                new = [run for key, run in runs.items() if key not in self._runs]
-                self._times += [self._time(run) for run in new]
-                self._spans += [span for run in new if (span := self._span(run))]
-                self._runs |= {key: history.state(run).answered for key, run in runs.items()}
-
-    def _left(self, run: Run, start: float, wait: float) -> tuple[int, float]:
-        """Returns the epochs that a run has yet to train, and the seconds that it takes beside them."""
-        state = self.history.state(run)
-        epochs = run.recipe.optimizer.trained_epochs - state.epoch
-        if state.status != "running":
-            return epochs, start + wait
-        return epochs, 0.0 if state.curve else start
-
-    def _span(self, run: Run) -> Span | None:
-        """Returns the span of a run that was trained here to its end; its last try counts, if it had several."""
-        state = self.history.state(run)
-        if not state.answered or state.reused or state.begun is None or state.last is None:
-            return None
-        epochs = [epoch.values.get("time/epoch_s", 0.0) for epoch in state.curve.values() if epoch.time >= state.begun]
-        return Span(state.begun, state.last, state.last - state.begun - sum(epochs))
-
-    def _time(self, run: Run) -> RunTime | None:
-        """Returns the time of a run; a reused run has the times of its own study."""
-        state = self.history.state(run)
-        return run_time(run.recipe, (epoch.values for epoch in state.curve.values()), state.answered, self._works)
-
-
-LOOKED_AT = 60
-"""How many earlier answers are read for the time of an epoch."""
+    def _work(self, recipe: Recipe) -> str:
+        """Returns a recipe's work. It is kept with the recipe, whose id stays so, because a study asks for it often."""
+        if id(recipe) not in self._works:
+            self._works[id(recipe)] = (recipe, work_of(recipe))
+        return self._works[id(recipe)][1]
 
 
 def run_peaks(history: History) -> list[float]:
@@ -437,54 +403,45 @@ def run_peaks(history: History) -> list[float]:
     return _peaks(epoch.values for state in history.states.values() for epoch in state.curve.values())
 
 
+def _peaks(epochs: Iterable[Mapping[str, float]]) -> list[float]:
+    """Returns the memory of one run in the epochs that have it, also of a run that trained as one with others."""
+    name = "memory/peak_gib"
+    return [one_of_fused_gib(values[name], int(values.get(TOGETHER, 1))) for values in epochs if name in values]
+
+
 def measured_times_and_peaks(
     history: History, outcomes: Outcomes, placement: Placement | None = None
 ) -> tuple[EpochTimes, list[float]]:
-    """Returns the epoch times and memory of runs: of this study, else of earlier answers of the same kind of device."""
+    """Returns the epoch times and memory of runs: of this study, else of earlier answers.
+
+    These are of the same data, model and kind of device (CPU or GPU).
+    """
     states = [(run.recipe, history.state(run)) for run in known_runs(history)]
-    own = EpochTimes(
+    times = EpochTimes(
         run_time(recipe, (epoch.values for epoch in state.curve.values()), state.answered) for recipe, state in states
     )
-    if own.usual is not None:
-        return own, run_peaks(history)
-    return _measured_alike(outcomes, history.edition.study.base, placement)
+    if times.usual is not None:
+        return times, run_peaks(history)
+    base = history.edition.study.base
+    latest = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-60:]
+    curves = []
+    for path in latest:
+        answer = outcomes.get(path.parent.name, path.stem)
+        if answer and (answer.run.recipe.data, answer.run.recipe.model) == (base.data, base.model):
+            device = answer.environment.get("device", "cpu")
+            if placement is None or (device == "cpu") == (placement.device == "cpu"):
+                curves.append((answer.run.recipe, [epoch.values for epoch in answer.outcome.curve]))
+    times = EpochTimes(run_time(recipe, curve, ended=True) for recipe, curve in curves)
+    return times, [peak for _, curve in curves for peak in _peaks(curve)]
 
 
 def run_memory(history: History, outcomes: Outcomes, grad_checkpointing: bool = False) -> float:
     """Returns the memory of a run, for the choice of how many share a GPU: of the largest arm or first point.
 
-    Units: GiB.
-
-    The largest of what was measured and of what follows by arithmetic, because arms differ.
+    It is the largest of what was measured and of what follows by arithmetic, because arms differ. Units: GiB.
     """
     study = history.edition.study
     recipes = [trial.recipe for trial in known_trials(history.edition)] or [study.base]
     costs = [estimate_cost(recipe, grad_checkpointing) for recipe in recipes]
     _, peaks = measured_times_and_peaks(history, outcomes)
     return max([*peaks, *(cost.memory_bytes / 2**30 for cost in costs)])
-
-
-def _measured_alike(outcomes: Outcomes, base: Recipe, placement: Placement | None) -> tuple[EpochTimes, list[float]]:
-    """Returns the epoch times and memory of earlier answers of the same data, model and kind of device (CPU or GPU)."""
-    files = sorted(outcomes.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)[-LOOKED_AT:]
-    answers = [outcomes.get(path.parent.name, path.stem) for path in files]
-    alike = [
-        answer
-        for answer in answers
-        if answer and (answer.run.recipe.data, answer.run.recipe.model) == (base.data, base.model)
-    ]
-    if placement is not None:
-        alike = [
-            answer
-            for answer in alike
-            if (answer.environment.get("device", "cpu") == "cpu") == (placement.device == "cpu")
-        ]
-    curves = [(answer.run.recipe, [epoch.values for epoch in answer.outcome.curve]) for answer in alike]
-    times = EpochTimes(run_time(recipe, curve, ended=True) for recipe, curve in curves)
-    return times, [peak for _, curve in curves for peak in _peaks(curve)]
-
-
-def _peaks(epochs: Iterable[Mapping[str, float]]) -> list[float]:
-    """Returns the memory of one run in the epochs that have it, also of a run that trained as one with others."""
-    name = "memory/peak_gib"
-    return [one_of_fused_gib(values[name], int(values.get(TOGETHER, 1))) for values in epochs if name in values]

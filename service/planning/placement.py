@@ -7,7 +7,6 @@ thread a run, because two processes of one thread train faster than one process 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 from search_spaces.words import plural
@@ -82,42 +81,33 @@ class Placement(Spec):
     fits: int | None = None
 
     @property
-    def cores(self) -> int:
-        """The cores of one run."""
-        return self.threads * max(self.workers, 1)
-
-    @property
     def run_bytes(self) -> int | None:
         """The memory that each process of a run asks for. Units: bytes."""
         return None if self.run_gib is None else int(self.run_gib * 2**30)
 
-    @property
-    def loader_gib(self) -> float:
-        """The memory of the loader workers of each process, which run where images are streamed. Units: GiB."""
-        return loader_gib(self.loader_workers)
-
     def of_a_job(self) -> dict[str, Any]:
         """Returns what each process of a run is told of this, by the names of `Job`."""
-        size = ("device", "threads", "workers", "min_workers", "loader_workers", "runs_per_gpu")
-        told = {name: getattr(self, name) for name in (*size, "compile", "grad_checkpointing", "deterministic")}
-        return told | {"worker_bytes": self.run_bytes}
+        names = (
+            "device", "threads", "workers", "min_workers", "loader_workers", "runs_per_gpu", "compile",
+            "grad_checkpointing", "deterministic",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in names} | {"worker_bytes": self.run_bytes}
 
     def __str__(self) -> str:
+        runs, threads = plural(self.max_concurrent, "concurrent run"), plural(self.threads, "thread")
+        waits = self.fits is not None and self.max_concurrent > self.fits
+        memory = " (by memory)" if self.by_memory else f" ({self.fits} fit now)" if waits else ""
         fewest = f"{self.min_workers} to " if self.min_workers else ""
         group = f", {fewest}{self.workers} workers a run" if self.workers else ""
-        runs, threads = plural(self.max_concurrent, "concurrent run"), plural(self.threads, "thread")
         shared = f" ({self.runs_per_gpu} runs a GPU)" if self.runs_per_gpu > 1 else ""
         compiled = ", compiled" if self.compile else f", {self.fuse} as one model" if self.fuse > 1 else ""
         compiled += ", gradient checkpointing" if self.grad_checkpointing else ""
         compiled += ", deterministic" if self.deterministic else ""
-        waits = self.fits is not None and self.max_concurrent > self.fits
-        memory = " (by memory)" if self.by_memory else f" ({self.fits} fit now)" if waits else ""
-        each = plural(self.loader_workers, "loader worker")
-        loaders = f", {each} each where images are streamed (up to {self.loader_gib:.1f} GiB)"
-        return (
-            f"{runs}{memory}, {threads} each{group}, {self.device}{shared}{compiled}"
-            f"{loaders if self.loader_workers else ''}"
-        )
+        loaders = ""
+        if self.loader_workers:
+            each, gib = plural(self.loader_workers, "loader worker"), loader_gib(self.loader_workers)
+            loaders = f", {each} each where images are streamed (up to {gib:.1f} GiB)"
+        return f"{runs}{memory}, {threads} each{group}, {self.device}{shared}{compiled}{loaders}"
 
 
 def place(
@@ -142,11 +132,12 @@ def place(
     `fuse` runs are one process, with the memory of all.
     Raises: SpecError for what does not fit.
     """
-    counts = (("max-concurrent", max_concurrent, 1), ("threads", threads, 1), ("workers", workers, 0))
-    more = (("loader-workers", loader_workers, 0), ("runs-per-gpu", runs_per_gpu, 1), ("fuse", fuse, 1))
-    for name, value, least in (*counts, *more):
-        if value is not None and value < least:
-            raise SpecError(f"{name} must be {least} or more, got {value}")
+    for name, count, least in (
+        ("max-concurrent", max_concurrent, 1), ("threads", threads, 1), ("workers", workers, 0),
+        ("loader-workers", loader_workers, 0), ("runs-per-gpu", runs_per_gpu, 1), ("fuse", fuse, 1),
+    ):  # fmt: skip
+        if count is not None and count < least:
+            raise SpecError(f"{name} must be {least} or more, got {count}")
     group = max(workers, 1)
     if min_workers is not None:  # as many as there are places for
         group = max(min_workers, min(group, machine.gpus or machine.cores // threads))
@@ -157,20 +148,23 @@ def place(
     if machine.gpus and group > machine.gpus:
         raise SpecError(f"workers must be at most {machine.gpus}, one a GPU, got {group}")
     if runs_per_gpu > 1 and (workers or not machine.gpus):
-        where = "with workers" if workers else "where there is no GPU"
-        raise SpecError(f"runs-per-gpu must be 1 {where}, got {runs_per_gpu}")
+        why = "with workers" if workers else "where there is no GPU"
+        raise SpecError(f"runs-per-gpu must be 1 {why}, got {runs_per_gpu}")
     if fuse > 1 and workers:
         raise SpecError(f"fuse must be 1 with workers, got {fuse}")
     if run_gib is not None:
         run_gib = fused_gib(run_gib, fuse) + loader_gib(loader_workers or 0)
-    room = _room(machine, threads, group, runs_per_gpu, run_gib)
-    room = replace(room, most=room.most * fuse)
-    if max_concurrent is not None and max_concurrent > room.most and not waits:
-        bound = f"at most {room.most} with {room.has} and {room.asks} a run"
-        raise SpecError(f"max-concurrent must be {bound}, got {max_concurrent}")
-    runs = max_concurrent or room.most
+
+    most, by_memory, has, asks = _most_runs(machine, threads, group, runs_per_gpu, run_gib)
+    most *= fuse
+    if max_concurrent is not None and max_concurrent > most and not waits:
+        raise SpecError(f"max-concurrent must be at most {most} with {has} and {asks} a run, got {max_concurrent}")
+    runs = max_concurrent or most
+
     if loader_workers is None:
         loader_workers = _loaders(machine, math.ceil(runs / fuse) * group, threads) if machine.gpus else 0
+    # A process asks for at most what a node with the cores has, or it would never start.
+    largest = max((node.gib for node in machine.nodes if node.cores >= threads), default=None)
     return Placement(
         max_concurrent=runs,
         threads=threads,
@@ -181,31 +175,33 @@ def place(
         runs_per_gpu=runs_per_gpu,
         fuse=fuse,
         gpu_gib=machine.gpu_gib,
-        run_gib=_asked(machine.nodes, threads, run_gib),
-        by_memory=max_concurrent is None and room.by_memory,
-        fits=room.most,
+        run_gib=None if run_gib is None or largest is None else min(run_gib, largest),
+        by_memory=max_concurrent is None and by_memory,
+        fits=most,
     )
 
 
-@dataclass(frozen=True)
-class _Room:
-    """How many runs fit a machine, whether its memory decides, and what it has and a run asks for, in words."""
-
-    most: int
-    by_memory: bool
-    has: str
-    asks: str
-
-
-def _room(machine: Machine, threads: int, group: int, runs_per_gpu: int, run_gib: float | None) -> _Room:
+def _most_runs(
+    machine: Machine, threads: int, group: int, runs_per_gpu: int, run_gib: float | None
+) -> tuple[int, bool, str, str]:
+    """Returns how many runs fit a machine, whether its memory decides, and what it has and a run asks for, in words."""
     each = threads * group
     most = min(machine.gpus * runs_per_gpu // group if machine.gpus else machine.cores, machine.cores // each)
     if run_gib and machine.nodes and not machine.gpus:
-        held = max(1, _held(machine.nodes, threads, run_gib) // group)
-        if held < most:
+        processes = sum(min(node.cores // threads, int(node.gib / run_gib)) for node in machine.nodes)
+        if max(1, processes // group) < most:
             gib = sum(node.gib for node in machine.nodes)
-            return _Room(held, True, f"{gib:.1f} GiB of memory", f"{run_gib:.1f} GiB")
-    return _Room(most, False, plural(machine.cores, "core"), str(each))
+            return max(1, processes // group), True, f"{gib:.1f} GiB of memory", f"{run_gib:.1f} GiB"
+    return most, False, plural(machine.cores, "core"), str(each)
+
+
+def _loaders(machine: Machine, processes: int, threads: int) -> int:
+    """Returns how many loader workers each process that trains may have, by cores; by memory, too, but one at least."""
+    by_cores = max(machine.cores // processes - threads, 0)
+    if not machine.nodes:
+        return by_cores
+    left = sum(node.gib for node in machine.nodes) / processes - HOST_GIB - SHARED_GIB
+    return min(by_cores, max(int(left / LOADER_GIB), 1))
 
 
 def fused_gib(run_gib: float, fuse: int) -> float:
@@ -221,29 +217,6 @@ def one_of_fused_gib(peak_gib: float, fuse: int) -> float:
 def loader_gib(workers: int) -> float:
     """Returns the memory of the loader workers of a process that trains. Units: GiB."""
     return workers * LOADER_GIB + SHARED_GIB if workers else 0.0
-
-
-def _loaders(machine: Machine, processes: int, threads: int) -> int:
-    """Returns how many loader workers each of the processes that train may have: by cores.
-
-    By memory too, but one at least.
-    """
-    by_cores = max(machine.cores // processes - threads, 0)
-    if not machine.nodes:
-        return by_cores
-    left = sum(node.gib for node in machine.nodes) / processes - HOST_GIB - SHARED_GIB
-    return min(by_cores, max(int(left / LOADER_GIB), 1))
-
-
-def _asked(nodes: tuple[Node, ...], threads: int, run_gib: float | None) -> float | None:
-    """Returns the memory that a process asks for: at most what a node with the cores has, or it would never start."""
-    most = max((node.gib for node in nodes if node.cores >= threads), default=None)
-    return None if run_gib is None or most is None else min(run_gib, most)
-
-
-def _held(nodes: tuple[Node, ...], threads: int, run_gib: float) -> int:
-    """Returns how many processes of so many threads and so much memory the nodes hold."""
-    return sum(min(node.cores // threads, int(node.gib / run_gib)) for node in nodes)
 
 
 def runs_by_memory(gpu_gib: float, run_gib: float) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar
 
 from pydantic import Field, field_validator
 
@@ -24,11 +26,31 @@ class RunOptions(Spec):
     are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
     `deterministic`: a GPU adds up in one order. `grad_checkpointing`: training keeps what goes into each block alone.
     `workers`: of a run, or the fewest and the most: each attempt takes as many as have room, so a run goes on without a
-    node that is lost.
-    `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow. `fuse`: so many runs that differ in
-    seeds, or numbers of their encoding, are trained as one model.
+    node that is lost. `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow. `fuse`: so many
+    runs that differ in seeds, or numbers of their encoding, are trained as one model.
     Units: `hours` of wall-clock, for the command; `run_hours`, for each run.
     """
+
+    home: str | None = None
+    tracking: str | None = None
+    experiment: str | None = Field(
+        default=None, min_length=1, max_length=250, description="the name of an MLflow experiment, of 1 to 250 letters"
+    )
+    storage: str | None = None
+    address: str = "local"
+    hours: float | None = Field(default=None, gt=0, description="a positive number of hours")
+    run_hours: float | None = Field(default=None, gt=0, description="a positive number of hours a run")
+    max_concurrent: int | None = Field(default=None, gt=0, description="a positive number of concurrent runs")
+    threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
+    workers: int | tuple[int, int] = Field(default=0, description=WORKERS)
+    loader_workers: int | None = Field(default=None, ge=0, description="a number of loader workers a run, or null")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto, cpu or cuda")
+    runs_per_gpu: int | Literal["auto"] = 1
+    fuse: int = Field(default=1, gt=0, description="a positive number of runs that are trained as one model")
+    compile: bool = False
+    grad_checkpointing: bool = False
+    deterministic: bool = False
+    download: bool = False
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> Self:
@@ -39,6 +61,16 @@ class RunOptions(Spec):
     def elsewhere(self) -> bool:
         """Whether another process than this one runs the study, on the cluster at `address`."""
         return self.address not in ("local", "auto")
+
+    @property
+    def most_workers(self) -> int:
+        """How many workers a run has at most."""
+        return self.workers if isinstance(self.workers, int) else self.workers[1]
+
+    @property
+    def min_workers(self) -> int | None:
+        """With how many workers a run may begin, or go on, where not all have room; None: with all alone."""
+        return None if isinstance(self.workers, int) else self.workers[0]
 
     @field_validator("address", mode="before")
     @classmethod
@@ -71,33 +103,54 @@ class RunOptions(Spec):
         require(legal, "", WORKERS, workers)
         return workers
 
-    @property
-    def most_workers(self) -> int:
-        """How many workers a run has at most."""
-        return self.workers if isinstance(self.workers, int) else self.workers[1]
 
-    @property
-    def min_workers(self) -> int | None:
-        """With how many workers a run may begin, or go on, where not all have room; None: with all alone."""
-        return None if isinstance(self.workers, int) else self.workers[0]
+class Options(TypedDict, total=False):
+    """The types of `RunOptions`, for the verbs of Python, which take it as `**options: Unpack[Options]`."""
 
-    home: str | None = None
-    tracking: str | None = None
-    experiment: str | None = Field(
-        default=None, min_length=1, max_length=250, description="the name of an MLflow experiment, of 1 to 250 letters"
-    )
-    storage: str | None = None
-    address: str = "local"
-    hours: float | None = Field(default=None, gt=0, description="a positive number of hours")
-    run_hours: float | None = Field(default=None, gt=0, description="a positive number of hours a run")
-    max_concurrent: int | None = Field(default=None, gt=0, description="a positive number of concurrent runs")
-    threads: int = Field(default=1, gt=0, description="a positive number of threads a run")
-    workers: int | tuple[int, int] = Field(default=0, description=WORKERS)
-    loader_workers: int | None = Field(default=None, ge=0, description="a number of loader workers a run, or null")
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto, cpu or cuda")
-    runs_per_gpu: int | Literal["auto"] = 1
-    fuse: int = Field(default=1, gt=0, description="a positive number of runs that are trained as one model")
-    compile: bool = False
-    grad_checkpointing: bool = False
-    deterministic: bool = False
-    download: bool = False
+    home: str | None
+    tracking: str | None
+    experiment: str | None
+    storage: str | None
+    hours: float | None
+    run_hours: float | None
+    max_concurrent: int | None
+    threads: int
+    workers: int | tuple[int, int]
+    loader_workers: int | None
+    device: Literal["auto", "cpu", "cuda"]
+    runs_per_gpu: int | Literal["auto"]
+    fuse: int
+    compile: bool
+    grad_checkpointing: bool
+    deterministic: bool
+    download: bool
+
+
+class OptionsAndAddress(Options, total=False):
+    """The same for verbs that need no address."""
+
+    address: str
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def takes_options(verb: Callable[P, R]) -> Callable[P, R]:
+    """Spells out `**options` in the signature of a verb, for `help` and completion; other names are a TypeError."""
+    signature = inspect.signature(verb)
+    named = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
+        for name, field in RunOptions.model_fields.items()
+        if name not in signature.parameters
+    ]
+    spelled = signature.replace(parameters=[*named, *options])
+
+    @functools.wraps(verb)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        spelled.bind(*args, **options)
+        return verb(*args, **options)
+
+    checked.__signature__ = spelled  # type: ignore[attr-defined]
+    return checked

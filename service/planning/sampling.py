@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -65,24 +66,21 @@ class Sampler:
         self._told: dict[str, _Told] = {}
 
     def propose(self, number: int, role: Role = "trial") -> dict[str, Any] | None:
-        """Returns the values of a new point; None if every point was tried.
-
-        A `rival` is drawn at random from the first.
+        """Returns the values of a new point, for a `rival` one drawn at random; None if every point was tried.
 
         The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial
         would train nothing, so another one is drawn instead.
         """
-        history, plan = self.history, self.history.edition.study.plan
+        history, edition, plan = self.history, self.history.edition, self.history.edition.study.plan
         assert isinstance(plan, Search)
         if role == "trial" and number < len(plan.first):
             return dict(plan.first[number])
-        known = {history.first_run(trial).key for trial in history.of(role)}
+        keys = {history.first_run(trial).key for trial in history.of(role)}
         seed = FIRST_SEEDS.get(role, 0)
-        edition = history.edition
         searched = _Searched(edition.id, history, plan.space, edition.study.base, history.of("trial"))
         sampler = plan.sampler if role == "trial" else "random"
         for point in self._candidates("", searched, sampler, f"{LETTERS[role]}{number}"):
-            if Run(recipe=history.edition.study.recipe(point), seed=seed).key not in known:
+            if Run(recipe=edition.study.recipe(point), seed=seed).key not in keys:
                 return point
         return None
 
@@ -94,42 +92,45 @@ class Sampler:
         editions of a study try the same points, of which one with fewer trials tries the first ones, and share runs.
         A study whose space has too few points is refused when it is made.
         """
-        edition, plan, tune = self.history.edition, self.history.edition.study.plan, tuning_of(self.history.edition)
+        history, edition, plan = self.history, self.history.edition, self.history.edition.study.plan
+        tune = tuning_of(edition)
         assert isinstance(plan, Ablation)
         assert tune is not None
         if number < len(tune.first):
             return dict(tune.first[number])
-        earlier = self.history.tuning.trials(arm)
-        known = [trial.recipe for trial in earlier]
-        searched = _Searched(
-            edition.study.name, self.history, tune.space, edition.study.recipe(plan.arms[arm]), earlier
-        )
-        points = self._candidates(arm, searched, tune.sampler, f"{LETTERS['tuning']}{number}")
-        drawn = {}
-        for drawn in points:
-            if edition.tuning_trial(arm, number, drawn).recipe not in known:
+        earlier = history.tuning.trials(arm)
+        recipes = [trial.recipe for trial in earlier]
+        searched = _Searched(edition.study.name, history, tune.space, edition.study.recipe(plan.arms[arm]), earlier)
+        point: dict[str, Any] = {}
+        for point in self._candidates(arm, searched, tune.sampler, f"{LETTERS['tuning']}{number}"):
+            if edition.tuning_trial(arm, number, point).recipe not in recipes:
                 break
-        return drawn
+        return point
 
-    def _candidates(self, arm: str, searched: _Searched, wanted: str, name: str) -> Iterator[dict[str, Any]]:
-        """Yields points to try, the best guess first.
+    def _candidates(self, arm: str, searched: _Searched, sampler: str, name: str) -> Iterator[dict[str, Any]]:
+        """Yields points to try, the best guess first. Each has a new sampler, seeded by its name.
 
         All of a finite space come up in the end. Of an endless one, points are drawn on at random.
         """
-        if wanted == "grid":
-            points = list(grid(searched.space, searched.base))
+        space, base = searched.space, searched.base
+        if sampler == "grid":
+            points = list(grid(space, base))
             random.Random(searched.name).shuffle(points)  # cut short, they still lie all over the space
             yield from points
             return
-        finite = is_finite(searched.space)
-        samplers = (wanted, "random") if wanted == "tpe" else ("random",)
-        for sampler in samplers:
-            most = MOST_ATTEMPTS if sampler == "random" and not finite else ATTEMPTS
-            study = self._told.setdefault(arm, _Told()).study(searched) if sampler == "tpe" else _new_study()
+        finite = is_finite(space)
+        for kind in ("tpe", "random") if sampler == "tpe" else ("random",):
+            most = MOST_ATTEMPTS if kind == "random" and not finite else ATTEMPTS
+            study = self._told.setdefault(arm, _Told()).study(searched) if kind == "tpe" else _new_study()
             for attempt in range(most):
-                yield _draw(searched, study, sampler, f"{searched.name}/{name}" + (f"/{attempt}" if attempt else ""))
+                seed = zlib.crc32((f"{searched.name}/{name}" + (f"/{attempt}" if attempt else "")).encode())
+                study.sampler = _tpe(seed) if kind == "tpe" else optuna.samplers.RandomSampler(seed=seed)
+                trial = study.ask()
+                point = space.point(base, partial(_suggest, trial))
+                study.tell(trial, state=TrialState.FAIL)  # TPE forgets it; the point is told when its trial has ended
+                yield point
         if finite:
-            yield from grid(searched.space, searched.base)
+            yield from grid(space, base)
 
 
 class _Told:
@@ -140,12 +141,13 @@ class _Told:
     """
 
     def __init__(self) -> None:
-        self._reset()
+        self._forget()
 
-    def _reset(self) -> None:
+    def _forget(self) -> None:
         self._storage = optuna.storages.InMemoryStorage()
         self._study = _new_study(self._storage)
-        self._known: dict[str, tuple[int, TrialAnswer]] = {}
+        self._answers: dict[str, tuple[int, TrialAnswer]] = {}
+        """Of each trial its id in the storage, and what was told of it."""
 
     def study(self, searched: _Searched) -> optuna.Study:
         """Returns the study, with the trials that were planned or have ended since the last call.
@@ -153,57 +155,32 @@ class _Told:
         A new study is filled with all trials where an answer that it was told has changed, or does not count any more.
         """
         answers = {trial.label: ended_answer(searched.history, trial) for trial in searched.trials}
-        if any(_is_other(answers.get(label), told) for label, (_, told) in self._known.items()):
-            self._reset()
+        for label, (_, told) in self._answers.items():
+            answer = answers.get(label)
+            may_have_ended = told.status == "open" and answer is not None and answer.status in TOLD
+            if answer != told and not may_have_ended:
+                self._forget()
+                break
         for trial in searched.trials:
-            answer, told = answers[trial.label], self._known.get(trial.label)
-            if answer.status not in TOLD or (told and told[1].status in (answer.status, *LEARNED)):
+            answer, before = answers[trial.label], self._answers.get(trial.label)
+            if answer.status not in TOLD or (before and before[1].status in (answer.status, *LEARNED)):
                 continue
             frozen = _frozen_trial(searched.space, searched.base, trial, answer)
-            self._known[trial.label] = self._end(told[0], frozen) if told else self._add(frozen), answer
+            if before is None:
+                self._study.add_trial(frozen)
+                number = int(self._study.get_trials(deepcopy=False)[-1]._trial_id)
+            else:  # it was RUNNING
+                number = before[0]
+                for step, value in frozen.intermediate_values.items():
+                    self._storage.set_trial_intermediate_value(number, step, value)
+                self._storage.set_trial_state_values(number, frozen.state, frozen.values)
+            self._answers[trial.label] = number, answer
         return self._study
-
-    def _add(self, trial: FrozenTrial) -> int:
-        """Adds a trial; its id in the storage."""
-        self._study.add_trial(trial)
-        return int(self._study.get_trials(deepcopy=False)[-1]._trial_id)
-
-    def _end(self, id: int, ended: FrozenTrial) -> int:
-        """Ends a trial that was RUNNING; its id."""
-        for step, value in ended.intermediate_values.items():
-            self._storage.set_trial_intermediate_value(id, step, value)
-        self._storage.set_trial_state_values(id, ended.state, ended.values)
-        return id
-
-
-def _is_other(answer: TrialAnswer | None, told: TrialAnswer) -> bool:
-    """Returns whether an answer is not what was told; a trial that was told as under way may have ended."""
-    if told.status == "open":
-        return answer is None or answer.status not in TOLD
-    return answer != told
 
 
 def _new_study(storage: optuna.storages.InMemoryStorage | None = None) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(storage=storage, direction="maximize")
-
-
-def _draw(searched: _Searched, study: optuna.Study, sampler: str, seed: str) -> dict[str, Any]:
-    """Returns one point of a sampler. Each point has a new sampler, seeded by `seed`.
-
-    Source: Bergstra et al. 2011 (TPE). Differs: a point that is out of the race counts with the mean of the seeds that
-    it has; a diverged trial counts as pruned at step 0 with the chance score, because TPE forgets failed trials and
-    would propose their neighborhood again.
-    """
-    number = zlib.crc32(seed.encode())
-    if sampler == "tpe":
-        study.sampler = _tpe(number)
-    else:
-        study.sampler = optuna.samplers.RandomSampler(seed=number)
-    asked = study.ask()
-    point = searched.space.point(searched.base, lambda name, coordinate: _suggest(asked, name, coordinate))
-    study.tell(asked, state=TrialState.FAIL)  # TPE forgets it; the trial itself is told when it has ended
-    return point
 
 
 def _tpe(seed: int) -> optuna.samplers.TPESampler:
@@ -219,7 +196,12 @@ def _tpe(seed: int) -> optuna.samplers.TPESampler:
 
 
 def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
-    """Returns a trial as TPE gets it."""
+    """Returns a trial as TPE gets it.
+
+    Source: Bergstra et al. 2011 (TPE). Differs: a point that is out of the race counts with the mean of the seeds that
+    it has; a diverged trial counts as pruned at step 0 with the chance score, because TPE forgets failed trials and
+    would propose their neighborhood again.
+    """
     chance = base.data.chance("val")
     match answer.status:
         case "open":
@@ -238,22 +220,17 @@ def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer)
 
 def _coordinates(space: Space, base: Recipe, trial: Trial) -> dict[str, Any]:
     """Returns the coordinates of a trial as Optuna creates one with them."""
-    known = space.coordinates(base, trial.values)
-    return {
-        "params": {name: value for name, (_, value) in known.items()},
-        "distributions": {name: distribution(coordinate) for name, (coordinate, _) in known.items()},
-    }
-
-
-def distribution(coordinate: Coordinate) -> BaseDistribution:
-    """Returns a coordinate as Optuna knows it."""
-    match coordinate:
-        case Real(low=low, high=high, log=log):
-            return FloatDistribution(low, high, log=log)
-        case Integer(low=low, high=high, step=step):
-            return IntDistribution(low, high, step=step)
-        case _:
-            return CategoricalDistribution(coordinate.options)
+    distributions: dict[str, BaseDistribution] = {}
+    coordinates = space.coordinates(base, trial.values)
+    for name, (coordinate, _) in coordinates.items():
+        match coordinate:
+            case Real(low=low, high=high, log=log):
+                distributions[name] = FloatDistribution(low, high, log=log)
+            case Integer(low=low, high=high, step=step):
+                distributions[name] = IntDistribution(low, high, step=step)
+            case _:
+                distributions[name] = CategoricalDistribution(coordinate.options)
+    return {"params": {name: value for name, (_, value) in coordinates.items()}, "distributions": distributions}
 
 
 def _suggest(trial: optuna.Trial, name: str, coordinate: Coordinate) -> Any:
@@ -273,11 +250,8 @@ MOST_POINTS = 100
 TREES = 16
 """Of the forest. Optuna's default, 64, takes four times as long."""
 
-Shares = dict[str, float]
-"""The share of the score's variance by coordinate."""
 
-
-def importances(history: History) -> Shares:
+def importances(history: History) -> dict[str, float]:
     """Returns the share of the score's variance by coordinate, of those that every point has; their sum is 1.
 
     The search's own points count, and its random rivals: those that completed, or are out of the race, with the mean of
@@ -306,8 +280,8 @@ def importances(history: History) -> Shares:
     study = _new_study()
     study.add_trials(trials)
     evaluator = optuna.importance.FanovaImportanceEvaluator(n_trees=TREES, seed=0)
-    found = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    return {name: float(share) for name, share in found.items()}
+    shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {name: float(share) for name, share in shares.items()}
 
 
 def scored_points(history: History) -> list[tuple[Trial, TrialAnswer]]:

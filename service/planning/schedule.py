@@ -14,86 +14,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
-from search_spaces.study import Ablation, Search, Trial
+from search_spaces.study import Ablation, Trial
 from service.planning.stopping import FEWEST, race_cutoff, racers, rounds
 from service.storage.history import History
 from service.storage.states import tuning_of
 from trainables.recipe import Run, Use
-
-
-@dataclass(frozen=True)
-class Tune:
-    """Ask the sampler for the point of this number that may tune an arm."""
-
-    arm: str
-    number: int
-
-
-@dataclass(frozen=True)
-class Choose:
-    """Fix the values of an arm: those of the trial of this number; None: its own, because every trial diverged."""
-
-    arm: str
-    number: int | None
-
-
-def next_choice(history: History) -> Choose | None:
-    """Returns an arm whose trials have all ended, and the one with the highest validation mean.
-
-    Of equal ones the first.
-
-    No choice is made where no trial completed and one failed for a reason that is not its recipe's: the next command
-    tries it again.
-    """
-    tune = tuning_of(history.edition)
-    for arm in history.tuning.untuned_arms():
-        statuses = [history.answer(trial).status for trial in history.tuning.trials(arm)]
-        if tune is None or len(statuses) < tune.trials or "open" in statuses:
-            continue
-        best = best_number(history, arm)
-        if best is not None or set(statuses) == {"diverged"}:
-            return Choose(arm, best)
-    return None
-
-
-def best_number(history: History, arm: str) -> int | None:
-    """Returns the number of an arm's completed trial with the highest validation mean; the lowest of equal ones."""
-    answers = {trial.number: history.answer(trial) for trial in history.tuning.trials(arm)}
-    means = [(answer.mean or 0.0, -number) for number, answer in answers.items() if answer.status == "completed"]
-    return -max(means)[1] if means else None
-
-
-def next_point(history: History) -> Tune | None:
-    """Returns the first trial that is not planned yet; None if all are."""
-    return next(unplanned(history), None)
-
-
-def unplanned(history: History) -> Iterator[Tune]:
-    """Yields the trials that are not planned yet, in the order in which they will be."""
-    tune = tuning_of(history.edition)
-    known = {(trial.tunes and trial.tunes[0], trial.number) for trial in history.of("tuning")}
-    for number in range(tune.trials if tune else 0):
-        yield from (Tune(arm, number) for arm in history.tuning.untuned_arms() if (arm, number) not in known)
-
-
-def tuning_runs(history: History) -> Iterator[tuple[Trial, Run]]:
-    """Yields the runs that may be started now, in order: a trial's first seed, and where it completed its others."""
-    for trial in history.of("tuning"):
-        if history.tuning.is_settled(trial):
-            continue
-        first, *others = history.runs(trial).values()
-        yield trial, first
-        if history.state(first).status == "completed":
-            yield from ((trial, run) for run in others)
-
-
-def is_tuned(history: History) -> bool:
-    """Returns whether the tuning is over, so that the arms may be compared; True if no arm is tuned.
-
-    An arm whose trials all failed is left out, and does not keep the others waiting.
-    """
-    unsettled = [trial for trial in history.of("tuning") if not history.tuning.is_settled(trial)]
-    return next_point(history) is None and all(history.answer(trial).status != "open" for trial in unsettled)
 
 
 @dataclass(frozen=True)
@@ -125,6 +50,22 @@ class Propose:
 
     number: int
     role: Role = "trial"
+
+
+@dataclass(frozen=True)
+class Tune:
+    """Ask the sampler for the point of this number that may tune an arm."""
+
+    arm: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Choose:
+    """Fix the values of an arm: those of the trial of this number; None: its own, because every trial diverged."""
+
+    arm: str
+    number: int | None
 
 
 @dataclass(frozen=True)
@@ -170,39 +111,78 @@ def next_action(history: History, in_flight: set[str]) -> Action:
     if isinstance(plan, Ablation):
         if choice := next_choice(history):
             return choice
-        if missing := _unlisted(history, plan):
-            return PlanArms(missing)
-    for trial, run in _wanted(history):
+        listed, chosen = {trial.name for trial in history.of("trial")}, history.tuning.chosen
+        names = [name for name in plan.arms if name not in listed and (plan.tune is None or name in chosen)]
+        tuning = [trial for trial in history.of("tuning") if not history.tuning.is_settled(trial)]
+        # Arms are compared when all are tuned. One whose trials all failed does not keep the others waiting.
+        if names and not any(unplanned(history)) and all(history.answer(trial).status != "open" for trial in tuning):
+            return PlanArms(tuple(names))
+    for trial, run in _startable(history):
         action = _towards(history, trial, run, in_flight)
         if action is not None:
             cutoff = race_cutoff(history, trial, run)
             return action if cutoff is None else LeaveOut(run, cutoff)
     if isinstance(plan, Ablation):
-        return next_point(history) or (Wait() if in_flight else Done())
+        return next(unplanned(history), None) or (Wait() if in_flight else Done())
+
     for role, count in zip(POINTS, (history.trial_count, history.rival_count), strict=True):
         if len(history.of(role)) < count:
             return Propose(len(history.of(role)), role)
     if any(history.answer(trial).status == "open" for role in POINTS for trial in history.unsettled(role)):
         return Wait()
-    chosen = Confirm(_to_confirm(history, plan), tuple(_best(history, "rival").values())[:CONFIRMED])
-    if chosen != Confirm(history.confirms, history.rival_confirms):
-        return chosen
+    best = _best(history, "trial")
+    numbers, first = list(best.values())[:CONFIRMED], history.of("trial")[0]
+    if plan.first and history.answer(first).status != "incomplete":  # the point tried first is confirmed, too
+        numbers.append(best.get(history.first_run(first).key, first.number))
+    confirm = Confirm(tuple(dict.fromkeys(numbers)), tuple(_best(history, "rival").values())[:CONFIRMED])
+    if confirm != Confirm(history.confirms, history.rival_confirms):
+        return confirm
     return Wait() if in_flight else Done()
 
 
-def _unlisted(history: History, plan: Ablation) -> tuple[str, ...]:
-    """Returns the arms to list now; if arms are tuned, none before the tuning is over, and then those with a choice."""
-    listed = {trial.name for trial in history.of("trial")}
-    names = [name for name in plan.arms if name not in listed and (plan.tune is None or name in history.tuning.chosen)]
-    return tuple(names) if names and is_tuned(history) else ()
+def next_choice(history: History) -> Choose | None:
+    """Returns an arm whose trials have all ended, and the one with the highest validation mean.
+
+    No choice is made where no trial completed and one failed for a reason that is not its recipe's: the next command
+    tries it again.
+    """
+    tune = tuning_of(history.edition)
+    for arm in history.tuning.untuned_arms():
+        statuses = [history.answer(trial).status for trial in history.tuning.trials(arm)]
+        if tune is None or len(statuses) < tune.trials or "open" in statuses:
+            continue
+        best = best_number(history, arm)
+        if best is not None or set(statuses) == {"diverged"}:
+            return Choose(arm, best)
+    return None
 
 
-def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
-    """Yields the runs that may be started now, in order."""
+def best_number(history: History, arm: str) -> int | None:
+    """Returns the number of an arm's completed trial with the highest validation mean; the lowest of equal ones."""
+    answers = {trial.number: history.answer(trial) for trial in history.tuning.trials(arm)}
+    means = [(answer.mean or 0.0, -number) for number, answer in answers.items() if answer.status == "completed"]
+    return -max(means)[1] if means else None
+
+
+def unplanned(history: History) -> Iterator[Tune]:
+    """Yields the trials of tuning that are not planned yet, in the order in which they will be."""
+    tune = tuning_of(history.edition)
+    planned = {(trial.tunes and trial.tunes[0], trial.number) for trial in history.of("tuning")}
+    for number in range(tune.trials if tune else 0):
+        yield from (Tune(arm, number) for arm in history.tuning.untuned_arms() if (arm, number) not in planned)
+
+
+def _startable(history: History) -> Iterator[tuple[Trial, Run]]:
+    """Yields the runs that may be started now, in order: of a point its first seed, then, if that completed, others."""
     plan = history.edition.study.plan
     if isinstance(plan, Ablation):
-        yield from tuning_runs(history)
-        if plan.race:
+        for trial in history.of("tuning"):
+            if not history.tuning.is_settled(trial):
+                first, *others = history.runs(trial).values()
+                yield trial, first
+                if history.state(first).status == "completed":
+                    yield from ((trial, run) for run in others)
+        if plan.race:  # no arm is two seeds ahead of another one, which may still be out
             yield from _by_seed(history, racers(history), max(rounds(history) + 2, FEWEST))
         else:
             yield from _by_seed(history, history.of("trial"))
@@ -219,7 +199,7 @@ def _wanted(history: History) -> Iterator[tuple[Trial, Run]]:
 def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> Iterator[tuple[Trial, Run]]:
     """Yields each trial's first seed, then each trial's second seed: a study that is cut short is balanced and paired.
 
-    `most`: how many seeds may begin. In a race no arm is two seeds ahead of another one, which may still be out.
+    `most`: how many seeds may begin.
     """
     rows = [list(history.runs(trial).values()) for trial in trials]
     for runs in islice(zip(*rows, strict=True), most):
@@ -244,16 +224,6 @@ def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> A
         return Assign(run, trial)
     actions = (_towards(history, row, parent, in_flight) for row, parent in rows)
     return next((action for action in actions if action is not None), None)
-
-
-def _to_confirm(history: History, plan: Search) -> tuple[int, ...]:
-    """Returns the best five and the point tried first, each recipe once."""
-    best = _best(history, "trial")
-    numbers = list(best.values())[:CONFIRMED]
-    first = history.of("trial")[0]
-    if plan.first and history.answer(first).status != "incomplete":
-        numbers.append(best.get(history.first_run(first).key, first.number))
-    return tuple(dict.fromkeys(numbers))
 
 
 def _best(history: History, role: Role) -> dict[str, int]:

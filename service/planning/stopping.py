@@ -1,16 +1,16 @@
-"""Early stopping of a search: which first seeds it stops (successive halving), and how well it did. Pure."""
+"""Early stopping: at rungs (successive halving) and by races over seeds; what it saved, how well it judged. Pure."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from statistics import fmean, variance
 
 from search_spaces.roles import CONFIRMED, POINTS
 from search_spaces.study import Ablation, Edition, Search, Trial
 from search_spaces.words import plural
-from service.planning.t_distribution import cdf
 from service.storage.history import History
 from trainables.data.dataset import luck
 from trainables.recipe import Run
@@ -84,32 +84,42 @@ def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
     """Returns the mean that a point or an arm would need for its next seed; None if it gets that seed.
 
     A run that has begun goes on: a part of it would look like an answer.
+
+    A point is out where its mean would be below the points that would be confirmed now, even if each seed that it lacks
+    scored as high as the best seed so far, of its own and theirs. An arm is out where it is below the best one by more
+    than seeds explain. The baseline stays, for what the best arm gains is measured on it. So does an arm with a higher
+    mean than that of all seeds of any other one: the first seeds of the best may be lucky.
+    Source: Maron and Moore 1994 (races). Differs: the bound of a point is the best seed seen, and not one of a
+    distribution, because the seeds of a point may lie in two groups.
     """
     plan = history.edition.study.plan
     if not history.races(trial) or run == history.first_run(trial) or history.state(run).was_run:
         return None
     if isinstance(plan, Search):
-        return _of_points(history, trial) if plan.stop else None
-    return _of_arms(history, trial)
+        best = [history.answer(point) for point in history.highest(CONFIRMED, trial.role)] if plan.stop else []
+        if len(best) < CONFIRMED:
+            return None
+        cutoff, answer = best[-1].mean or 0.0, history.answer(trial)
+        top = max(score for of_point in (*best, answer) for score in of_point.values.values())
+        reachable = sum(answer.values.values()) + (answer.asked - len(answer.values)) * top
+        return cutoff if reachable / answer.asked < cutoff else None
 
-
-def _of_points(history: History, trial: Trial) -> float | None:
-    """Returns the lowest mean of the points that would be confirmed now, where a point cannot reach it any more.
-
-    A point is out where its mean would be lower even if each seed that it lacks scored as high as the best seed so far,
-    of its own and theirs.
-    Source: Maron and Moore 1994 (races). Differs: the bound is the best seed seen, and not one of a distribution,
-    because the seeds of a point may lie in two groups.
-    """
-    best = [history.answer(point) for point in history.highest(CONFIRMED, trial.role)]
-    answer = history.answer(trial)
-    if len(best) < CONFIRMED:
+    # Each arm that is in the race has `rounds` seeds by now, and this is a look at them.
+    count = rounds(history)
+    if count < FEWEST or plan.is_baseline(trial.name):
         return None
-    cutoff = best[-1].mean or 0.0
-    top = max(value for of_point in (*best, answer) for value in of_point.values.values())
-    lacks = answer.asked - len(answer.values)
-    reachable = (sum(answer.values.values()) + lacks * top) / answer.asked
-    return cutoff if reachable < cutoff else None
+    answers = {arm.label: (history.answer(arm), arm.seeds(count)) for arm in racers(history)}
+    rows = {
+        label: [answer.values[seed] for seed in seeds]
+        for label, (answer, seeds) in answers.items()
+        if {*seeds} <= {*answer.values}
+    }
+    data = trial.recipe.data
+    step = data.score(data.step("val"), "val") - data.score(0.0, "val")
+    out = behind(rows, len(plan.arms), step, data.overlap)
+    means = {label: answer.mean for label, (answer, _) in answers.items() if answer.mean is not None}
+    leads = means.get(trial.label) == max(means.values())
+    return max(map(fmean, rows.values())) if trial.label in out and not leads else None
 
 
 def racers(history: History) -> list[Trial]:
@@ -130,37 +140,11 @@ def rounds(history: History) -> int:
     return sum(1 for _ in ended)
 
 
-def _of_arms(history: History, trial: Trial) -> float | None:
-    """Returns the mean of the best arm so far, where this arm is below it by more than seeds explain.
-
-    Each arm that is in the race has `rounds` seeds by now, and this is a look at them: validation scores by arm and
-    seed, without what a seed does to all arms. The baseline stays, for what the best arm gains is measured on it. So
-    does an arm with a higher mean than that of all seeds of any other one: the first seeds of the best may be lucky.
-    """
-    plan, count = history.edition.study.plan, rounds(history)
-    assert isinstance(plan, Ablation)
-    if count < FEWEST or plan.is_baseline(trial.name):
-        return None
-    rows = {}
-    for arm in racers(history):
-        values, seeds = history.answer(arm).values, arm.seeds(count)
-        if all(seed in values for seed in seeds):
-            rows[arm.label] = [values[seed] for seed in seeds]
-    data = trial.recipe.data
-    step = data.score(data.step("val"), "val") - data.score(0.0, "val")
-    out = behind(rows, len(plan.arms), step, data.overlap)
-    means = {arm.label: history.answer(arm).mean for arm in racers(history)}
-    leads = means[trial.label] == max(mean for mean in means.values() if mean is not None)
-    return max(map(fmean, rows.values())) if trial.label in out and not leads else None
-
-
 def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:
     """Returns the arms that are clearly below the best.
 
-    `rows`: a score a seed of those in the race; `arms`: of how many.
-
-    `step`: what one image changes of a score; `overlap`: as data sets have it, where seeds are folds.
-
+    `rows`: a score a seed of those in the race, of `arms` in all; `step`: what one image changes of a score; `overlap`:
+    as data sets have it, where seeds are folds.
     At 3, 4, 5 and so on seeds the level is 3 a / (n (n + 1)), shared by all arms but one: it adds up to a, however many
     seeds there may be.
     """
@@ -174,32 +158,26 @@ def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: 
 def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0, overlap: float = 0.0) -> float:
     """Returns the one-sided p of the null hypothesis that an arm is no worse than the best so far.
 
-    `rows`: a score a seed.
-
-    All arms say how much seeds differ, so that three of them suffice; if this pair differs more than all do, its own
-    seeds alone say it.
+    `rows`: a score a seed. All arms say how much seeds differ, so that three of them suffice; if this pair differs more
+    than all do, its own seeds alone say it.
     Source: two-way layout without replication (Fisher 1925); races: Maron and Moore 1994, F-Race (Birattari et al.
     2002). Differs: the larger of the two variances, with its degrees of freedom; at least the error of two scores that
     are rounded to a step; folds of the same images are no independent seeds (Nadeau and Bengio 2003).
     """
     gaps = [above - below for above, below in zip(rows[best], rows[arm], strict=True)]
-    seeds = len(gaps)
-    own, shared = variance(gaps), 2 * _residual(list(rows.values()))
-    spread, df = (own, seeds - 1) if own > shared else (shared, (len(rows) - 1) * (seeds - 1))
+    seeds, df = len(gaps), (len(rows) - 1) * (len(gaps) - 1)
+    of_arms, of_seeds = [*map(fmean, rows.values())], [*map(fmean, zip(*rows.values(), strict=True))]
+    center = fmean(of_arms)
+    residuals = [
+        (score - of_arm - of_seed + center) ** 2
+        for scores, of_arm in zip(rows.values(), of_arms, strict=True)
+        for score, of_seed in zip(scores, of_seeds, strict=True)
+    ]
+    spread = 2 * (math.fsum(residuals) / df)
+    if variance(gaps) > spread:
+        spread, df = variance(gaps), seeds - 1
     error = max(math.sqrt(spread * (1 / seeds + overlap)), step / math.sqrt(6))
     return 1 - cdf(fmean(gaps) / error, df) if error else float(fmean(gaps) <= 0)
-
-
-def _residual(rows: list[list[float]]) -> float:
-    """Returns the variance of scores around what arm and seed explain."""
-    means, seeds = [fmean(row) for row in rows], [fmean(column) for column in zip(*rows, strict=True)]
-    center = fmean(means)
-    rest = [
-        (score - mean - seed + center) ** 2
-        for row, mean in zip(rows, means, strict=True)
-        for score, seed in zip(row, seeds, strict=True)
-    ]
-    return math.fsum(rest) / ((len(rows) - 1) * (len(seeds) - 1))
 
 
 @dataclass(frozen=True)
@@ -233,15 +211,15 @@ def saved_images(history: History) -> Saved:
 
     A point that was stopped at a rung would have trained its other seeds, too, at most.
     """
-    counts = {"halved": 0, "halving": 0, "raced": 0, "racing": 0, "trained": 0}
+    counts = dict.fromkeys(("halved", "halving", "raced", "racing", "trained"), 0)
     for trial in [trial for role in POINTS for trial in history.of(role) if history.races(trial)]:
         runs, answer = history.runs(trial).values(), history.answer(trial)
         images, epochs = trial.recipe.data.image_counts.train, sum(history.state(run).epoch for run in runs)
         counts["trained"] += images * epochs
         if answer.status == "stopped":
-            count, of = ("raced", "racing") if answer.raced else ("halved", "halving")
-            counts[count] += 1
-            counts[of] += images * (len(runs) * trial.recipe.optimizer.trained_epochs - epochs)
+            trials, saved = ("raced", "racing") if answer.raced else ("halved", "halving")
+            counts[trials] += 1
+            counts[saved] += images * (len(runs) * trial.recipe.optimizer.trained_epochs - epochs)
     return Saved(**counts, noun="arm" if isinstance(history.edition.study.plan, Ablation) else "point")
 
 
@@ -270,27 +248,21 @@ def judge_rungs(history: History) -> list[Rung]:
     ones, and is lower than that among all would be.
     Source: Spearman 1904; Li et al. 2018 on successive halving, which relies on this order.
     """
-    plan = history.edition.study.plan
-    if not isinstance(plan, Search):
+    if not isinstance(history.edition.study.plan, Search):
         return []
-    judged = [_rung(history, epoch) for epoch in rungs(history.edition.study.base.optimizer.trained_epochs)]
-    return [rung for rung in judged if rung.reached]
-
-
-def _rung(history: History, epoch: int) -> Rung:
-    reached = [(trial, value) for trial in history.of("trial") if (value := _value(history, trial, epoch)) is not None]
-    pairs = [
-        (value, answer.mean)
-        for trial, value in reached
-        if (answer := history.answer(trial)).status == "completed" and answer.mean is not None
-    ]
-    return Rung(epoch, len(reached), len(pairs), rank_correlation(pairs))
-
-
-def _value(history: History, trial: Trial, epoch: int) -> float | None:
-    """Returns what the first seed of a trial had at an epoch."""
-    measured = history.state(history.first_run(trial)).curve.get(epoch)
-    return None if measured is None else measured.values.get(trial.score.metric)
+    judged = []
+    for epoch in rungs(history.edition.study.base.optimizer.trained_epochs):
+        reached, pairs = 0, []
+        for trial in history.of("trial"):
+            measured, answer = history.state(history.first_run(trial)).curve.get(epoch), history.answer(trial)
+            score = None if measured is None else measured.values.get(trial.score.metric)
+            if score is not None:
+                reached += 1
+                if answer.status == "completed" and answer.mean is not None:
+                    pairs.append((score, answer.mean))
+        if reached:
+            judged.append(Rung(epoch, reached, len(pairs), rank_correlation(pairs)))
+    return judged
 
 
 def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
@@ -300,3 +272,38 @@ def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
     from scipy.stats import spearmanr  # here, for the commands that only look must start without scipy
 
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
+
+
+def cdf(t: float, df: int) -> float:
+    """Returns the probability that Student's t with `df` degrees of freedom lies at or below `t`.
+
+    Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4 (finite sums for whole degrees of freedom).
+    Differs: nothing.
+    """
+    if math.isinf(t):
+        return 1.0 if t > 0 else 0.0
+    angle = math.atan(t / math.sqrt(df))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    odd = df % 2 == 1
+    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
+    for power in range(1 if odd else 0, df - 1, 2):
+        total += term
+        term *= (power + 1) / (power + 2) * cosine**2
+    inside = 2 / math.pi * (angle + sine * total) if odd else sine * total
+    return min(1.0, max(0.0, (1 + inside) / 2))
+
+
+@cache
+def quantile(p: float, df: int) -> float:
+    """Returns the t below which a share `p` of the distribution lies, found by bisection."""
+    if p < 0.5:
+        return -quantile(1 - p, df)
+    low, high = 0.0, 1.0
+    while cdf(high, df) < p and high < 1e12:
+        low, high = high, 2 * high
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if cdf(middle, df) < p else (low, middle)
+    return high

@@ -53,7 +53,6 @@ ORDER = {
         ),
         ("run_study",),
         ("api",),
-        ("adhoc",),
         ("public",),
         ("commands",),
         ("cli",),

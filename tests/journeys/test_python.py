@@ -132,10 +132,10 @@ def _test_score(result, arm, seed):
 
 
 def test_an_unnamed_call_is_known_by_what_it_asks(home, monkeypatch):
-    from service import adhoc
+    from service import api
 
     asked = []
-    monkeypatch.setattr(adhoc, "run", lambda study, **options: asked.append(study))
+    monkeypatch.setattr(api, "run", lambda study, **options: asked.append(study))
     for low in (0.1, 0.1, 0.2):
         space = {"encoding.gamma": service.Real(low=low, high=30.0, log=True)}
         service.sweep({"encoding.kind": "fourier"}, space, trials=3)

@@ -7,7 +7,7 @@ from search_spaces.fit import kept_form, kept_size
 from search_spaces.leaves import leaves
 from search_spaces.library import find
 from search_spaces.study import Ablation, Score, Study
-from service import adhoc, api
+from service import api
 from service.planning.run_options import RunOptions
 from tests.rooms.trainables.data.pictures import image_folder, picture
 from trainables.backbones import CaiT, ViT
@@ -228,4 +228,4 @@ def test_a_patch_of_ones_own_decides_the_side_however_it_is_written(pets, model)
 
 
 def ablate_without_running(base: dict, data: str) -> Recipe:
-    return adhoc._base(base, data, RunOptions())
+    return api._adhoc(base, data, RunOptions(), Ablation({"a": {}}, "a"), "", "?", 1).base

@@ -6,20 +6,17 @@ import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import service
 from search_spaces.study import Ablation, Study
 from service import api
-from service.analysis.study_status import one_status
 from service.commands import cluster, running
-from service.planning.run_options import RunOptions
+from service.planning.run_options import OptionsAndAddress, RunOptions
 from service.storage import editions, outcomes
 from service.storage.home import Home
-from service.terminal import tables
-from tests.rooms.by_hand import ablated, edit_lines
 from tests.rooms.toy import conduct
 from trainables.recipe import FromFile, Recipe, code_digest
 from trainables.spec import LocusError, SpecError
@@ -27,54 +24,41 @@ from trainables.spec import LocusError, SpecError
 STUDY = Study(name="arms", question="?", base=Recipe(), plan=Ablation({"near": {}}, "near"), seeds=1)
 
 
-def test_an_address_of_none_is_this_machine() -> None:
-    assert RunOptions(address=None).address == "local"
-
-
 def test_every_door_has_the_same_options_with_the_same_defaults(monkeypatch) -> None:
     """Python's verbs, the command's, and `RunOptions`: a name, a default and a type each; and all of them arrive."""
     fields = RunOptions.model_fields
+    types = get_type_hints(OptionsAndAddress)
+    assert types == {name: field.annotation for name, field in fields.items()}
     for verb in (service.run, service.sweep, service.ablate, service.submit):
-        given = inspect.signature(verb).parameters
-        assert not [one for one in given.values() if one.kind is one.VAR_KEYWORD], verb
-        own = {"address"} if verb is service.submit else set()
-        for name, field in fields.items():
-            annotation = eval(given[name].annotation, vars(inspect.getmodule(verb)))
-            assert annotation == field.annotation, (verb, name)
-            assert name in own or given[name].default == field.default, (verb, name)
+        parameters = inspect.signature(verb).parameters
+        assert not [each for each in parameters.values() if each.kind is each.VAR_KEYWORD], verb
+        for name in {*fields} - ({"address"} if verb is service.submit else set()):
+            assert (parameters[name].annotation, parameters[name].default) == (types[name], fields[name].default)
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'thread'"):
+        service.run(STUDY, thread=2)
     for command, renamed in ((running.run, {"address"}), (cluster.submit, {"address"}), (running.plan, {*fields})):
-        given = inspect.signature(command).parameters
-        assert {*fields} - {*given} <= renamed, command
-        for name in {*fields} & {*given} - {"address"}:
-            assert given[name].default == fields[name].default, (command, name)
-            kind = get_args(given[name].annotation)[0]
-            assert kind in (fields[name].annotation, Any), (command, name)
+        parameters = inspect.signature(command).parameters
+        assert {*fields} - {*parameters} <= renamed, command
+        for name in {*fields} & {*parameters} - {"address"}:
+            assert parameters[name].default == fields[name].default, (command, name)
+            assert get_args(parameters[name].annotation)[0] in (fields[name].annotation, Any), (command, name)
     verbs = {*inspect.signature(service.run).parameters}
     assert {*inspect.signature(running.run).parameters} - {"name", "join", "dry_run", "quiet", "verbose"} <= verbs
-    for ad_hoc in (service.sweep, service.ablate):
-        assert verbs - {*inspect.signature(ad_hoc).parameters} == {"study", "budget", "set", "trials", "arms"} - (
-            {"trials"} if ad_hoc is service.sweep else {"arms"}
-        )
-    values = {"home": "/h", "tracking": "t", "experiment": "e", "storage": "s3://b", "address": "auto", "hours": 1.0}
-    values |= {
-        "run_hours": 2.0,
-        "max_concurrent": 3,
-        "threads": 4,
-        "workers": (2, 5),
-        "loader_workers": 6,
-        "device": "cpu",
-    }
-    values |= {
-        "runs_per_gpu": "auto",
-        "fuse": 7,
-        "compile": True,
-        "deterministic": True,
-        "grad_checkpointing": True,
-        "download": True,
-    }
-    assert {*values} == {*fields}
+    missing = {"study", "budget", "set"}
+    assert verbs - {*inspect.signature(service.sweep).parameters} == missing | {"arms"}
+    assert verbs - {*inspect.signature(service.ablate).parameters} == missing | {"trials"}
+    assert RunOptions(address=None).address == "local", "an address of None is this machine"
+
+
+def test_all_options_arrive(monkeypatch) -> None:
+    values: dict[str, Any] = dict(
+        home="/h", tracking="t", experiment="e", storage="s3://b", address="auto", hours=1.0, run_hours=2.0,
+        max_concurrent=3, threads=4, workers=(2, 5), loader_workers=6, device="cpu", runs_per_gpu="auto", fuse=7,
+        compile=True, deterministic=True, grad_checkpointing=True, download=True,
+    )  # fmt: skip
+    assert {*values} == {*RunOptions.model_fields}
     arrived: list[Any] = []
-    monkeypatch.setattr(api, "resolve", lambda study, **asked: study.at())
+    monkeypatch.setattr(api, "resolve", lambda study, **values: study.at())
     monkeypatch.setattr(api, "here", lambda study, options, **more: arrived.append((study, options, more)))
     service.run(STUDY, **values)
     more = {"question": "Which rate?", "edition": "again", "callbacks": [print]}
@@ -120,36 +104,28 @@ def test_a_study_of_the_home_is_named_as_report_names_it(tmp_path: Path, monkeyp
         api.resolve("rowcol", home=home)
 
 
-def test_counts_beside_an_edition_are_refused_and_not_dropped() -> None:
+def test_an_id_or_an_edition_takes_other_counts_and_a_name_but_no_other_values(home: Home, tmp_path: Path) -> None:
     edition = STUDY.at()
     assert api.resolve(edition, budget=None, seeds=None) == edition
     assert api.resolve(edition, seeds=9).study.seeds == 9
-    with pytest.raises(SpecError, match="set must be left out beside arms@base, which names them already"):
-        api.resolve(edition, set={"optimizer.epochs": 3})
-
-
-def test_an_id_names_an_edition_also_to_run(home: Home, tmp_path: Path) -> None:
-    cells = STUDY.at(set={"optimizer.epochs": 2})
+    cells, folder = STUDY.at(set={"optimizer.epochs": 2}), str(tmp_path)
     conduct(home, cells)
-    again = api.resolve(cells.id, home=str(tmp_path), seeds=2)
-    assert (again.id, again.definition, again.study.seeds) == (cells.id, cells.definition, 2)
-    assert api.resolve("fourier-gamma@smoke", home=str(tmp_path)) == api.resolve("fourier-gamma", budget="smoke")
-    with pytest.raises(LocusError, match=rf"no study 'arms@base~zzzz' in .*; did you mean {re.escape(cells.id)}"):
-        api.resolve("arms@base~zzzz", home=str(tmp_path))
-    with pytest.raises(SpecError, match="budget must be left out beside"):
-        api.resolve(cells.id, home=str(tmp_path), budget="smoke")
-
-
-def test_a_name_beside_an_id_is_another_edition_of_the_same_definition(home: Home, tmp_path: Path) -> None:
-    cells = STUDY.at(set={"optimizer.epochs": 2})
-    conduct(home, cells)
-    again = api.resolve(cells.id, home=str(tmp_path), edition="again")
+    more = api.resolve(cells.id, home=folder, seeds=2)
+    assert (more.id, more.definition, more.study.seeds) == (cells.id, cells.definition, 2)
+    assert api.resolve("fourier-gamma@smoke", home=folder) == api.resolve("fourier-gamma", budget="smoke")
+    again = api.resolve(cells.id, home=folder, edition="again")
     assert (again.id, again.definition, again.own_paths) == ("arms@base~again", cells.definition, cells.own_paths)
     assert not conduct(home, again).trained, "answers are used again"
-    assert api.resolve(again.id, home=str(tmp_path)) == again
-    assert api.resolve(cells.id, home=str(tmp_path)) == cells
-    with pytest.raises(SpecError, match=r"^an edition's name must be at most 60 letters, digits"):
-        api.resolve(cells.id, home=str(tmp_path), edition="again.2")
+    assert api.resolve(again.id, home=folder) == again
+    assert api.resolve(cells.id, home=folder) == cells
+    for study, values, words in (
+        (edition, {"set": {"optimizer.epochs": 3}}, "^set must be left out beside arms@base, which names them already"),
+        (cells.id, {"budget": "smoke"}, "^budget must be left out beside"),
+        (cells.id, {"edition": "again.2"}, "^an edition's name must be at most 60 letters, digits"),
+        ("arms@base~zzzz", {}, rf"no study 'arms@base~zzzz' in .*; did you mean {re.escape(cells.id)}"),
+    ):
+        with pytest.raises(LocusError, match=words):
+            api.resolve(study, home=folder, **values)
 
 
 def test_a_missing_file_of_weights_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -193,27 +169,7 @@ def test_every_public_name_is_there_and_no_other() -> None:
         service.rum
 
 
-def test_a_page_with_answers_is_not_replaced_by_one_without(tmp_path, capsys) -> None:
-    id = ablated(tmp_path)
-    page = service.report(id, home=str(tmp_path))
-    before = page.read_text()
-    journal = Home(tmp_path).study(id).journal
-    edit_lines(journal, lambda line: re.sub('"code":"[0-9a-f]{12}"', '"code":"0123456789ab"', line))
-    (status,) = service.status(id, home=str(tmp_path))
-    assert status.stale > 20
-    with pytest.raises(
-        LocusError, match=f"today's code has no answers of {id}, and its {status.stale} answers by other code"
-    ):
-        service.report(id, home=str(tmp_path))
-    assert page.read_text() == before
-    tables.status_of_one(one_status(Home(tmp_path), id), Home(tmp_path))
-    assert (
-        f"not counted: {status.stale} answers of other code; locus run trains what is missing"
-        in capsys.readouterr().out
-    )
-
-
-def test_answers_of_older_code_do_not_count_and_looking_writes_nothing(tmp_path, monkeypatch) -> None:
+def test_answers_of_older_code_do_not_count_and_looking_writes_nothing(tmp_path, monkeypatch, capsys) -> None:
     home, edition = str(tmp_path), STUDY.at(seeds=3)
     conduct(Home(tmp_path), edition)
     page = service.report("arms", home=home)
@@ -222,7 +178,10 @@ def test_answers_of_older_code_do_not_count_and_looking_writes_nothing(tmp_path,
     monkeypatch.setattr(code_digest, "_parsed", lambda path: replace(parsed(path), fingerprint="x"))
     (found,) = service.status("arms", home=home)
     assert (found.stale, found.done) == (3, 0)
-    with pytest.raises(LocusError, match=r"so .*report\.html is kept; locus run arms@base trains again$"):
+    words = (
+        r"^today's code has no answers of arms@base, and its 3 answers by other code do not count, so .*report\.html"
+    )
+    with pytest.raises(LocusError, match=f"{words} is kept; locus run arms@base trains again$"):
         service.report("arms", home=home)
     assert api.plan(edition, RunOptions(home=home))[1].missing == 3
     assert (page.read_text(), Home(tmp_path).study("arms@base").journal.read_text()) == (shown, facts)

@@ -7,6 +7,9 @@ from service.api import plan, resolve
 from service.planning.run_options import RunOptions
 from trainables.spec import LocusError
 
+DEIT = {"augment.kind": "deit"}
+LARGE = {"data.image_size": 512, "data.train_size": None, "model.patch_size": 16}
+
 
 def test_the_plan_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCUS_DATA", str(tmp_path / "sets"))
@@ -24,15 +27,16 @@ def test_a_run_is_refused_and_nothing_is_written(tmp_path, monkeypatch, study: s
     assert not (tmp_path / "studies").exists()
 
 
-def test_the_plan_says_how_images_are_read(tmp_path):
-    def said(**values):
-        resolved = resolve("cifar-baselines", set={"data.test_size": 100, **values})
-        return plan(resolved, RunOptions(home=str(tmp_path), loader_workers=2))[1].images
-
-    assert said() == "images are decoded once, and shared by all runs (0.0 GiB)"
-    deit = {"augment.kind": "deit"}
-    assert said(**deit) == "training images are decoded for each batch, by 2 loader workers"
-    large = {"data.image_size": 512, "data.train_size": None, "model.patch_size": 16}
-    assert said(**large, **deit) == "images are decoded for each batch, by 2 loader workers"
-    read = "images are decoded once, and read from the disk for each batch, if it has twice the room (36.7 GiB)"
-    assert said(**large) == read
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "images are decoded once, and shared by all runs (0.0 GiB)"),
+        (DEIT, "training images are decoded for each batch, by 2 loader workers"),
+        (LARGE | DEIT, "images are decoded for each batch, by 2 loader workers"),
+        (LARGE, "images are decoded once, and read from the disk for each batch, if it has twice the room (36.7 GiB)"),
+    ],
+)
+def test_the_plan_says_how_images_are_read(tmp_path, values, words):
+    resolved = resolve("cifar-baselines", set={"data.test_size": 100, **values})
+    about = plan(resolved, RunOptions(home=str(tmp_path), loader_workers=2))[1].about
+    assert [line for line in about if " decoded " in line] == [words]

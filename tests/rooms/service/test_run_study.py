@@ -1,4 +1,4 @@
-"""What a study refuses before it writes anything."""
+"""What a study refuses before it writes anything, what it hears while it begins, and how it ends."""
 
 import os
 import sys
@@ -17,6 +17,7 @@ from service.planning.run_options import RunOptions
 from service.storage.facts import Confirms
 from service.storage.history import History
 from service.storage.home import Home
+from service.storage.leases import Session
 from service.terminal.live import Progress
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
@@ -79,28 +80,39 @@ def test_a_study_is_closed_in_one_order_whatever_fails(tmp_path: Path, monkeypat
     """Other drivers get their share back first, the screen is free before lines are printed, the storage comes last."""
     edition, taken = answered(tmp_path), []
 
-    def failing(step):
-        def fails(running):
-            taken.append(step.__name__)
-            step(running)
-            raise ZeroDivisionError(step.__name__)
+    def fail(owner: type, name: str) -> None:
+        step = getattr(owner, name)
 
-        return fails
+        def fails(itself, *args):
+            step(itself, *args)
+            taken.append(name)
+            raise ZeroDivisionError(name)
 
-    known = run_study.CLOSING
-    monkeypatch.setattr(run_study, "CLOSING", tuple(map(failing, known)))
-    with pytest.raises(ZeroDivisionError, match="name_failed_listener"):
+        monkeypatch.setattr(owner, name, fails)
+
+    steps = {"end": Progress} | dict.fromkeys(("close_mlflow", "close_storage", "name_failures"), run_study.StudyRun)
+    for name, owner in steps.items():
+        fail(owner, name)
+    with pytest.raises(ZeroDivisionError, match="name_failures"):
         run_study.run_study(edition, RunOptions(home=str(tmp_path)), Progress(edition))
-    assert taken == [
-        "release",
-        "end_screen",
-        "close_mlflow",
-        "close_storage",
-        "name_replaced_answers",
-        "name_failed_listener",
-    ]
+    assert taken == [*steps]
     assert look_up(Home(tmp_path), edition).shown[STUDY].status == "FINISHED"
     assert not Home(tmp_path).study(edition.id).driven
+
+
+def test_a_stop_that_comes_while_the_journal_is_read_is_heard(tmp_path, monkeypatch) -> None:
+    """The driver has the lock: locus stop takes the study for one that is run."""
+    edition, begin = answered(tmp_path), Session.begin
+    folder = Home(tmp_path).study(edition.id)
+
+    def slowly(session, above=0):
+        assert folder.driven
+        ask_driver(folder, Control(stop="after the epoch"))
+        begin(session, above)
+
+    monkeypatch.setattr(Session, "begin", slowly)
+    with pytest.raises(KeyboardInterrupt):
+        run_study.run_study(edition, RunOptions(home=str(tmp_path)), Progress(edition))
 
 
 def test_a_request_of_before_is_forgotten_and_one_that_comes_while_a_study_is_opened_is_heard(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from search_spaces.roles import Role
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Tuning
 from service.analysis.study_status import one_status
@@ -15,7 +14,6 @@ from service.api import resolve
 from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate, estimate_work
 from service.planning.forecast import run_memory
 from service.planning.placement import Placement
-from service.planning.sampling import Sampler
 from service.storage.facts import Ended, Planned
 from service.storage.history import History, ancestors
 from service.storage.home import Home
@@ -52,43 +50,41 @@ def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str =
     return estimate_work(history, Outcomes(home), placement, CodeDigests())
 
 
+def last_line(estimate: WorkEstimate) -> str:
+    return [*estimate.lines("x")][-1]
+
+
 def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) -> None:
     found = planned(home, arms())
     assert (found.done, found.reused, found.missing, found.unknown, found.seconds) == (0, 0, 4, 0, None)
     size, share, last = found.lines("arms@base")
     assert size == "each run: 6 epochs of 5,000 training images; 1,000 validation and 1,000 test images"
     assert share.startswith("2 concurrent runs, 1 thread each, cpu; ")
+    assert " parameters, " in share
     assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; time unknown until the first epoch"
 
 
 def test_runs_of_points_that_are_not_chosen_yet_are_counted_at_most(home: Home) -> None:
     """Points are stopped early or diverge, and another study may have the answers of an arm as tuned."""
     tune = Tuning(Space({"optimizer.lr": Real(low=1e-4, high=1e-2, log=True)}), trials=2, seeds=2)
-    plan = Ablation(arms={"near": {"encoding.gamma": 1.0}, "far": {"encoding.gamma": 9.0}}, baseline="near", tune=tune)
+    plan = Ablation({"near": {"encoding.gamma": 1.0}, "far": {"encoding.gamma": 9.0}}, "near", tune=tune)
     tuned = Study(name="tuned", question="?", base=BASE, plan=plan, seeds=3).at()
     for edition, runs in ((search(trials=2), 12), (tuned, 14)):
-        said = [*planned(home, edition).lines("x")][-1]
-        assert said.startswith(f"plan: x: at most {runs} runs to train, 0 done")
+        assert last_line(planned(home, edition)).startswith(f"plan: x: at most {runs} runs to train, 0 done")
         conduct(home, edition)
-        assert [*planned(home, edition).lines("x")][-1].startswith("plan: x: 0 runs to train")
+        assert last_line(planned(home, edition)).startswith("plan: x: 0 runs to train")
 
 
 def test_before_the_first_run_the_time_is_what_the_study_took_at_this_budget(home: Home) -> None:
     study = arms().study
-    stated = Study(**{**dict(study), "minutes": {"base": 28.0}}).at()
-    said = [*planned(home, stated).with_gpu_hours().lines("x")][-1]
-    assert said.endswith("time unknown until the first epoch (the study says: 28 min on 2 cores)")
-    other = Study(**{**dict(study), "minutes": {"base": 28.0}}).at(set={"optimizer.epochs": 7})
-    assert other.stated_time == "", "the user's own values take another time"
+    timed = Study(**{**dict(study), "minutes": {"base": 28.0}})
+    guessed = Study(**{**dict(timed), "not_run": ("base",)})
+    for each, words in ((timed, "28 min"), (guessed, "estimated 28 min")):
+        line = last_line(planned(home, each.at()).with_gpu_hours())
+        assert line.endswith(f"time unknown until the first epoch (the study says: {words} on 2 cores)")
+    assert timed.at(set={"optimizer.epochs": 7}).stated_time == "", "the user's own values take another time"
     for counts, time in (({"seeds": study.seeds}, "28 min"), ({"seeds": 60}, "")):
-        assert Study(**{**dict(study), "minutes": {"base": 28.0}}).at(**counts).stated_time == time
-        assert resolve(stated, **counts).stated_time == time
-
-
-def test_a_time_that_nobody_measured_is_an_estimate(home: Home) -> None:
-    guessed = Study(**{**dict(arms().study), "minutes": {"base": 28.0}, "not_run": ("base",)})
-    said = [*planned(home, guessed.at()).with_gpu_hours().lines("x")][-1]
-    assert said.endswith("(the study says: estimated 28 min on 2 cores)")
+        assert timed.at(**counts).stated_time == resolve(timed.at(), **counts).stated_time == time
     with pytest.raises(SpecError, match=r"not_run must be some of base, got \['cpu'\]"):
         Study(**{**dict(guessed), "not_run": ("cpu",)})
     with pytest.raises(SpecError, match="found must be by budget"):
@@ -101,12 +97,12 @@ def test_where_no_time_is_stated_the_hours_of_a_gpu_are_counted(home: Home) -> N
     counted = found.with_gpu_hours()
     assert counted.gpu_hours == pytest.approx(steps * STEP_S / 3600), "so small a model waits for its kernels"
     for hours, said in ((counted.gpu_hours, f"{3600 * counted.gpu_hours:.2g} s"), (0.4777, "29 min"), (26.3, "26 h")):
-        assert [*replace(counted, gpu_hours=hours).lines("x")][-1].endswith(f"(about {said} of a GPU at 50 TFLOP/s)")
+        assert last_line(replace(counted, gpu_hours=hours)).endswith(f"(about {said} of a GPU at 50 TFLOP/s)")
     large = planned(home, search(trials=2, seeds=2))
+    assert len(large.recipes) == large.to_train
     big = replace(large, recipes=tuple(recipe.put(LARGE) for recipe in large.recipes))
     flops = sum(map(training_flops, big.recipes))
     assert big.with_gpu_hours().gpu_hours == pytest.approx(flops / GPU_FLOPS / 3600)
-    assert len(big.recipes) == large.to_train
 
 
 def test_the_plan_says_where_so_many_runs_at_once_leave_tpe_no_point_to_choose(home: Home) -> None:
@@ -115,59 +111,30 @@ def test_the_plan_says_where_so_many_runs_at_once_leave_tpe_no_point_to_choose(h
         "proposed before 5 have ended; --max-concurrent 8 lets it choose half of the others"
     )
     assert words in [*planned(home, search(20), 50).lines("x")]
-    assert not planned(home, search(5), 50).blind, "so few points are random ones in any case"
-    for trials, runs, fewest, most in ((14, 14, 0, 0), (20, 16, 0, 3), (20, 8, 7, 12)):
-        there = Home(home.root / f"{trials} {runs}")
-        assert bool(planned(there, search(trials), runs).blind) == (runs > 8)
-        assert fewest <= chosen_by_tpe(there, search(trials), runs) <= most
-        assert not planned(there, search(40), runs).blind, "the others are chosen by what is known of these"
+    for trials, runs, is_blind in ((5, 50, False), (14, 14, True), (20, 16, True), (20, 8, False)):
+        assert bool(planned(home, search(trials), runs).notes) == is_blind, (trials, runs)
+    conduct(home, search(20))
+    assert not [note for note in planned(home, search(40), 16).notes if "TPE" in note], "20 points are known"
 
 
-def chosen_by_tpe(home: Home, edition: Edition, runs: int) -> int:
-    """Trains a search; how many of its points were proposed after five had ended."""
-    known = []
-    with driving(home, edition) as driver:
-        sampler, history = driver._decisions._sampler, driver.history
-
-        def propose(number: int, role: Role) -> dict | None:
-            known.append(sum(history.answer(trial).status != "open" for trial in history.of(role)))
-            return Sampler.propose(sampler, number, role)
-
-        sampler.propose = propose
-        Toy(driver, random.Random(0), runs).drive()
-    return sum(count >= 5 for count in known)
-
-
-def test_what_learns_is_said_where_something_does_not(home: Home) -> None:
-    found = planned(home, arms())
-    assert " parameters, " in list(found.lines("x"))[-2]
-    some = replace(found, weights=(Cost(25_010, 10_752, 2**30),))
-    assert list(some.lines("x"))[-2].endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
-
-
-def test_the_plan_says_where_pixels_are_normalized(home: Home) -> None:
+def test_the_plan_says_what_is_special(home: Home) -> None:
+    plain = planned(home, arms())
+    frozen = replace(plain, weights=(Cost(25_010, 10_752, 2**30),))
+    assert [*frozen.lines("x")][-2].endswith("; 25,010 parameters, 10,752 of them learn, 2.0 GiB in all")
     timm = {"init": {"kind": "from_timm", "name": "deit_tiny_patch16_224.fb_in1k", "part": "backbone"}}
     edition = Study(name="timm", question="?", base=BASE.put(timm), plan=arms().study.plan).at()
-    lines = list(planned(home, edition).lines("x"))
-    assert (
-        "pixels are normalized by timm's mean and std of deit_tiny_patch16_224.fb_in1k (data.normalize.kind)" in lines
-    )
-    assert not [line for line in planned(home, arms()).lines("x") if line.startswith("pixels")]
-
-
-def test_the_plan_says_how_many_runs_a_gpu_would_hold(home: Home) -> None:
-    found = replace(planned(home, arms()), peak_gib=3.5)
-    for chosen, gpu, said in ((1, 80.0, ["16 runs"]), (16, 80.0, []), (2, 4.0, ["1 run"]), (1, None, [])):
-        placement = Placement(max_concurrent=1, device="cuda", runs_per_gpu=chosen, gpu_gib=gpu)
-        lines = [line for line in replace(found, placement=placement).lines("x") if "would hold" in line]
-        assert lines == [f"a GPU of {gpu:.0f} GiB would hold {runs} by memory (--runs-per-gpu)" for runs in said]
-
-
-def test_the_plan_says_which_precision_is_faster_on_a_gpu(home: Home) -> None:
+    pixels = "pixels are normalized by timm's mean and std of deit_tiny_patch16_224.fb_in1k (data.normalize.kind)"
+    assert pixels in planned(home, edition).about
+    assert not [line for line in plain.about if line.startswith("pixels")]
     half = Study(name="half", question="?", base=BASE.put({"optimizer.precision": "bfloat16"}), plan=arms().study.plan)
     for edition, device, count in ((arms(), "cuda", 1), (arms(), "cpu", 0), (half.at(), "cuda", 0)):
-        lines = planned(home, edition, device=device).lines("x")
-        assert sum("optimizer.precision=bfloat16" in line for line in lines) == count
+        about = planned(home, edition, device=device).about
+        assert sum("optimizer.precision=bfloat16" in line for line in about) == count
+    for runs_per_gpu, gpu, said in ((1, 80.0, ["16 runs"]), (16, 80.0, []), (2, 4.0, ["1 run"]), (1, None, [])):
+        placement = Placement(max_concurrent=1, device="cuda", runs_per_gpu=runs_per_gpu, gpu_gib=gpu)
+        on_gpu = replace(plain, peak_gib=3.5, placement=placement)
+        lines = [line for line in on_gpu.lines("x") if "would hold" in line]
+        assert lines == [f"a GPU of {gpu:.0f} GiB would hold {runs} by memory (--runs-per-gpu)" for runs in said]
 
 
 def test_the_memory_of_a_run_is_that_of_the_largest_arm(home: Home) -> None:
@@ -229,31 +196,26 @@ def test_the_time_comes_from_measured_epochs(home: Home) -> None:
             toy._fill()
             toy._advance(next(iter(toy.workers)))
         state = driver.history.state(toy.order[0])
-    times = [said.values["time/epoch_s"] for said in state.curve.values()]
+    times = [epoch.values["time/epoch_s"] for epoch in state.curve.values()]
     found = planned(home, edition, max_concurrent=2)
     assert found.seconds == pytest.approx(START_S + 6 * sum(times) / 2), "the other run has six epochs left"
     assert found.missing == 2
     assert planned(home, edition, max_concurrent=1).seconds == pytest.approx(START_S + (4 + 6) * sum(times) / 2)
 
 
-def test_the_time_comes_from_whole_runs_of_earlier_studies(home: Home) -> None:
-    """Their last epoch also holds the time of the tests: it alone would say too much."""
+def test_the_time_comes_from_whole_runs_of_earlier_studies_on_the_same_kind_of_device(home: Home) -> None:
+    """Their last epoch also holds the time of the tests. A GPU's epochs would make a study on a CPU seem short."""
     conduct(home, arms(seeds=1))
     answers = [Outcomes(home).get(path.parent.name, path.stem) for path in home.outcomes.glob("*/*.json")]
-    times = [epoch.values["time/epoch_s"] for one in answers for epoch in one.outcome.curve]
-    found = planned(home, arms("later", seeds=3), max_concurrent=1)
+    times = [epoch.values["time/epoch_s"] for answer in answers for epoch in answer.outcome.curve]
+    later = arms("later", seeds=3)
+    found = planned(home, later, max_concurrent=1)
     assert found.reused == 2
     assert found.seconds == pytest.approx(START_S + 2 * sum(times)), "two more seeds of each"
-
-
-def test_answers_of_another_kind_of_device_predict_nothing(home: Home) -> None:
-    """A GPU's epochs would make a study on a CPU seem short."""
-    conduct(home, arms(seeds=1))
     for path in home.outcomes.glob("*/*.json"):
         answer = json.loads(unsealed(path.read_bytes()))
         answer["environment"]["device"] = "NVIDIA H100"
         path.write_bytes(sealed(answer))
-    later = arms("later", seeds=3)
     assert planned(home, later, max_concurrent=1).seconds is None
     assert planned(home, later, max_concurrent=1, device="cuda").seconds is not None
 
@@ -312,7 +274,7 @@ def test_plan_status_and_report_count_the_same_answers_of_other_code(home: Home,
     found = planned(home, edition)
     assert found.uncounted == one_status(home, edition.id).stale == History.open(home, edition).stale
     assert found.uncounted > found.missing > 0, "points of tuning are not trained again"
-    assert [row.counts for row in found.work if row.name.endswith(", kept (other code)")]
+    assert [row for row in found.work if row.name.endswith(", kept (other code)")]
 
 
 def test_a_space_with_fewer_points_than_trials_is_counted(home: Home) -> None:

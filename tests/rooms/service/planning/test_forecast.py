@@ -58,26 +58,25 @@ def test_values_without_time_are_values_of_an_optimizer() -> None:
     assert {*TIMELESS} < {name for kind in (AdamW, SGD, Muon) for name in kind.model_fields}
 
 
-def test_nothing_is_known_without_measured_epochs() -> None:
-    assert EpochTimes([None])(NEAR) is None
-    assert run_time(NEAR, [{"val/accuracy": 0.5}], ended=True) is run_time(NEAR, [], ended=False) is None
+SHORT, LONG = NEAR.put({"optimizer.epochs": 1}), FAR.put({"optimizer.epochs": 20})
 
 
-def test_a_run_of_one_epoch_says_little_of_the_epochs_of_long_runs() -> None:
-    """One frozen epoch with its tests takes 5 s, 20 epochs of another run 22 s: an epoch of a third one 27 / 21 s."""
-    short = of_epochs(NEAR.put({"optimizer.epochs": 1}), 5.0)
-    long = of_epochs(FAR.put({"optimizer.epochs": 20}), *[1.0] * 19, 3.0)
-    assert EpochTimes([short, long, long])(NEAR.put({"encoding.kind": "none"})) == pytest.approx(27 / 21)
-
-
-def test_tests_after_the_last_epoch_are_spread_over_all_epochs() -> None:
-    """12 epochs of 2.5 s with tests of 4 s at the end take 34 s, so an epoch takes 2.83 s and not 2.5 or 6.5."""
-    assert of_epochs(NEAR, *[2.5] * 11, 6.5).epoch_s == pytest.approx(34 / 12)
-
-
-def test_a_slow_first_epoch_says_nothing_of_those_that_are_left() -> None:
-    """After 60 s of preparation and nine epochs of 1 s a run that goes on has epochs of 1 s, and not of 6.9 s."""
-    assert of_epochs(NEAR, 60.0, *[1.0] * 9, ended=False).epoch_s == 1.0
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        ([None], None),
+        ([of_epochs(NEAR)], None),
+        # 12 epochs of 2.5 s with tests of 4 s at the end take 34 s, so an epoch takes 2.83 s and not 2.5 or 6.5.
+        ([of_epochs(NEAR, *[2.5] * 11, 6.5)], 34 / 12),
+        # After 60 s of preparation and nine epochs of 1 s a run that goes on has epochs of 1 s, and not of 6.9 s.
+        ([of_epochs(NEAR, 60.0, *[1.0] * 9, ended=False)], 1.0),
+        # One epoch with its tests takes 5 s, 20 epochs of another run 22 s: an epoch of a third one 27 / 21 s.
+        ([of_epochs(SHORT, 5.0), *[of_epochs(LONG, *[1.0] * 19, 3.0)] * 2], 27 / 21),
+    ],
+    ids=["none", "no epochs", "tests at the end", "a slow first epoch", "by their epochs"],
+)
+def test_the_usual_epoch(times, seconds) -> None:
+    assert EpochTimes(times)(NEAR.put({"encoding.kind": "none"})) == (seconds and pytest.approx(seconds))
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.integers(1, 8))
@@ -89,11 +88,7 @@ def test_runs_side_by_side_take_no_less_than_the_longest_and_than_their_share(se
     assert found <= sum(seconds) / slots + max(seconds) + 1e-9
     assert side_by_side(seconds, 1) == pytest.approx(sum(seconds))
     assert side_by_side([], slots) == 0.0
-
-
-def test_equal_runs_take_whole_rounds() -> None:
-    for runs, slots, rounds in [(17, 16, 2), (5, 4, 2), (3, 2, 2), (4, 4, 1), (32, 16, 2)]:
-        assert side_by_side([10.0] * runs, slots) == pytest.approx(10 * rounds)
+    assert side_by_side([10.0] * len(seconds), slots) == pytest.approx(10 * -(-len(seconds) // slots))
 
 
 BASE = Recipe(encoding=Fourier()).put({"optimizer.epochs": 6})
@@ -116,10 +111,14 @@ def timed(history, seconds):
                 fact.values["time/epoch_s"] = seconds[trial.name]
 
 
-def test_an_ablation_counts_all_its_runs_before_the_first(home):
+def test_an_ablation_counts_all_its_runs_before_the_first_and_has_none_left_at_the_end(home):
     history = History.open(home, arms())
     assert Forecast(history)(2) == Left(0, 4, None)
     assert Forecast(history, EpochTimes([RunTime("other", 5, 3.0)]))(2) == Left(0, 4, 2 * (6 + 9) * 3.0 / 2)
+    conduct(home, arms())
+    history = History.open(home, arms())
+    timed(history, {"near": 2.0, "long": 4.0})
+    assert Forecast(history)(2) == Left(4, 4, 0.0)
 
 
 def test_epochs_of_running_runs_count(home):
@@ -185,13 +184,6 @@ def test_a_run_that_trained_as_one_with_others_has_its_part_of_the_memory(home):
             epoch.values.update({"memory/peak_gib": fused_gib(process + 0.25, 4), "time/runs": 4.0})
     assert run_peaks(history) == pytest.approx([process + 0.25] * len(run_peaks(history)))
     assert run_peaks(history)
-
-
-def test_nothing_is_left_at_the_end(home):
-    conduct(home, arms())
-    history = History.open(home, arms())
-    timed(history, {"near": 2.0, "long": 4.0})
-    assert Forecast(history)(2) == Left(4, 4, 0.0)
 
 
 def test_the_points_of_a_search_that_nobody_proposed_count(home):

@@ -38,16 +38,17 @@ def study(root, count: int, domains=DOMAINS, stopped: int = 0) -> Result:
     return Result.open(Home(root), edition.id)
 
 
-def test_what_decides_the_score_has_the_importance(tmp_path):
-    found = importances(study(tmp_path, 40).history)
+def test_what_decides_the_score_has_the_importance_and_the_table_shows_it(tmp_path):
+    result = study(tmp_path / "a", 40)
+    found = importances(result.history)
     assert set(found) == {"encoding.fourier.gamma", "optimizer.adamw.lr", "model.vit.pool"}
     assert sum(found.values()) == pytest.approx(1)
     assert found["encoding.fourier.gamma"] > 0.8
-
-
-def test_stopped_points_do_not_count(tmp_path):
-    alone, more = study(tmp_path / "a", 40), study(tmp_path / "b", 40, stopped=6)
-    assert importances(alone.history) == importances(more.history) != {}
+    table = varied(result)
+    assert sorted(table.columns[2].cells) == sorted(f"{share:.2f}" for share in found.values())
+    assert "40 points" in table.note
+    more = study(tmp_path / "b", 40, stopped=6)
+    assert importances(more.history) == found, "stopped points do not count"
 
 
 def test_of_very_many_points_some_are_drawn_and_the_table_says_so(tmp_path):
@@ -57,19 +58,12 @@ def test_of_very_many_points_some_are_drawn_and_the_table_says_so(tmp_path):
 
 
 def test_few_points_or_one_path_have_none(tmp_path):
-    assert importances(study(tmp_path / "few", FEWEST_POINTS - 1).history) == {}
+    few = study(tmp_path / "few", FEWEST_POINTS - 1)
+    assert importances(few.history) == {}
+    assert len(varied(few).columns) == 2
     assert importances(study(tmp_path / "enough", FEWEST_POINTS).history) != {}
     one = {"encoding.gamma": DOMAINS["encoding.gamma"]}
     assert importances(study(tmp_path / "one", 40, one).history) == {}
-
-
-def test_the_table_shows_it_with_its_caveat(tmp_path):
-    result = study(tmp_path / "a", 40)
-    table = varied(result)
-    shares = [f"{share:.2f}" for share in importances(result.history).values()]
-    assert sorted(table.columns[2].cells) == sorted(shares)
-    assert "40 points" in table.note
-    assert len(varied(study(tmp_path / "b", 5)).columns) == 2
 
 
 def test_random_rivals_and_points_that_are_out_of_the_race_count(tmp_path):

@@ -23,10 +23,10 @@ def tuned(tune: Tuning = RATES) -> Study:
     return Study(name="tuned", question="?", base=BASE, plan=Ablation(ARMS, "token", tune=tune), seeds=2)
 
 
-def plan(home: Home, edition: Edition, device: str = "cpu") -> WorkEstimate:
+def plan(home: Home, edition: Edition) -> WorkEstimate:
     history = History.open(home, edition)
     history.raise_counts(edition)
-    return estimate_work(history, Outcomes(home), Placement(max_concurrent=1, device=device), CodeDigests())
+    return estimate_work(history, Outcomes(home), Placement(max_concurrent=1), CodeDigests())
 
 
 @pytest.mark.parametrize("tune", [RATES, Tuning(GAMMA, 12, sampler="tpe")], ids=["grid", "tpe"])
@@ -80,20 +80,3 @@ def test_a_child_whose_parent_diverged_trains_nothing_again(home) -> None:
     work = plan(home, study.at().named("again"))
     assert work.to_train == 0
     assert not conduct(home, study.at().named("again")).order
-
-
-def test_answers_of_another_device_say_no_time(home) -> None:
-    """What they measured is of a CPU."""
-    study = tuned()
-    conduct(home, study.at(arms=["mean"]))
-    assert plan(home, study.at()).seconds is not None
-    assert plan(home, study.at(), device="cuda").seconds is None
-
-
-def test_a_plan_does_not_walk_over_all_points_for_each_of_them(tmp_path, monkeypatch) -> None:
-    """For 1,000 points that took half a minute."""
-    edition, looks = tuned(Tuning(Space({"optimizer.lr": Real(0.001, 0.1)}), trials=150)).at(), []
-    runs = History.runs
-    monkeypatch.setattr(History, "runs", lambda self, trial: looks.append(trial) or runs(self, trial))
-    assert plan(Home(tmp_path), edition).to_train == 3 * (150 + 2)
-    assert len(looks) < 30 * 3 * 150

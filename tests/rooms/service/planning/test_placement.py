@@ -35,35 +35,44 @@ def test_as_many_runs_as_fit() -> None:
     ]:
         placement = place(machine, **options)
         assert (placement.max_concurrent, placement.device) == (max_concurrent, device)
-        assert placement.max_concurrent * placement.cores <= machine.cores
+        assert placement.max_concurrent * placement.threads * max(placement.workers, 1) <= machine.cores
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    for machine, options, said in [
+BIG, SMALL = Node(cores=64, gib=20.0), Node(cores=8, gib=3.0)
+HEAD = Machine(cores=0, nodes=(Node(cores=0, gib=4.0),), grows=True)
+GPU = Machine(cores=16, gpus=1, gpu_gib=80.0)
+
+
+@pytest.mark.parametrize(
+    ("machine", "options", "words"),
+    [
         (Machine(cores=2), {"max_concurrent": 3}, "max-concurrent must be at most 2 with 2 cores and 1 a run, got 3"),
+        (
+            Machine(cores=64, nodes=(BIG,)),
+            {"max_concurrent": 30, "run_gib": 0.8},
+            "max-concurrent must be at most 25 with 20.0 GiB of memory and 0.8 GiB a run, got 30",
+        ),
         (Machine(cores=2), {"threads": 3}, "a run of 1 x 3 threads must fit 2 cores, got 3"),
         (Machine(cores=1), {"workers": 2}, "a run of 2 x 1 threads must fit 1 core, got 2"),
+        (HEAD, {}, "a run of 1 x 1 threads must fit 0 cores, got 1"),
         (Machine(cores=8, gpus=1), {"workers": 2}, "workers must be at most 1, one a GPU, got 2"),
         (Machine(cores=8), {"max_concurrent": 0}, "max-concurrent must be 1 or more, got 0"),
         (Machine(cores=8), {"threads": 0}, "threads must be 1 or more, got 0"),
         (Machine(cores=8), {"runs_per_gpu": 2}, "runs-per-gpu must be 1 where there is no GPU, got 2"),
-        (
-            Machine(cores=8, gpus=2),
-            {"runs_per_gpu": 2, "workers": 2},
-            "runs-per-gpu must be 1 with workers, got 2",
-        ),
+        (Machine(cores=8, gpus=2), {"runs_per_gpu": 2, "workers": 2}, "runs-per-gpu must be 1 with workers, got 2"),
         (
             Machine(cores=8, gpus=2),
             {"runs_per_gpu": 2, "max_concurrent": 5},
             "max-concurrent must be at most 4 with 8 cores and 1 a run, got 5",
         ),
-    ]:
-        with pytest.raises(SpecError) as caught:
-            place(machine, **options)
-        assert str(caught.value) == said
-
-
-BIG, SMALL = Node(cores=64, gib=20.0), Node(cores=8, gib=3.0)
+        (GPU, {"fuse": 0}, "fuse must be 1 or more, got 0"),
+        (GPU, {"fuse": 2, "workers": 1}, "fuse must be 1 with workers, got 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused(machine, options, words) -> None:
+    with pytest.raises(SpecError) as caught:
+        place(machine, **options)
+    assert str(caught.value) == words
 
 
 def test_memory_is_never_exceeded() -> None:
@@ -87,7 +96,7 @@ def test_loader_workers_count_with_the_memory_of_a_run() -> None:
     for loaders, runs in [(0, 20), (1, 11), (2, 8), (8, 3)]:
         found = place(Machine(cores=64, nodes=(BIG,)), run_gib=1.0, loader_workers=loaders)
         assert (found.max_concurrent, found.by_memory) == (runs, True)
-        assert found.run_gib == 1.0 + found.loader_gib
+        assert found.run_gib == 1.0 + loader_gib(loaders)
         assert found.max_concurrent * found.run_gib <= BIG.gib
     assert place(Machine(cores=64, nodes=(BIG,)), loader_workers=2).run_gib is None
 
@@ -111,13 +120,10 @@ def test_a_gpu_gets_as_many_loader_workers_as_cores_and_memory_are_left() -> Non
 
 def test_runs_may_wait_for_machines_that_join_a_cluster() -> None:
     """A head without cores, and workers that the cluster starts where something waits."""
-    head = Machine(cores=0, nodes=(Node(cores=0, gib=4.0),), grows=True)
-    found = place(head, max_concurrent=12, run_gib=0.8)
+    found = place(HEAD, max_concurrent=12, run_gib=0.8)
     assert (found.max_concurrent, found.fits) == (12, 0)
     assert str(found) == "12 concurrent runs (0 fit now), 1 thread each, cpu"
     assert "fit now" not in str(place(Machine(cores=8, grows=True), max_concurrent=5))
-    with pytest.raises(SpecError, match=r"^a run of 1 x 1 threads must fit 0 cores, got 1$"):
-        place(head)
 
 
 def test_a_run_never_asks_for_more_memory_than_a_node_with_cores_has() -> None:
@@ -126,13 +132,6 @@ def test_a_run_never_asks_for_more_memory_than_a_node_with_cores_has() -> None:
     assert place(Machine(cores=4, nodes=nodes), run_gib=6.0).run_gib == 3.5
     assert place(Machine(cores=4, nodes=nodes), run_gib=6.0, threads=4).run_gib == 3.5
     assert place(Machine(cores=0, nodes=nodes[:1], grows=True), run_gib=6.0, max_concurrent=2).run_gib is None
-
-
-def test_more_than_memory_holds_is_refused() -> None:
-    said = "max-concurrent must be at most 25 with 20.0 GiB of memory and 0.8 GiB a run, got 30"
-    with pytest.raises(SpecError) as caught:
-        place(Machine(cores=64, nodes=(BIG,)), run_gib=0.8, max_concurrent=30)
-    assert str(caught.value) == said
 
 
 def test_memory_decides_how_many_runs_fit() -> None:
@@ -152,11 +151,10 @@ def test_a_placement_reads_as_words() -> None:
 
 
 def test_runs_that_are_trained_as_one_share_a_process_and_have_the_memory_of_all():
-    gpu = Machine(cores=16, gpus=1, gpu_gib=80.0)
-    assert place(gpu, fuse=50).max_concurrent == 50
-    assert place(gpu, fuse=50, runs_per_gpu=3).max_concurrent == 150
-    assert place(gpu, fuse=50, max_concurrent=20).max_concurrent == 20
-    assert "50 as one model" in str(place(gpu, fuse=50))
+    assert place(GPU, fuse=50).max_concurrent == 50
+    assert place(GPU, fuse=50, runs_per_gpu=3).max_concurrent == 150
+    assert place(GPU, fuse=50, max_concurrent=20).max_concurrent == 20
+    assert "50 as one model" in str(place(GPU, fuse=50))
     process = PROCESS_BYTES / 2**30
     assert fused_gib(process + 0.5, 1) == process + 0.5
     assert fused_gib(process + 0.5, 4) == pytest.approx(process + 2.0)
@@ -164,9 +162,6 @@ def test_runs_that_are_trained_as_one_share_a_process_and_have_the_memory_of_all
     assert one_of_fused_gib(process + 0.5, 1) == process + 0.5
     here = Machine(cores=2, nodes=(Node(cores=2, gib=8.0),))
     assert place(here, fuse=4, run_gib=1.0).run_gib == pytest.approx(fused_gib(1.0, 4))
-    for wrong, must in (({"fuse": 0}, "1 or more"), ({"fuse": 2, "workers": 1}, "1 with workers")):
-        with pytest.raises(SpecError, match=f"^fuse must be {must}"):
-            place(gpu, **wrong)
 
 
 @pytest.mark.parametrize(

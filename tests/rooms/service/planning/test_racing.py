@@ -4,12 +4,13 @@ import random
 
 import numpy as np
 import pytest
+from scipy import special
 from scipy.stats import t
 
 from service.analysis.best import Best, find_best
 from service.planning.decisions import Decisions
 from service.planning.schedule import Assign, Done, LeaveOut, Propose, Wait
-from service.planning.stopping import behind, p_below, race_cutoff, saved_images
+from service.planning.stopping import behind, cdf, p_below, quantile, race_cutoff, saved_images
 from service.storage.facts import Counts, Planned, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home
@@ -31,22 +32,16 @@ def raced(*scores: float, seeds: int = 3) -> Situation:
     return now
 
 
-def out(now: Situation) -> float | None:
-    trial = now.history.of("trial")[5]
-    run = trial.run(len(now.history.answer(trial).values))
-    found = now.next()
-    cutoff = race_cutoff(now.history, trial, run)
-    assert found == (Assign(run, trial) if cutoff is None else LeaveOut(run, cutoff))
-    return cutoff
-
-
-def test_a_point_is_out_where_the_best_seeds_seen_would_not_bring_it_among_the_best_five() -> None:
+@pytest.mark.parametrize(
+    ("scores", "cutoff"),
+    [((0.821,), None), ((0.819,), 0.9), ((0.87, 0.891), None), ((0.87, 0.889), 0.9), ((0.5,), 0.9)],
+)
+def test_a_point_is_out_where_the_best_seeds_seen_would_not_bring_it_among_the_best_five(scores, cutoff) -> None:
     """The fifth mean is 0.90, the best seed 0.94: (x + 2 * 0.94) / 3 = 0.90 at x = 0.82."""
-    assert out(raced(0.821)) is None
-    assert out(raced(0.819)) == pytest.approx(0.9)
-    assert out(raced(0.87, 0.891)) is None
-    assert out(raced(0.87, 0.889)) == pytest.approx(0.9)
-    assert out(raced(0.5)) == pytest.approx(0.9)
+    now = raced(*scores)
+    trial = now.history.of("trial")[5]
+    run = trial.run(len(scores))
+    assert now.next() == (Assign(run, trial) if cutoff is None else LeaveOut(run, pytest.approx(cutoff)))
 
 
 def test_a_first_seed_is_never_left_out_and_the_next_seed_waits_for_the_one_before() -> None:
@@ -171,33 +166,18 @@ def test_an_arm_stays_out_when_the_code_of_the_best_was_edited() -> None:
     assert today.history.answer(steady).raced
 
 
-def test_more_seeds_bring_no_point_back_by_themselves() -> None:
-    now = raced(0.7)
-    left_out(now, 5)
-    now.add(Counts(seeds=5, trials=9))
-    assert now.next() == Assign((first := now.history.of("trial")[0]).run(3), first)
-
-
-def test_a_lost_answer_of_an_arm_that_is_out_is_trained_again() -> None:
-    now = arms_that_race(LEVEL, EVEN, LOW)
-    *others, low = now.history.of("trial")
-    left_out(now, 2)
-    now.fail(low.run(1))
-    assert now.history.answer(low).status == "open"
-    assert now.next() == Assign(low.run(1), low)
-    now.end(low.run(1), 0.52)
-    assert now.history.answer(low).raced
-    assert now.next() == Assign(others[0].run(3), others[0])
-
-
-def test_a_lost_answer_of_a_point_that_is_out_is_trained_again() -> None:
-    now = raced(0.7)
-    trial = now.history.of("trial")[5]
-    left_out(now, 5)
-    now.fail(trial.run(0))
-    assert now.next() == Assign(trial.run(0), trial)
-    now.end(trial.run(0), 0.71)
+@pytest.mark.parametrize("kind", ["arm", "point"])
+def test_a_lost_answer_of_what_is_out_is_trained_again(kind: str) -> None:
+    now = arms_that_race(LEVEL, EVEN, LOW) if kind == "arm" else raced(0.7)
+    trial, first = now.history.of("trial")[-1], now.history.of("trial")[0]
+    left_out(now, trial.number)
+    lost = trial.run(1 if kind == "arm" else 0)
+    now.fail(lost)
+    assert now.history.answer(trial).status == "open"
+    assert now.next() == Assign(lost, trial)
+    now.end(lost, 0.52)
     assert now.history.answer(trial).raced
+    assert now.next() == (Assign(first.run(3), first) if kind == "arm" else Propose(6))
 
 
 def test_a_run_that_was_left_out_is_trained_where_another_arm_starts_from_it() -> None:
@@ -217,12 +197,6 @@ def test_a_run_that_was_left_out_is_trained_where_another_arm_starts_from_it() -
     assert now.next().run == parent
 
 
-def test_three_seeds_of_every_arm_come_first() -> None:
-    now = arms_that_race(LEVEL[:2], EVEN[:2], LOW[:2])
-    low = now.history.of("trial")[2]
-    assert race_cutoff(now.history, low, low.run(2)) is None
-
-
 def test_a_run_that_fails_for_good_keeps_no_other_arm_waiting() -> None:
     now = arms_that_race(LEVEL, EVEN, LOW[:2])
     best, even, low = now.history.of("trial")
@@ -231,10 +205,13 @@ def test_a_run_that_fails_for_good_keeps_no_other_arm_waiting() -> None:
     assert now.next(best.run(3), even.run(3)) == Assign(low.run(3), low)  # without its third seed nothing is told of it
 
 
-def test_arms_that_differ_by_less_than_seeds_do_stay() -> None:
-    now = arms_that_race((0.9, 0.8, 0.85), (0.8, 0.9, 0.84), (0.7, 0.95, 0.8))
+@pytest.mark.parametrize(
+    "rows", [((0.9, 0.8, 0.85), (0.8, 0.9, 0.84), (0.7, 0.95, 0.8)), (LEVEL[:2], EVEN[:2], LOW[:2])], ids=str
+)
+def test_arms_stay_that_differ_by_less_than_seeds_do_or_have_fewer_than_three(rows) -> None:
+    now = arms_that_race(*rows)
     for trial in now.history.of("trial"):
-        assert race_cutoff(now.history, trial, trial.run(3)) is None
+        assert race_cutoff(now.history, trial, trial.run(len(rows[0]))) is None
 
 
 def test_where_every_seed_scores_the_same_one_image_decides_nothing() -> None:
@@ -260,3 +237,12 @@ def test_the_p_of_a_pair_is_that_of_a_two_way_layout_or_its_own() -> None:
         assert p_below(rows, "b", "a") == pytest.approx(wanted, rel=1e-9)
         folds = t.sf(gaps.mean() / np.sqrt(max(own, shared) * (1 / 5 + 0.25)), 4 if own > shared else 12)
         assert p_below(rows, "b", "a", overlap=0.25) == pytest.approx(folds, rel=1e-9)
+
+
+def test_students_t_is_scipys() -> None:
+    for df in (1, 2, 3, 4, 7, 10, 29, 30):
+        for x in (-50.0, -3.1, -0.1, 0.0, 0.7, 2.0, 9.0, 100.0):
+            assert cdf(x, df) == pytest.approx(special.stdtr(df, x), abs=1e-14)
+        for p in (0.001, 0.05, 0.4, 0.5, 0.6, 0.975, 0.9999):
+            assert quantile(p, df) == pytest.approx(special.stdtrit(df, p), rel=1e-10, abs=1e-12)
+    assert (cdf(float("inf"), 3), cdf(float("-inf"), 3)) == (1.0, 0.0)

@@ -81,28 +81,21 @@ def test_what_is_advised_of_few_images_can_be_typed(tmp_path) -> None:
 def test_a_class_without_an_image_to_score_is_said(tmp_path) -> None:
     """Of 40 classes of five images, 20 have one of the 20 images that validate; of 40 images each class has one."""
     root = str(image_folder(tmp_path / "set", {"train": 5}, classes=40))
-    few = [line for line in image_sources([Recipe(data=Folder(path=root))]) if line.startswith("some classes")]
-    assert few == [
+    words = (
         "some classes can be without an image among the 20 validation images and 20 test images: those are not scored"
-    ]
-    enough = image_sources([Recipe(data=Folder(path=root, val_size=40, test_size=40))])
-    assert not [line for line in enough if line.startswith("some classes")]
+    )
+    for data, lines in ((Folder(path=root), [words]), (Folder(path=root, val_size=40, test_size=40), [])):
+        assert [line for line in image_sources([Recipe(data=data)]) if line.startswith("some classes")] == lines
 
 
 def test_copies_among_arrays_are_counted(tmp_path):
     """One of two copies may be trained, and the other scored: a model knows the former by heart."""
     images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), np.uint8)
-    labels = np.arange(40) % 2
     alike, mixed = images.copy(), images.copy()
-    alike[[20, 22, 31]] = alike[[0, 0, 1]]
-    mixed[[20, 31]] = mixed[[0, 2]]
-
-    def said(images):
-        np.savez(tmp_path / "pets.npz", images=images, labels=labels)
+    alike[[20, 22, 31]], mixed[[20, 31]] = images[[0, 0, 1]], images[[0, 2]]
+    twice = "2 images found more than once (one may be trained, and another scored), such as 0 and 20"
+    classes = "1 image found in more than one class, such as 2 and 31"
+    for arrays, lines in ((images, []), (alike, [twice]), (mixed, [classes])):
+        np.savez(tmp_path / "pets.npz", images=arrays, labels=np.arange(40) % 2)
         data = Arrays(path=str(tmp_path / "pets.npz"))
-        return [line for line in image_sources([Recipe(data=data)]) if " found " in line]
-
-    more = "more than once (one may be trained, and another scored)"
-    assert said(images) == []
-    assert said(alike) == [f"2 images found {more}, such as 0 and 20"]
-    assert said(mixed) == ["1 image found in more than one class, such as 2 and 31"]
+        assert [line for line in image_sources([Recipe(data=data)]) if " found " in line] == lines

@@ -4,7 +4,7 @@ import pytest
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Study, Tuning
-from service.planning.schedule import Assign, Choose, Done, MarkDiverged, PlanArms, RegisterParent, Tune, Wait, is_tuned
+from service.planning.schedule import Assign, Choose, Done, MarkDiverged, PlanArms, RegisterParent, Tune, Wait
 from service.storage.facts import Counts, Planned, Tuned
 from tests.rooms.service.planning.situations import BASE, Situation
 from trainables.recipe import FromTrial
@@ -44,23 +44,6 @@ class Following(Situation):
             self.end(self.run(label), score)
 
 
-def test_each_arm_gets_its_first_trial_before_any_gets_its_second():
-    found = Following(tuned())
-    order = []
-    while not isinstance(action := found.next(), PlanArms):
-        match action:
-            case Choose(arm=arm, number=number):
-                found.add(Tuned(arm=arm, number=number))
-            case Tune(arm=arm, number=number):
-                found.tune(arm, number)
-            case Assign(run=run, trial=trial):
-                order.append((trial.label, run.seed))
-                found.end(run)
-            case _:
-                raise AssertionError(action)
-    assert order == [("t0.0", 3000), ("t1.0", 3000), ("t0.1", 3000), ("t1.1", 3000)]
-
-
 def test_the_highest_mean_is_chosen_and_of_equal_ones_the_first():
     found = Following(tuned())
     found.tune_all({"t0.0": 0.7, "t0.1": 0.8, "t1.0": 0.6, "t1.1": 0.6})
@@ -77,7 +60,6 @@ def test_no_arm_is_listed_before_every_arm_is_tuned():
     assert found.next() == Choose("token", 1)
     found.add(Tuned(arm="token", number=1))
     assert isinstance(found.next(found.run("t1.1")), Wait)
-    assert not is_tuned(found.history)
 
 
 def test_an_arm_runs_with_its_values_and_the_chosen_ones_on_the_studys_seeds():
@@ -106,18 +88,11 @@ def test_the_choice_is_fixed_whatever_comes_after_it():
     assert found.next().trial.role == "trial"
 
 
-def test_a_diverged_trial_cannot_be_chosen():
-    found = Following(tuned())
-    found.tune_all({"t0.1": 0.4})
-    found.end(found.run("t0.0"), 0.99, "diverged")
-    assert found.next(found.run("t1.0")) == Choose("token", 1)
-
-
 def test_an_arm_of_which_every_trial_diverged_keeps_its_own_values():
     found = Following(tuned())
     found.tune_all({"t0.0": 0.7, "t0.1": 0.8})
     for label in ("t1.0", "t1.1"):
-        found.end(found.run(label), outcome="diverged")
+        found.end(found.run(label), 0.99, "diverged")
     found.add(Tuned(arm="token", number=1))
     assert found.next() == Choose("mean", None)
     found.add(Tuned(arm="mean", number=None))
