@@ -22,8 +22,7 @@ from service.analysis.headline import headline
 from service.analysis.probes import RunProbes
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import Training, TrialResult
-from service.execution import job_messages
-from service.execution.submission import Submission
+from service.execution.submission import Submission, fetched
 from service.storage.home import Home, StudyFolder
 from service.terminal.live import news
 from trainables.cgroup import cores
@@ -192,7 +191,7 @@ class SubmittedStudy(Submission):
         if home is None or id not in home.ids():
             where = facts.get("home") or self.home
             origin = f"{where or 'the home'} of the cluster at {self.address}"
-            home = job_messages.fetched(self.archive(id, where), origin)
+            home = fetched(self.archive(id, where), origin)
         return Result.open(home, id, facts.get("mlflow") or None)
 
 

@@ -18,10 +18,7 @@ from search_spaces.words import plural
 from service.callbacks import Callback, Callbacks
 from service.execution import machine
 from service.execution import signals as steering
-from service.execution.costs import measure_costs
-from service.execution.driver import Driver, DriverPolls
-from service.execution.failures import SAME, causes, disk_errors_in_a_sentence
-from service.execution.folders import socket_folder
+from service.execution.driver import SAME, Driver, DriverPolls, causes, disk_errors_in_a_sentence
 from service.execution.other_drivers import Neighbours
 from service.execution.signals import Stop, StopSignals
 from service.planning.estimate import WorkEstimate, estimate_work
@@ -126,7 +123,7 @@ def run_study(
     """
     home = Home.find(options.home)
     if options.address == "local":
-        socket_folder()  # Ray needs one; asked here, before the plan
+        machine.socket_folder()  # Ray needs one; asked here, before the plan
     with disk_errors_in_a_sentence(home.root):
         running = StudyRun(edition, home, options, progress, tell)
         signals = StopSignals(running.stop, progress.note)
@@ -199,7 +196,7 @@ class StudyRun:
         if self.options.address != "local":
             return None
         try:
-            costed = measure_costs(history, self.placement, self.home.data)
+            costed = machine.measure_costs(history, self.placement, self.home.data)
         except LocusError as error:
             self.progress.note(str(error))
             return None

@@ -12,7 +12,7 @@ import typer
 from search_spaces.study import Edition
 from service.commands.app import remark, say
 from service.commands.running import run_resolved
-from service.execution.job_messages import pack, tell
+from service.execution.submission import pack, tell
 from service.planning.run_options import RunOptions
 from service.storage import editions
 from service.storage.home import Home

@@ -6,22 +6,25 @@ do so. Facts go to the journal first, then to the history, then to the listeners
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from search_spaces.roles import POINTS
 from search_spaces.study import Edition, Search, Trial
 from search_spaces.words import plural
-from service.execution.failures import RepeatedFailure
-from service.execution.folders import WorkFolders, written
-from service.execution.other_drivers import InFlight, Neighbours
+from service.execution.other_drivers import InFlight, Neighbours, WorkFolders, checkpoint_time
 from service.execution.signals import Control, Stop, take_request
 from service.planning.decisions import Decisions, reused_facts
 from service.planning.forecast import lost_answers
@@ -32,6 +35,7 @@ from service.storage.facts import Costed, Counts, Ended, Fact, FailedWith, Measu
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Journal
+from service.storage.leases import TakenOverError
 from service.storage.outcomes import Answered, Outcomes
 from service.storage.remote import Copies, SentOutcomes
 from trainables.launch.errors import CHANGED
@@ -40,6 +44,7 @@ from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 from trainables.recipe.planned import as_planned
+from trainables.spec import LocusError
 
 
 class Finished(Enum):
@@ -75,6 +80,7 @@ class Driver:
     listener_failed: str | None = None
 
     def __post_init__(self) -> None:
+        self.folder: StudyFolder = self.home.study(self.edition.id)
         self.lock = threading.RLock()
         self.replaced: list[str] = []
         self.outcomes = SentOutcomes(self.copies, self.replaced) if self.copies else Outcomes(self.home)
@@ -84,25 +90,21 @@ class Driver:
         self.repeated = RepeatedFailure()
         self.work = WorkFolders(self.folder, self.copies)
 
-    @property
-    def folder(self) -> StudyFolder:
-        """The files of this study."""
-        return self.home.study(self.edition.id)
-
     def begin(self, costed: Costed | None = None) -> None:
         """Records the counts that are asked for now, what arms cost, and what a killed driver left undecided."""
-        before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
+        counts_before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
-        asked = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
+        counts = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
         for fact in self.journal.facts:
             self._tell(fact)
         failed = any(state.failures for state in self.history.states.values())
-        if failed or not before or before[-1].bare() != asked:
-            self._write(asked)
+        if failed or not counts_before or counts_before[-1].bare() != counts:
+            self._write(counts)
         if costed is not None:
             self._write(costed)
+
         answered = [run for run, state in self.history.states.items() if state.answered]
-        self.work.clear_all(answered)  # a killed driver may have left their folders
+        self.work.clear(*answered)  # a killed driver may have left their folders
         for fact in [fact for fact in self.journal.facts if isinstance(fact, Measured)]:
             self._stop_early(fact.run, fact.code, Measurement(epoch=fact.epoch, values=fact.values))
         for lost in lost_answers(self.history, self.outcomes):
@@ -116,16 +118,16 @@ class Driver:
 
         If all runs are to stop now, the caller must stop them.
         """
-        asked = take_request(self.folder)
-        if asked is None:
+        request = take_request(self.folder)
+        if request is None:
             return None
-        if asked.max_concurrent:
-            self.placement = self.placement.model_copy(update={"max_concurrent": asked.max_concurrent})
-        if asked.seeds or asked.trials:
-            seeds = max(asked.seeds or 0, self.history.seeds)
-            self._write(Counts(seeds=seeds, trials=max(asked.trials or 0, self.history.trials_asked) or None))
-        self.stop.asked |= asked.stop is not None
-        return asked
+        if request.max_concurrent:
+            self.placement = self.placement.model_copy(update={"max_concurrent": request.max_concurrent})
+        if request.seeds or request.trials:
+            seeds = max(request.seeds or 0, self.history.seeds)
+            self._write(Counts(seeds=seeds, trials=max(request.trials or 0, self.history.trials_asked) or None))
+        self.stop.asked |= request.stop is not None
+        return request
 
     def next(self) -> Job | Finished | None:
         """Returns the next job to train; None: ask again when a run has ended, or another driver of the home lets go.
@@ -149,13 +151,16 @@ class Driver:
                 return None
             match next_action(self.history, self.in_flight.keys):
                 case Assign(run=run, trial=trial):
-                    answer = self._found(run)
-                    if answer is not None:
-                        self._reuse(answer)
+                    code_digest = self.history.code(run)
+                    find = partial(self.outcomes.usable, run.key, code_digest, whole=self.history.keeps(run))
+                    if (answer := find()) is not None:
+                        for fact in reused_facts(answer, self._early.cutoff):
+                            self._write(fact)
+                        self.work.clear((run.key, answer.name))
                     elif not self.in_flight.admit(self.placement.max_concurrent):
                         return None
-                    elif self.in_flight.claim(run.key, self.history.code(run)):
-                        if self._found(run) is None:
+                    elif self.in_flight.claim(run.key, code_digest):
+                        if find() is None:
                             return self._start(run, trial)
                         self.in_flight.end(run.key)  # another driver ended it a moment ago
                 case MarkDiverged(run=run):
@@ -181,17 +186,17 @@ class Driver:
         self.journal.look()
         run, code = job.run, job.code.digest
         if message["kind"] == "diverged":
-            self._end(job, Diverged.read(json.loads(message["result"])), message)
+            self._end(job, message)
             return True
         measured = Measurement.read(json.loads(message["result"]))
         if measured.epoch not in self.history.state(run).curve:
             self._write(Measured(run=run.key, code=code, epoch=measured.epoch, values=measured.values))
-            self.repeated.measured()
+            self.repeated.progress(answered=False)
             if self._stop_early(run.key, code, measured):
                 self._tidy(job)
                 return False
         if measured.epoch == run.recipe.optimizer.trained_epochs:
-            self._end(job, Completed(curve=self._curve(run)), message)
+            self._end(job, message)
             return True
         if self.stop:
             self.release(job)
@@ -212,17 +217,17 @@ class Driver:
 
     def is_fresh(self, job: Job) -> bool:
         """Returns whether a run begins at its start, and has never failed: so it may be of a pack."""
-        return not self.history.state(job.run).failures and (job.attempt == 1 or written(job.folder) is None)
+        return not self.history.state(job.run).failures and (job.attempt == 1 or checkpoint_time(job.folder) is None)
 
     def release(self, job: Job) -> None:
         """Forgets a run that was stopped, or never started, without an answer; its checkpoint stays."""
         self.in_flight.end(job.run.key)
 
     def _write(self, fact: Fact) -> None:
-        written = self.journal.write(fact)
+        entry = self.journal.write(fact)
         with self.lock:
-            self.history.add(written)
-        self._tell(written)
+            self.history.add(entry)
+        self._tell(entry)
 
     def _tell(self, fact: Fact) -> None:
         """Passes a fact on. A screen that breaks must not end a training: its first error goes to the study's log."""
@@ -265,55 +270,48 @@ class Driver:
         self._write(begun)
         return job
 
-    def _found(self, run: Run) -> Answered | None:
-        """Returns the answer to use instead of training."""
-        return self.outcomes.usable(run.key, self.history.code(run), whole=self.history.keeps(run))
-
-    def _reuse(self, answer: Answered) -> None:
-        """Records an answer that is there already."""
-        for fact in reused_facts(answer, self._early.cutoff):
-            self._write(fact)
-        self.work.clear(answer.run.key, answer.name)
-
-    def _curve(self, run: Run) -> tuple[Measurement, ...]:
-        values = self.history.state(run).values
-        return tuple(Measurement(epoch=epoch, values=values[epoch]) for epoch in values)
-
-    def _end(self, job: Job, outcome: Completed | Diverged, message: dict[str, Any]) -> None:
+    def _end(self, job: Job, message: dict[str, Any]) -> None:
         """Keeps a run's answer where it is by the planned code and has its weights.
 
         An earlier answer lacks its weights. It stays where its numbers came out again, and is set aside where not.
         """
-        if isinstance(outcome, Diverged):
-            outcome = Diverged(epoch=outcome.epoch, curve=self._curve(job.run), reason=outcome.reason)
+        run, values = job.run, self.history.state(job.run).values
+        curve = tuple(Measurement(epoch=epoch, values=values[epoch]) for epoch in values)
+        if message["kind"] == "diverged":
+            report = Diverged.read(json.loads(message["result"]))
+            outcome: Completed | Diverged = Diverged(epoch=report.epoch, curve=curve, reason=report.reason)
+        else:
+            outcome = Completed(curve=curve)
         environment = json.loads(message["environment"])
-        where = {"environment": environment, "ended": time.time()}
-        answered = Answered(**as_planned(job.run), code=job.code, outcome=outcome, **where)
-        needed = isinstance(outcome, Completed) and self.history.keeps(job.run)
-        weights = self.work.weights(job.folder, job.run.key, job.code.digest, job.attempt) if needed else None
-        before = self.outcomes.get(job.run.key, job.code.digest)
+        answered = Answered(
+            **as_planned(run), code=job.code, outcome=outcome, environment=environment, ended=time.time()
+        )
+        needs_weights = isinstance(outcome, Completed) and self.history.keeps(run)
+        weights = self.work.weights(job) if needs_weights else None
+        before = self.outcomes.get(run.key, job.code.digest)
+
         if message["code"] != job.code.digest:
             self.on_failure(job, reason=f"its code {CHANGED}", final=True)
-        elif needed and weights is None:
+        elif needs_weights and weights is None:
             shared = "" if self.copies else ": all nodes must share the folder of --home, or --storage must be given"
             self.on_failure(job, reason=f"its weights are not in {job.folder}{shared}")
         else:
             if before is not None and not answered.repeats(before):
-                self.outcomes.set_aside(job.run.key, answered.name, answer=True)
-                self.replaced.append(job.run.key)
+                self.outcomes.set_aside(run.key, answered.name, answer=True)
+                self.replaced.append(run.key)
             self._keep(answered, weights)
             self._tidy(job)
 
     def _keep(self, answered: Answered, weights: Path | None) -> None:
         self.outcomes.put(answered, weights)
-        self.repeated.answered()
+        self.repeated.progress(answered=True)
         self._write(
             Ended(run=answered.run.key, code=answered.name, outcome=answered.outcome.kind, epoch=answered.epoch)
         )
 
     def _tidy(self, job: Job) -> None:
         self.in_flight.end(job.run.key)
-        self.work.clear(job.run.key, job.code.digest)
+        self.work.clear((job.run.key, job.code.digest))
 
 
 class EarlyStops:
@@ -330,27 +328,27 @@ class EarlyStops:
 
     def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
         """Returns the score that a run would have needed to go on, where it ends now; None if it goes on."""
-        found = self._run(key) if self._stoppers else None
-        value = measured.values.get(self.metric)
-        if found is None or code != self.history.code(found[1]) or value is None:
+        if not self._stoppers:
             return None
-        if (key, measured.epoch) in self._seen:  # trained again, because its answer was lost
-            return None
-        self._seen.add((key, measured.epoch))
-        trial, run, seed = found
-        cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value, seed)
-        state = self.history.state(run)
-        ends = measured.epoch >= run.recipe.optimizer.trained_epochs or state.answered
-        return None if ends else cutoff
-
-    def _run(self, key: str) -> tuple[Trial, Run, int] | None:
-        """Returns a point, its run and which one of its first seeds that has, from 0, by the key of the run."""
         points = [trial for trial in self.history.trials if trial.role in POINTS]
         for trial in points[self._points :]:
             for seed, run in enumerate(trial.runs(self.history.first_seeds)):
                 self._runs.setdefault(run.key, (trial, run, seed))
         self._points = len(points)
-        return self._runs.get(key)
+
+        value = measured.values.get(self.metric)
+        if key not in self._runs or value is None:
+            return None
+        trial, run, seed = self._runs[key]
+        if code != self.history.code(run):
+            return None
+        if (key, measured.epoch) in self._seen:  # trained again, because its answer was lost
+            return None
+        self._seen.add((key, measured.epoch))
+        cutoff = self._stoppers[trial.role].report(trial.number, measured.epoch, value, seed)
+        state = self.history.state(run)
+        ends = measured.epoch >= run.recipe.optimizer.trained_epochs or state.answered
+        return None if ends else cutoff
 
 
 class DriverPolls:
@@ -359,32 +357,108 @@ class DriverPolls:
     def __init__(self, driver: Driver, note: Callable[[str], None]) -> None:
         self.driver, self.note = driver, note
         self._machine = ""
-        self._runs = False
+        self._notes_runs = True
 
     def look(self) -> None:
         """Notes what has changed, and lets the driver do what is asked.
 
         Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study.
         """
-        self.driver.journal.look()
-        machine = self._shared()
+        driver = self.driver
+        driver.journal.look()
+        machine = ""
+        if driver.neighbours is not None and (others := driver.neighbours.names()):
+            share = driver.in_flight.share(driver.placement.max_concurrent)
+            machine = f"this machine is shared with {', '.join(others)}: at most {plural(share, 'concurrent run')} here"
         if machine != self._machine:
             self.note(machine or "no other study uses this machine any more")
             self._machine = machine
-        count = len(self.driver.in_flight.elsewhere)
-        if count and not self._runs:
+        count = len(driver.in_flight.elsewhere)
+        if count and self._notes_runs:
             runs = plural(count, "run")
             self.note(f"another study of this home trains {runs} of this one; its answers are used here")
-            self._runs = True
-        if asked := self.driver.heed():
-            requests = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in asked.given().items())
-            self.note(f"asked by another command: {requests}")
-            if asked.stop == "now":
+            self._notes_runs = False
+        if request := driver.heed():
+            changes = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in request.given().items())
+            self.note(f"asked by another command: {changes}")
+            if request.stop == "now":
                 raise KeyboardInterrupt
 
-    def _shared(self) -> str:
-        if self.driver.neighbours is None or not (others := self.driver.neighbours.names()):
-            return ""
-        most = self.driver.placement.max_concurrent
-        here = f"at most {plural(self.driver.in_flight.share(most), 'concurrent run')} here"
-        return f"this machine is shared with {', '.join(others)}: {here}"
+
+OVERDUE = "it took longer than --run-hours"
+"""How the reason of a run begins whose own time is over."""
+SAME = 10
+"""So many failures for one reason, one after another, end a study."""
+
+
+class RepeatedFailure:
+    """Counts failures for the same reason. `reason`: that of `SAME` failures in a row, or None.
+
+    The count goes back to zero when a run ends with an answer. If nodes were lost, it also goes back to zero when an
+    epoch is trained: a study on machines that are taken away now and then may go on while it makes progress.
+    """
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._last, self._count, self._lost = "", 0, False
+
+    def failed(self, reason: str, *, lost: bool) -> None:
+        """Counts a failed run. `lost`: with its node. A run whose own time is over says nothing about the next."""
+        if reason.startswith(OVERDUE):
+            return
+        self._count = self._count + 1 if reason == self._last else 1
+        self._last, self._lost = reason, lost
+        self.reason = reason if self._count >= SAME else None
+
+    def progress(self, *, answered: bool) -> None:
+        """Notes that a run has its answer, or that an epoch was trained."""
+        if answered or self._lost:
+            self._count, self.reason = 0, None
+
+
+class UnwritableError(LocusError):
+    """A disk that is full or became read-only while a study ran."""
+
+
+class HomeGoneError(LocusError):
+    """A home that was removed, moved or unmounted while a study ran."""
+
+    exit_code = 1
+
+
+@contextmanager
+def disk_errors_in_a_sentence(folder: Path) -> Iterator[None]:
+    """Replaces an error of a full or read-only disk or of a home that is gone, or one that followed from it.
+
+    `folder`: the home, where everything is written. Raises: UnwritableError, HomeGoneError.
+    """
+    try:
+        yield
+    except Exception as error:
+        chain = causes(error)
+        if not folder.exists() and any(isinstance(cause, FileNotFoundError | TakenOverError) for cause in chain):
+            raise HomeGoneError(
+                f"{folder} must be there while a study runs, got no folder: it was removed, moved or unmounted; where "
+                "it is there again, the same command goes on"
+            ) from error
+        unwritable = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        disk_errors = (cause for cause in chain if isinstance(cause, OSError) and cause.errno in unwritable)
+        if (disk_error := next(disk_errors, None)) is None:
+            raise
+        path = Path(disk_error.filename or folder)
+        path = folder if path.is_relative_to(folder) else path  # whichever file was written first
+        free = ""
+        with suppress(OSError):  # a file that was never made
+            free = f"; {shutil.disk_usage(path).free / 2**20:.0f} MiB are free there"
+        why = os.strerror(disk_error.errno or 0)
+        again = "what was measured is kept, and the same command goes on once there is room"
+        raise UnwritableError(f"{path} must be on a disk that can be written, got: {why}{free}; {again}") from error
+
+
+def causes(error: BaseException | None) -> list[BaseException]:
+    """Returns an error and those before it, the first one first."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain[::-1]

@@ -32,8 +32,6 @@ REQUEST_S = 60
 """How long one request may take, that with a study's files too."""
 TRIES = 3
 """How often a study is sent that another command submits at the same moment."""
-LOGGERS = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
-"""Those of Ray that tell on the client's screen what they upload."""
 AGAIN = "the same command goes on"
 """What to do after an error that may pass."""
 STUDY, HOME = "locus.study", "locus.home"
@@ -76,7 +74,7 @@ class Client(JobSubmissionClient):  # type: ignore[misc]
 
 
 @contextmanager
-def _told(address: str) -> Iterator[None]:
+def _errors_in_a_sentence(address: str) -> Iterator[None]:
     """Replaces errors of Ray's client, of the network and of files. Raises: JobError with one sentence."""
     try:
         yield
@@ -103,7 +101,7 @@ def submit(
         raise JobError("--tracking must hold no credentials: whoever can see the cluster's jobs could read them")
     if options.home and not PurePosixPath(options.home).is_absolute():
         raise JobError(f"--home must be an absolute path there, for a job has a folder of its own, got {options.home}")
-    with _told(address):
+    with _errors_in_a_sentence(address):
         client, metadata = connect(address), {STUDY: edition.id, HOME: options.home or ""}
         sent = study_sent(edition, options)
         failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
@@ -138,19 +136,19 @@ def attach(name: str, address: str, home: str | None = None) -> Submission:
 
     Raises: JobError if there is none.
     """
-    mine = [job for job in submissions(address) if name in (job.study, job.study.partition("@")[0])]
-    if not mine:
+    jobs = [job for job in submissions(address) if name in (job.study, job.study.partition("@")[0])]
+    if not jobs:
         raise JobError(f"no study {name!r} was submitted to {address}")
-    if not (here := of_home(mine, home)):
-        where = f"{mine[-1].home} of {mine[-1].job}"
-        raise JobError(f"--home must be that of a job of {name!r}, such as {where}, got {home}")
-    return here[-1]
+    if not (jobs_of_home := of_home(jobs, home)):
+        example = f"{jobs[-1].home} of {jobs[-1].job}"
+        raise JobError(f"--home must be that of a job of {name!r}, such as {example}, got {home}")
+    return jobs_of_home[-1]
 
 
 def submissions(address: str) -> list[Submission]:
     """Returns the newest job of each study and home that was submitted to a cluster, the newest last."""
     newest: dict[tuple[str, str | None], Submission] = {}
-    with _told(address):
+    with _errors_in_a_sentence(address):
         client = connect(address)
         for job in _jobs(client):
             submission = _submission(client, address, job)
@@ -174,7 +172,8 @@ def connect(address: str) -> Client:
     Raises: JobError with one line for each reason why it cannot connect.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "token")
-    for name in LOGGERS:
+    # they tell on the client's screen what they upload
+    for name in ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk"):
         logging.getLogger(name).setLevel(logging.WARNING)
     if urlsplit(address).scheme not in ("http", "https"):
         raise JobError(f"--address must be the URL of a cluster's jobs, such as http://head:8265, got {address!r}")
@@ -185,14 +184,14 @@ def connect(address: str) -> Client:
     try:
         ray_session.clear_cached_token()
         client = Client(address)
-        there = client._do_request("GET", "/api/version").json()["ray_version"]
+        ray_there = client._do_request("GET", "/api/version").json()["ray_version"]
     except LostError:
         raise
     except (RayError, RuntimeError, ConnectionError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise JobError(f"{address} refused: {reason} (RAY_AUTH_TOKEN_PATH must name the cluster's token)") from None
-    if there != version("ray"):
-        raise JobError(f"the cluster at {address} has ray {there}, here is ray {version('ray')}; use the same")
+    if ray_there != version("ray"):
+        raise JobError(f"the cluster at {address} has ray {ray_there}, here is ray {version('ray')}; use the same")
     return client
 
 

@@ -1,19 +1,26 @@
-"""What runs may use: the cores and GPUs of this machine, or of the cluster at hand."""
+"""The machine or cluster at hand: what runs may use of it, what arms cost on it, and where Ray's sockets lie."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
 
 import pynvml
 
+from search_spaces.study import Ablation
 from service.planning.placement import FILLED, Machine, Node, Placement, fused_gib, place, runs_by_cores, runs_by_memory
 from service.planning.run_options import RunOptions
+from service.storage.facts import ArmCost, Costed
+from service.storage.history import History
 from trainables.cgroup import cores, memory_limit
-from trainables.spec import SpecError
+from trainables.spec import LocusError, SpecError
 
 
 def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
@@ -29,59 +36,44 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
     if options.compile and options.grad_checkpointing:
         raise SpecError("grad-checkpointing must be left out with --compile, which chooses itself what it keeps")
     hardware = machine(options)
-    asks = run_gib() if hardware.nodes and not hardware.gpus else None
+    runs_per_gpu = 1 if options.runs_per_gpu == "auto" else options.runs_per_gpu
+    if options.runs_per_gpu == "auto" and hardware.gpus and not options.workers:
+        if hardware.gpu_gib is None:
+            must = "a number where the memory of the GPUs is unknown, as on a cluster"
+            raise SpecError(f"runs-per-gpu must be {must}, got 'auto'")
+        by_memory = runs_by_memory(hardware.gpu_gib, fused_gib(run_gib(), options.fuse))
+        runs_per_gpu = min(runs_by_cores(hardware, options.threads), by_memory)
     return place(
         hardware,
-        run_gib=asks,
+        run_gib=run_gib() if hardware.nodes and not hardware.gpus else None,
         max_concurrent=options.max_concurrent,
         threads=options.threads,
         workers=options.most_workers,
         min_workers=options.min_workers,
         loader_workers=options.loader_workers,
-        runs_per_gpu=runs_per_gpu(options, hardware, run_gib),
+        runs_per_gpu=runs_per_gpu,
         fuse=options.fuse,
     ).model_copy(update={name: getattr(options, name) for name in ("compile", "grad_checkpointing", "deterministic")})
-
-
-def runs_per_gpu(options: RunOptions, hardware: Machine, run_gib: Callable[[], float]) -> int:
-    """Returns how many runs share a GPU; `auto` is 1 for groups of workers.
-
-    Raises: SpecError if `auto` knows no memory.
-    """
-    if options.runs_per_gpu != "auto":
-        return options.runs_per_gpu
-    if options.workers or not hardware.gpus:
-        return 1
-    if hardware.gpu_gib is None:
-        must = "a number where the memory of the GPUs is unknown, as on a cluster"
-        raise SpecError(f"runs-per-gpu must be {must}, got 'auto'")
-    return min(
-        runs_by_cores(hardware, options.threads), runs_by_memory(hardware.gpu_gib, fused_gib(run_gib(), options.fuse))
-    )
 
 
 def machine(options: RunOptions) -> Machine:
     """Returns the machine or cluster that a command may use. Raises: SpecError for a device that is not there."""
     if options.address == "local":
-        here = Node(cores=cores(), gib=usable_gib())
-        hardware = Machine(cores=here.cores, gpus=gpus(), gpu_gib=gpu_gib(), nodes=(here,))
+        node = Node(cores=cores(), gib=usable_gib())
+        hardware = Machine(cores=node.cores, gpus=gpus(), gpu_gib=gpu_gib(), nodes=(node,))
     else:
         from service.execution import ray_session
 
         hardware = ray_session.machine(options.address, options.threads)
-    if options.device == "cuda" and not hardware.gpus:
-        hardware = hardware.model_copy(update={"gpus": _gpus_to_come(hardware, options)})
+    if options.device == "cuda" and not hardware.gpus:  # a cluster may get them for this study
+        if not hardware.grows:
+            raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
+        if options.max_concurrent is None:
+            raise SpecError("max-concurrent must be a number where the nodes with GPUs have yet to join, got none")
+        runs_per_gpu = options.runs_per_gpu if isinstance(options.runs_per_gpu, int) else 1
+        gpus_to_come = options.max_concurrent * max(options.most_workers, 1) / (runs_per_gpu * options.fuse)
+        hardware = hardware.model_copy(update={"gpus": math.ceil(gpus_to_come)})
     return hardware.model_copy(update={"gpus": 0, "gpu_gib": None}) if options.device == "cpu" else hardware
-
-
-def _gpus_to_come(hardware: Machine, options: RunOptions) -> int:
-    """Returns the GPUs that a cluster without one will get for this study. Raises: SpecError if none can come."""
-    if not hardware.grows:
-        raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
-    if options.max_concurrent is None:
-        raise SpecError("max-concurrent must be a number where the nodes with GPUs have yet to join, got none")
-    shared = options.runs_per_gpu if isinstance(options.runs_per_gpu, int) else 1
-    return math.ceil(options.max_concurrent * max(options.most_workers, 1) / (shared * options.fuse))
 
 
 def usable_gib() -> float:
@@ -93,8 +85,8 @@ def usable_gib() -> float:
 def gpus() -> int:
     """Returns the GPUs that CUDA would use here, counted by NVIDIA's driver without torch."""
     try:
-        with _driver() as total:
-            return len(visible_gpus(total, os.environ.get("CUDA_VISIBLE_DEVICES")))
+        with _visible() as names:
+            return len(names)
     except pynvml.NVMLError:  # no driver
         return 0
 
@@ -102,26 +94,26 @@ def gpus() -> int:
 def gpu_gib() -> float | None:
     """Returns the memory of the smallest GPU that CUDA would use here; None if the driver does not say. Units: GiB."""
     try:
-        with _driver() as total:
-            handles = [_handle(name) for name in visible_gpus(total, os.environ.get("CUDA_VISIBLE_DEVICES"))]
+        with _visible() as names:
+            handles = [
+                pynvml.nvmlDeviceGetHandleByIndex(int(name))
+                if name.isdigit()
+                else pynvml.nvmlDeviceGetHandleByUUID(name)
+                for name in names
+            ]
             return min((pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30 for handle in handles), default=None)
     except pynvml.NVMLError:  # such as for a part of a GPU, or an abbreviated UUID
         return None
 
 
 @contextmanager
-def _driver() -> Iterator[int]:
-    """NVIDIA's driver, and how many GPUs it has. Raises: NVMLError if there is none."""
+def _visible() -> Iterator[list[str]]:
+    """The GPUs that CUDA would use, while NVIDIA's driver is open. Raises: NVMLError if there is none."""
     pynvml.nvmlInit()
     try:
-        yield pynvml.nvmlDeviceGetCount()
+        yield visible_gpus(pynvml.nvmlDeviceGetCount(), os.environ.get("CUDA_VISIBLE_DEVICES"))
     finally:
         pynvml.nvmlShutdown()
-
-
-def _handle(name: str) -> Any:
-    """Returns NVML's handle of a GPU, by its number or its UUID."""
-    return pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else pynvml.nvmlDeviceGetHandleByUUID(name)
 
 
 def visible_gpus(total: int, names: str | None) -> list[str]:
@@ -135,3 +127,83 @@ def visible_gpus(total: int, names: str | None) -> list[str]:
             break
         visible.append(name)
     return visible
+
+
+def measure_costs(history: History, placement: Placement, data: Path) -> Costed | None:
+    """Returns what each arm of a race costs on this machine, by as many processes as runs will train at once.
+
+    None if nothing is to be measured: no race, no new arm, or runs in groups of workers.
+    Raises: LocusError with the last line of a process that fails. Cost: 4 s an arm.
+    """
+    plan = history.edition.study.plan
+    arms = {arm.name: arm.recipe for arm in history.edition.arms()} if isinstance(plan, Ablation) and plan.race else {}
+    if arms.keys() <= history.costs.arms.keys() or placement.workers:
+        return None
+    order = {"recipes": {name: recipe.plain() for name, recipe in arms.items()}, "data": str(data), "turns": 10}
+    content = json.dumps(order | {"device": placement.device, "threads": placement.threads}).encode()
+    environment = {**os.environ, "OMP_NUM_THREADS": str(placement.threads)}
+    load = os.getloadavg()[0]
+
+    def measure(_: int) -> dict[str, dict[str, list[float]]]:
+        command = [sys.executable, "-m", "trainables.launch.costs"]
+        process = subprocess.run(command, input=content, capture_output=True, env=environment, check=False)
+        if process.returncode:
+            last_line = process.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise LocusError(f"an arm cannot be measured: {last_line}")
+        turns: dict[str, dict[str, list[float]]] = json.loads(process.stdout)
+        return turns
+
+    count = max(1, min(placement.max_concurrent, cores() // placement.threads))
+    with ThreadPoolExecutor(count) as pool:
+        processes = list(pool.map(measure, range(count)))
+    costs = {
+        name: ArmCost(
+            **{step: tuple(s for turns in processes for s in turns[name][step]) for step in processes[0][name]}
+        )
+        for name in arms
+    }
+    return Costed(arms=costs, load=load, cores=cores())
+
+
+LONGEST = 103 if sys.platform == "darwin" else 107
+"""The longest path of a socket. Units: bytes."""
+BELOW = Path("session_2026-11-25_08-31-57_648037_4194304") / "sockets" / ("s" * 28)
+"""What Ray adds to its folder: the start of the session with the process's number, and a socket's name."""
+SHORT = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+"""Folders with short names in which everybody may write."""
+
+
+def socket_folder() -> Path:
+    """Returns the folder of a local Ray: the one that Ray would take if its path is short, else one of the user's own.
+
+    A socket's path may have some 100 letters. Slurm and macOS give longer temporary folders.
+    Raises: LocusError if none can be written.
+    """
+    # Ray's own choice, `ray._common.utils.get_default_ray_temp_dir`, from the root on
+    tmpdir = os.environ.get("TMPDIR", "/tmp") if sys.platform == "linux" else "/tmp"
+    usual = Path(os.path.abspath(os.environ.get("RAY_TMPDIR", tmpdir) or "/tmp")) / "ray"
+
+    def fits(folder: Path) -> bool:
+        return len(os.fsencode(folder / BELOW)) <= LONGEST
+
+    if fits(usual) and os.access(usual if usual.exists() else usual.parent, os.W_OK | os.X_OK):
+        return usual
+    for base in SHORT:
+        folder = base / f"locus-ray-{os.getuid()}"
+        if fits(folder / "ray") and _made_for_this_user(folder):
+            return folder / "ray"  # Ray lets everybody write into its own folder
+    most = LONGEST - len(os.fsencode(BELOW)) - len("/ray/")
+    raise LocusError(
+        f"RAY_TMPDIR or TMPDIR must be a folder that can be written, with a path of at most {most} bytes, because the "
+        f"sockets of Ray lie below it, got {usual.parent}; {', '.join(map(str, SHORT))} cannot be written either"
+    )
+
+
+def _made_for_this_user(folder: Path) -> bool:
+    """Makes a folder that nobody else can use; whether it is there now and this user's."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return False
+    return folder.is_dir() and not folder.is_symlink() and status.st_uid == os.getuid() and not status.st_mode & 0o022

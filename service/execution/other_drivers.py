@@ -1,4 +1,4 @@
-"""How the drivers of one machine share its places and its runs."""
+"""The runs of a driver beside those of others: how they share a machine and the runs, and where each run works."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from filelock import FileLock, Timeout
 
 from service.planning.placement import Placement
 from service.storage import plain_json
-from service.storage.home import Home
+from service.storage.home import Home, StudyFolder, remove_member
+from service.storage.remote import Copies
 from trainables.launch.job import Job
+from trainables.launch.work_files import CHECKPOINT, EMA_WEIGHTS, WEIGHTS, is_uri
+from trainables.remote_files import RemoteFolder
 from trainables.whole_files import write_whole
 
 PATIENCE_S = 2.0
@@ -41,20 +44,24 @@ class Presence:
     waits: float | None = None
     asked: float = 0.0
 
+    @classmethod
+    def read(cls, path: Path) -> Presence | None:
+        try:
+            return cls(**plain_json(path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
 
 class Neighbours:
     """The other drivers of a home on this machine and device, as one driver sees them. `id`: the study of this one."""
 
     def __init__(self, home: Home, id: str, placement: Placement) -> None:
         self.home, self.id = home, id
+        self.path = home.study(id).presence
         fits = placement.fits or placement.max_concurrent
         self._told = Presence(socket.gethostname(), placement.device, fits=fits)
         self._others: dict[str, Presence] = {}
         self._turn_began: float | None = None
-
-    def begin(self) -> None:
-        """Tells the others that this driver is there."""
-        self._tell(self._told)
 
     def admit(self, running: int, most: int) -> bool:
         """Returns whether this driver may train one more run beside those that it trains; tells the others.
@@ -73,7 +80,10 @@ class Neighbours:
                 self._others = self._read()
                 taken = sum(other.running / max(other.fits, 1) for other in self._others.values())
                 fits = int(self._told.fits * (1 - taken) + 1e-9) if self._others else most
-                turn = keeps or not any(_waits_before(other, waits, now) for other in self._others.values())
+                turn = keeps or not any(
+                    other.waits is not None and other.waits < waits and abs(now - other.asked) < ASKS_S
+                    for other in self._others.values()
+                )
                 admitted = turn and running < min(self.share(most), fits)
                 if admitted and running == 0 and begins:
                     self._turn_began = now
@@ -83,8 +93,8 @@ class Neighbours:
             return False
         return admitted
 
-    def tell(self, running: int) -> None:
-        """Tells the others how many runs this driver trains now."""
+    def tell(self, running: int = 0) -> None:
+        """Tells the others that this driver is there, and how many runs it trains now."""
         self._tell(replace(self._told, running=running))
 
     def share(self, most: int) -> int:
@@ -99,15 +109,13 @@ class Neighbours:
 
     def close(self) -> None:
         """Tells the others that this driver needs nothing any more. What another host told stays."""
-        path = self.home.study(self.id).presence
-        told = _presence(path)
-        if told is not None and told.host == self._told.host:
-            path.unlink(missing_ok=True)
+        presence = Presence.read(self.path)
+        if presence is not None and presence.host == self._told.host:
+            self.path.unlink(missing_ok=True)
 
     def _tell(self, presence: Presence) -> None:
-        path = self.home.study(self.id).presence
-        if presence != self._told or not path.exists():
-            write_whole(path, json.dumps(asdict(presence)))
+        if presence != self._told or not self.path.exists():
+            write_whole(self.path, json.dumps(asdict(presence)))
             self._told = presence
 
     def _read(self) -> dict[str, Presence]:
@@ -117,28 +125,18 @@ class Neighbours:
         """
         others: dict[str, Presence] = {}
         for path in (self.home.root / "studies").glob("*/presence.json"):
-            if path.parent.name == self.id or (told := _presence(path)) is None:
+            id = path.parent.name
+            if id == self.id or (presence := Presence.read(path)) is None:
                 continue
-            if (told.host, told.device) != (self._told.host, self._told.device):
+            if (presence.host, presence.device) != (self._told.host, self._told.device):
                 continue
             with suppress(OSError):  # a folder that somebody forgets at this moment
                 try:
-                    with FileLock(self.home.study(path.parent.name).lock, timeout=0):
+                    with FileLock(self.home.study(id).lock, timeout=0):
                         path.unlink()
                 except Timeout:
-                    others[path.parent.name] = told
+                    others[id] = presence
         return others
-
-
-def _waits_before(other: Presence, waits: float, now: float) -> bool:
-    return other.waits is not None and other.waits < waits and abs(now - other.asked) < ASKS_S
-
-
-def _presence(path: Path) -> Presence | None:
-    try:
-        return Presence(**plain_json(path.read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return None
 
 
 class InFlight:
@@ -152,9 +150,8 @@ class InFlight:
         self.home, self.neighbours = home, neighbours
         self.jobs: dict[str, Job] = {}
         self.elsewhere: dict[str, str] = {}
-        if neighbours:
-            neighbours.begin()
         self._claims: dict[str, FileLock] = {}
+        self._tell()
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -189,9 +186,9 @@ class InFlight:
         """Forgets a run and gives its claim back; whether it was in flight."""
         if lock := self._claims.pop(key, None):
             _give_back(lock)
-        known = self.jobs.pop(key, None) is not None
+        was_in_flight = self.jobs.pop(key, None) is not None
         self._tell()
-        return known
+        return was_in_flight
 
     def look(self) -> None:
         """Forgets the runs elsewhere that no other driver trains any more. Cost: 50 us for each of them."""
@@ -226,3 +223,51 @@ def _give_back(lock: FileLock) -> None:
     """Removes the file while it is locked: whoever opened it before finds it without a name, and opens a new one."""
     Path(lock.lock_file).unlink(missing_ok=True)
     lock.release()
+
+
+@dataclass(frozen=True)
+class WorkFolders:
+    """The work folders of runs that are not finished: in the home, or at the storage if no disk is shared.
+
+    `copies`: those at the study's storage, where the folders lie then.
+    """
+
+    study: StudyFolder
+    copies: Copies | None = None
+
+    def begin(self, key: str, code: str, attempt: int) -> str:
+        """Returns the folder of a new attempt, with the checkpoint of the attempt before it, if there is one."""
+        folder = self._folder(key, code)
+        if self.copies is None:
+            self.study.work(key, code, attempt).mkdir(parents=True, exist_ok=True)
+        folder.copy(f"{attempt - 1}/{CHECKPOINT}", f"{attempt}/{CHECKPOINT}")
+        return folder.inside(str(attempt)).uri
+
+    def weights(self, job: Job) -> Path | None:
+        """Returns the file of the weights that an attempt left, on this machine; None if there are none."""
+        path = self.study.work(job.run.key, job.code.digest, job.attempt) / WEIGHTS
+        if is_uri(job.folder):
+            remote = RemoteFolder(job.folder)
+            remote.get(WEIGHTS, path)
+            remote.get(EMA_WEIGHTS, path.with_name(EMA_WEIGHTS))
+        return path if path.exists() else None
+
+    def clear(self, *answered: tuple[str, str]) -> None:
+        """Removes the folders of all attempts of runs, by key and code."""
+        for key, code in answered:
+            with suppress(OSError):  # what stays is removed by the next driver
+                remove_member(self.study.work_folders, key, code)
+        if self.copies is not None and len(answered) == 1:
+            self._folder(*answered[0]).remove("")
+        elif self.copies is not None:  # asks the storage once which of them are there
+            self.copies.clear_work(answered)
+
+    def _folder(self, key: str, code: str) -> RemoteFolder:
+        return RemoteFolder(self.copies.work if self.copies else str(self.study.work_folders)).inside(f"{key}/{code}")
+
+
+def checkpoint_time(folder: str) -> float | None:
+    """Returns when a work folder's checkpoint was last written; None if there is none, or it is not seen from here."""
+    with suppress(OSError):
+        return RemoteFolder(folder, patience=0.0).modified(CHECKPOINT)
+    return None

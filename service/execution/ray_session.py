@@ -24,7 +24,6 @@ from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined] 
 from ray.job_config import JobConfig
 
 import service
-from service.execution.folders import socket_folder
 from service.execution.signals import Apart
 from service.planning.placement import Machine, Node
 from trainables.spec import LocusError
@@ -65,11 +64,13 @@ class RayError(LocusError):
 
 
 class LocalRay:
-    """Starts a Ray on this machine, and tells when it has died. `note` is called with a line for a person."""
+    """Starts a Ray on this machine, and tells when it has died.
 
-    def __init__(self, note: Callable[[str], None] = lambda line: None) -> None:
-        self._note = note
-        self._folder = socket_folder()
+    `folder`: where its sockets lie. `note` is called with a line for a person.
+    """
+
+    def __init__(self, folder: Path, note: Callable[[str], None] = lambda line: None) -> None:
+        self._folder, self._note = folder, note
         self._before = self._sessions()
         self._node: Any = None
 
@@ -81,20 +82,25 @@ class LocalRay:
         protect_local_token()
         for number in range(1, TRIES + 1):
             try:
-                with _shielded():
+                # By itself Ray listens on loopback on macOS alone, and replaces a loopback address that it is given.
+                # Its dashboard starts Python in the working folder, where a user's `random.py` would be found.
+                with replaced(ray_constants, ENABLE_RAY_CLUSTER=False), _safe_path():
                     ray.init(address="local", _temp_dir=str(self._folder), **settings)
                 self._node = ray._private.worker._global_node
                 return
             except Exception as error:
                 why = first_line(error)
+                load = f"this machine has a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
                 with contextlib.suppress(Exception), self.ending():
                     ray.shutdown()
                 apart.check()
-                if number == TRIES or _is_final(error):
+                passes = isinstance(error, ConnectionError | TimeoutError)
+                lasts = not passes and isinstance(error, OSError | ValueError | TypeError | ImportError)
+                if number == TRIES or lasts:  # a file, a folder or a setting is the same at another try
                     logs = "".join(f", and its logs are in {folder / 'logs'}" for folder in self._new_sessions()[-1:])
                     tries = f"in {number} tries" if number > 1 else "here"
-                    raise RayError(f"Ray did not start {tries} ({why}): {_load()}{logs}; {GOES_ON}") from error
-                self._note(f"Ray did not start ({why}): {_load()}; try {number + 1} of {TRIES}")
+                    raise RayError(f"Ray did not start {tries} ({why}): {load}{logs}; {GOES_ON}") from error
+                self._note(f"Ray did not start ({why}): {load}; try {number + 1} of {TRIES}")
                 for session in self._new_sessions():
                     shutil.rmtree(session, ignore_errors=True)
 
@@ -122,10 +128,10 @@ class LocalRay:
         if (node := self._node) is None:
             return
         for name, process in node.dead_processes():
-            if what := VITAL.get(name):
+            if description := VITAL.get(name):
                 logs = Path(node.get_session_dir_path()) / "logs"
                 raise RayError(
-                    f"Ray's {what}, has ended, from outside or because memory ran out (exit code "
+                    f"Ray's {description}, has ended, from outside or because memory ran out (exit code "
                     f"{process.returncode}); its logs are in {logs}; {GOES_ON}"
                 )
 
@@ -159,44 +165,36 @@ def _kill(processes: list[Any]) -> None:
     psutil.wait_procs(processes, KILLED_S)
 
 
-SAFE_PATH = "PYTHONSAFEPATH"
-"""Python's variable that keeps the working folder out of the path of modules."""
+@contextlib.contextmanager
+def replaced(owner: Any, **values: Any) -> Iterator[None]:
+    """Within the block a module or class has other values."""
+    before = {name: getattr(owner, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)
 
 
 @contextlib.contextmanager
-def _shielded() -> Iterator[None]:
-    """A Ray that starts within the block listens on 127.0.0.1 alone, and none of its processes imports a user's files.
-
-    By itself it listens there on macOS; a loopback address that it is given it replaces by the machine's own. Its
-    dashboard starts Python in the working folder, where a user's `random.py` would be found in the place of Python's.
-    """
-    cluster, path = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(SAFE_PATH)
-    ray_constants.ENABLE_RAY_CLUSTER, os.environ[SAFE_PATH] = False, "1"
+def _safe_path() -> Iterator[None]:
+    """Within the block each Python that is started looks for no modules in its working folder."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
         yield
     finally:
-        ray_constants.ENABLE_RAY_CLUSTER = cluster
-        del os.environ[SAFE_PATH]
-        if path is not None:
-            os.environ[SAFE_PATH] = path
-
-
-def _is_final(error: Exception) -> bool:
-    """Returns whether another try meets the same error: of a file or folder, or of a setting."""
-    if isinstance(error, ConnectionError | TimeoutError):
-        return False
-    return isinstance(error, OSError | ValueError | TypeError | ImportError)
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def first_line(error: Exception) -> str:
     """Returns the first sentence of an error; the last line where the first one only announces what follows."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return (lines[-1] if lines[0].endswith(":") else lines[0]).partition(". ")[0].rstrip(".")
-
-
-def _load() -> str:
-    """Returns how busy this machine is, in words."""
-    return f"this machine has a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 def machine(address: str, threads: int = 1) -> Machine:
@@ -229,49 +227,33 @@ def session(address: str, here: LocalRay | None = None, apart: Apart | None = No
     """A quiet session with Ray that is always ended. Failures are in the journal, with their reasons.
 
     Open it in a thread (`Apart`) if signals matter: in the main one Ray handles SIGTERM, also after the session.
-    `here`: who starts a local one; `apart`: the thread that may be left while Ray starts.
+    `here`: who starts one on this machine, in place of the cluster at `address`; `apart`: the thread that may be left
+    while Ray starts.
     Raises: RayError with one sentence where Ray does not start, or no cluster answers.
     """
     clear_cached_token()
     settings = {"log_to_driver": False, "logging_level": logging.ERROR, "job_config": job_config(), **settings}
-    if address == "local":
-        here = here or LocalRay()
-    with _apart_from_the_shell():
+    for name in ("ray.tune", "ray.train", "ray._private"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with (
+        # Ray would print the last lines of a dead raylet's log, and below `uv run` it would send the working folder,
+        # images included, to workers that it starts by uv
+        replaced(ray._private.worker, print_to_stdstream=lambda *_, **__: None),
+        replaced(ray_constants, RAY_ENABLE_UV_RUN_RUNTIME_ENV=False),
+    ):
         try:
             if here is not None:
                 here.start(apart or Apart(), **settings)
             else:
-                _connect(address, settings)
+                try:
+                    ray.init(address=address, **settings)
+                except Exception as error:
+                    why = f"no Ray cluster can be used at {address} ({first_line(error)})"
+                    raise RayError(f"{why}; {GOES_ON}") from error
             yield
         finally:
             with _no_garbage_collection(), here.ending() if here else contextlib.nullcontext():
                 ray.shutdown()
-
-
-@contextlib.contextmanager
-def _apart_from_the_shell() -> Iterator[None]:
-    """Within the block Ray prints nothing here, and does not look how the command was started.
-
-    By itself it prints the last lines of a dead raylet's log. Below `uv run` it would send the working folder, images
-    included, to workers that it starts by uv.
-    """
-    for name in ("ray.tune", "ray.train", "ray._private"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    known, uv = ray._private.worker.print_to_stdstream, ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV
-    ray._private.worker.print_to_stdstream = lambda *_, **__: None
-    ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = False
-    try:
-        yield
-    finally:
-        ray._private.worker.print_to_stdstream, ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = known, uv
-
-
-def _connect(address: str, settings: dict[str, Any]) -> None:
-    """Connects to a cluster. Raises: RayError with one sentence."""
-    try:
-        ray.init(address=address, **settings)
-    except Exception as error:
-        raise RayError(f"no Ray cluster can be used at {address} ({first_line(error)}); {GOES_ON}") from error
 
 
 def job_config() -> JobConfig:
@@ -290,9 +272,9 @@ def job_config() -> JobConfig:
 def module_folders(path: Sequence[str], here: str) -> list[str]:
     """Returns what workers must have in their path beside their Python's own, the most important one last."""
     root = str(Path(service.__file__).parents[1])
-    own = [] if Path(root).name == "site-packages" else [root]
-    looked_in = any(folder in ("", here) for folder in path)
-    return ([here] if looked_in and here != root else []) + own
+    roots = [] if Path(root).name == "site-packages" else [root]
+    is_looked_in = any(folder in ("", here) for folder in path)
+    return ([here] if is_looked_in and here != root else []) + roots
 
 
 @contextlib.contextmanager

@@ -47,9 +47,9 @@ class Control(Spec):
         return {name: value for name, value in dict(self).items() if value is not None}
 
 
-def ask_driver(folder: StudyFolder, asked: Control) -> None:
+def ask_driver(folder: StudyFolder, request: Control) -> None:
     """Leaves a request for the driver, beside what it has not read yet; of two counts the higher one stays."""
-    before, new = (_read(folder.control) or Control()).given(), asked.given()
+    before, new = (_read(folder.control) or Control()).given(), request.given()
     counts = {name: max(before[name], new[name]) for name in ("seeds", "trials") if name in before and name in new}
     write_whole(folder.control, Control(**(before | new | counts)).model_dump_json())
 
@@ -74,10 +74,10 @@ def is_to_stop(folder: StudyFolder, stop: Stop) -> bool:
 
     Other requests stay: only a driver that trains can do what they ask.
     """
-    asked = _read(folder.control)
-    if asked is not None and asked.stop:
+    request = _read(folder.control)
+    if request is not None and request.stop:
         stop.asked = True
-        others = asked.model_copy(update={"stop": None})
+        others = request.model_copy(update={"stop": None})
         if others.given():
             write_whole(folder.control, others.model_dump_json())
         else:
@@ -141,7 +141,7 @@ class StopSignals:
 
         Raises: KeyboardInterrupt for a Ctrl-C that came before and was lost (`service.__main__.Presses`).
         """
-        if not _in_main_thread():
+        if threading.current_thread() is not threading.main_thread():
             yield
             return
         if getattr(signal.getsignal(signal.SIGINT), "came", False):
@@ -173,29 +173,19 @@ class StopSignals:
     def _count(self, end: int) -> None:
         """Reads, in a thread, one byte for each signal, until the other end is closed."""
         while byte := os.read(end, 1):
-            if byte[0] == signal.SIGINT:
-                self._press()
-            elif byte[0] in ENDS:
-                self._end(signal.Signals(byte[0]))
+            is_press = byte[0] == signal.SIGINT
+            if not is_press and byte[0] not in ENDS:
+                continue
+            if not self._stop.asked:
+                self._stop.asked = True
+                with suppress(OSError):  # the terminal may be gone
+                    self._note(STOPPING if is_press else ENDING.format(signal.Signals(byte[0]).name))
+            elif is_press:
+                self._now = True
+                while self._open:
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                    time.sleep(INSIST_S)
         os.close(end)
-
-    def _end(self, received: signal.Signals) -> None:
-        if not self._stop.asked:
-            self._ask(ENDING.format(received.name))
-
-    def _ask(self, line: str) -> None:
-        self._stop.asked = True
-        with suppress(OSError):  # the terminal may be gone
-            self._note(line)
-
-    def _press(self) -> None:
-        if not self._stop.asked:
-            self._ask(STOPPING)
-            return
-        self._now = True
-        while self._open:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            time.sleep(INSIST_S)
 
 
 @contextmanager
@@ -236,16 +226,30 @@ class Apart:
 
         Raises: what the work or `watch` raises; KeyboardInterrupt.
         """
-        threading.Thread(target=self._do, args=(work,), name="apart", daemon=True).start()
+
+        def work_to_its_end() -> None:
+            try:
+                work()
+            except BaseException as error:  # raised again in the other thread
+                self._error = error
+            finally:
+                self._ended.set()
+
+        threading.Thread(target=work_to_its_end, name="apart", daemon=True).start()
+        signals_meanwhile: list[int] = []
         try:
             while not self._ended.wait(LOOK_S):
                 _hear_again()
                 watch()
         finally:
-            with _undisturbed():
+            # the signals that end a study are heard when the work has ended; `StopSignals` still counts them
+            with handled(lambda number, _: signals_meanwhile.append(number)) as handlers:
                 self.leaving.set()
                 if self._shares:
                     self._ended.wait(ENDS_S)
+            for number in signals_meanwhile:
+                if callable(handler := handlers[number]):
+                    handler(number, None)
         if self._error is not None:
             raise self._error
 
@@ -264,14 +268,6 @@ class Apart:
         if self.leaving.is_set():
             raise KeyboardInterrupt
 
-    def _do(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # `do` raises it in the other thread
-            self._error = error
-        finally:
-            self._ended.set()
-
 
 @contextmanager
 def handled(handler: Callable[[int, Any], object], may_be_ignored: Sequence[int] = ENDS) -> Iterator[dict[int, Any]]:
@@ -280,17 +276,17 @@ def handled(handler: Callable[[int, Any], object], may_be_ignored: Sequence[int]
     A signal of `may_be_ignored` that is ignored, such as SIGHUP by `nohup`, stays ignored. At the end the handlers of
     before are back, whatever other code did to them. In another thread than the main one nothing is handled.
     """
-    if not _in_main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield {}
         return
-    known: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDS)}
+    handlers: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDS)}
     try:
-        for number, before in known.items():
+        for number, before in handlers.items():
             if before != signal.SIG_IGN or number not in may_be_ignored:
                 signal.signal(number, handler)
-        yield known
+        yield handlers
     finally:
-        for number, before in known.items():
+        for number, before in handlers.items():
             signal.signal(number, before)
 
 
@@ -299,33 +295,15 @@ def _hear_again() -> None:
 
     Ray's own handler of SIGTERM ends the process three seconds later.
     """
-    if _in_main_thread():
+    if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, *ENDS):
-            if (known := signal.getsignal(number)) is not None:
-                signal.signal(number, known)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Delays the signals that end a study until the end of the block. `StopSignals` still counts them."""
-    came: list[int] = []
-    with handled(lambda number, _: came.append(number)) as known:
-        yield
-    for number in came:
-        if callable(before := known[number]):
-            before(number, None)
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+            if (handler := signal.getsignal(number)) is not None:
+                signal.signal(number, handler)
 
 
 PATIENCE_S = 20.0
 """How long a driver may take to read a request. It reads them while runs train, every second."""
 POLL_S = 0.2
-AGAIN = "if nothing is left to train (its probes or its report are made), type this again once it has ended"
-NOTHING = Control()
-OPTIONS = dict(RunOptions())
 REQUESTS = ("home", "address", "storage", "max_concurrent")
 """Options that a driver is asked for, or that are the same for all commands about a study."""
 
@@ -333,47 +311,50 @@ REQUESTS = ("home", "address", "storage", "max_concurrent")
 class BeingRunError(LocusError):
     """A study that another driver runs. `asked`: what that driver was asked to change."""
 
-    def __init__(self, message: str, asked: Control = NOTHING) -> None:
+    def __init__(self, message: str, asked: Control | None = None) -> None:
         super().__init__(message)
-        self.asked = asked
+        self.asked = asked or Control()
 
 
-def more(edition: Edition, home: Home, options: RunOptions) -> Control:
-    """Returns what a command adds to a study that runs: more seeds, more trials, or other concurrent runs."""
-    history = History.open(home, edition)
-    plan = edition.study.plan
+def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
+    """Asks the driver of a study for what a command wants beyond it; the sentence that says so, to be raised.
+
+    That is more seeds, more trials, or other concurrent runs.
+    """
+    id, folder = edition.id, home.study(edition.id)
+    uri = folder.storage_uri
+    if options.storage not in (None, uri):
+        has = f"with the storage {uri}" if uri else "without a storage"
+        return BeingRunError(
+            f"{id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
+            f"(locus stop {id}{home.option})"
+        )
+    if added := [arm for arm in arms_of(edition) if arm not in arms_of(stored(home, id))]:
+        return BeingRunError(
+            f"{id} is being run by another driver without {listed(added)}; type this again once it has ended, "
+            f"or stop it first (locus stop {id})"
+        )
+
+    history, plan = History.open(home, edition), edition.study.plan
     trials = plan.trials if isinstance(plan, Search) else 0
-    return Control(
+    changes = Control(
         seeds=edition.study.seeds if edition.study.seeds > history.seeds else None,
         trials=trials if trials > history.trials_asked else None,
         max_concurrent=options.max_concurrent,
     )
-
-
-def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
-    """Asks the driver of a study for what a command wants beyond it; the sentence that says so, to be raised."""
-    there = home.study(edition.id).storage_uri
-    if options.storage not in (None, there):
-        has = f"with the storage {there}" if there else "without a storage"
-        return BeingRunError(
-            f"{edition.id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
-            f"(locus stop {edition.id}{home.option})"
-        )
-    if added := [arm for arm in arms_of(edition) if arm not in arms_of(stored(home, edition.id))]:
-        return BeingRunError(
-            f"{edition.id} is being run by another driver without {listed(added)}; type this again once it has ended, "
-            f"or stop it first (locus stop {edition.id})"
-        )
-    asked = more(edition, home, options)
-    kept = [f"--{name.replace('_', '-')}" for name, value in options if value != OPTIONS[name] and name not in REQUESTS]
-    own = f", with its own {listed(kept)}" if kept else ""
-    does = request(home, edition.id, asked) if asked.given() else f"does all of this{own}; see locus status"
-    driver = home.study(edition.id).driver
+    if changes.given():
+        does = request(home, id, changes)
+    else:
+        defaults = dict(RunOptions())
+        names = [name for name, value in options if value != defaults[name] and name not in REQUESTS]
+        kept = listed([f"--{name.replace('_', '-')}" for name in names])
+        does = f"does all of this{f', with its own {kept}' if names else ''}; see locus status"
+    driver = folder.driver
     where = f" {driver}," if driver and driver.is_elsewhere() else ""
-    return BeingRunError(f"{edition.id} is being run by another driver,{where} which {does}", asked)
+    return BeingRunError(f"{id} is being run by another driver,{where} which {does}", changes)
 
 
-def request(home: Home, id: str, asked: Control) -> str:
+def request(home: Home, id: str, changes: Control) -> str:
     """Leaves a request for a driver and waits until it was read; what happened, in words.
 
     Raises: LocusError if the study is not being run, or its driver ended before it read the request.
@@ -381,23 +362,25 @@ def request(home: Home, id: str, asked: Control) -> str:
     folder = home.study(id)
     if not folder.driven:
         raise LocusError(f"{id} is not being run here; see locus status")
-    ask_driver(folder, asked)
+    ask_driver(folder, changes)
 
     def is_read() -> bool:
-        return not {*asked.given()} & {*(_read(folder.control) or NOTHING).given()}
+        unread = _read(folder.control)
+        return unread is None or not {*changes.given()} & {*unread.given()}
 
     poll(lambda: is_read() or not folder.driven, POLL_S, PATIENCE_S)
-    if is_read():
-        return f"was asked {_words(asked)}"
-    if folder.driven:
-        return f"will be asked {_words(asked)} as soon as it trains; {AGAIN}"
-    folder.control.unlink(missing_ok=True)
-    raise LocusError(f"{id} ended before its driver read this; type it again")
-
-
-def _words(asked: Control) -> str:
-    """Returns a request in words: `for 8 seeds and 4 concurrent runs`."""
-    if asked.stop:
-        return "to stop each run after its epoch" if asked.stop == "after the epoch" else "to stop now"
-    counts = (("seed", asked.seeds), ("trial", asked.trials), ("concurrent run", asked.max_concurrent))
-    return "for " + " and ".join(plural(count, word) for word, count in counts if count is not None)
+    was_read = is_read()
+    if not was_read and not folder.driven:
+        folder.control.unlink(missing_ok=True)
+        raise LocusError(f"{id} ended before its driver read this; type it again")
+    if changes.stop:
+        request_in_words = "to stop each run after its epoch" if changes.stop == "after the epoch" else "to stop now"
+    else:
+        counts = (("seed", changes.seeds), ("trial", changes.trials), ("concurrent run", changes.max_concurrent))
+        request_in_words = "for " + " and ".join(plural(count, noun) for noun, count in counts if count is not None)
+    if was_read:
+        return f"was asked {request_in_words}"
+    return (
+        f"will be asked {request_in_words} as soon as it trains; if nothing is left to train (its probes or its report "
+        "are made), type this again once it has ended"
+    )

@@ -6,23 +6,35 @@ is asked for as a whole.
 
 A job's entrypoint is one fixed string, so a shell never runs what a user typed. Its environment holds no secret,
 because everyone with the token can read it.
+
+A job tells its client facts: lines of JSON with a fixed beginning, among the lines for people. Ray takes no metadata
+after a job was sent, and these are known later: the study's id there, the address of its MLflow run, how it ended, a
+refusal, and the archive of a result. In the archive are study.json, the journal, the home's id, and each run's answer
+with the files of its probes. Files of 3,000 runs have the same words again and again, so they are compressed as one
+stream.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
+import io
 import json
+import lzma
+import os
 import platform
 import queue
 import shlex
 import shutil
+import sys
+import tarfile
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,10 +42,12 @@ from typing import Any, TypeVar
 import requests
 
 from search_spaces.study import Edition
-from service.execution.job_messages import is_fact, told
 from service.planning.run_options import RunOptions
+from service.storage.facts import Ended
 from service.storage.home import Home
+from service.storage.journal import read_on
 from service.storage.outcomes import commit
+from trainables.kept import cache_folder
 from trainables.polling import poll
 from trainables.spec import LocusError
 
@@ -86,14 +100,14 @@ def job_environment(home: str | None) -> dict[str, Any]:
     }
 
 
-def follow_log(client: Any, job: str, whole: Callable[[], tuple[str, bool]]) -> Iterator[str]:
+def follow_log(client: Any, job: str, read_whole: Callable[[], tuple[str, bool]]) -> Iterator[str]:
     """Yields the text of a job's log in pieces, until the job has ended.
 
-    `whole` gives the log so far, and whether the job had ended before it was read.
+    `read_whole` gives the log so far, and whether the job had ended before it was read.
     """
     read, again = 0, 0.0
     while True:
-        text, ended = whole()
+        text, ended = read_whole()
         if len(text) > read:
             yield text[read:]
             read = len(text)
@@ -101,55 +115,85 @@ def follow_log(client: Any, job: str, whole: Callable[[], tuple[str, bool]]) -> 
             return
         time.sleep(max(0.0, again - time.monotonic()))
         again = time.monotonic() + AGAIN_S
-        with closing(_Stream(client, job)) as stream:
+        with _stream(client, job) as pieces:
             behind = read
-            while (piece := stream.next()) is not None:
-                if not piece:
-                    text, ended = whole()
+            while True:
+                try:
+                    piece = pieces.get(timeout=QUIET_S)
+                except queue.Empty:
+                    text, ended = read_whole()
                     if ended or len(text) > read:
                         break
+                    continue
+                if piece is None:
+                    break
                 new, behind = piece[behind:], max(0, behind - len(piece))
                 if new:
                     yield new
                     read += len(new)
 
 
-class _Stream:
-    """Ray's stream of a log, read in a thread: who follows it may have an event loop already, as a notebook does."""
+@contextmanager
+def _stream(client: Any, job: str) -> Iterator[queue.SimpleQueue[str | None]]:
+    """Ray's stream of a log: its pieces, then None.
 
-    def __init__(self, client: Any, job: str) -> None:
-        self._client, self._job = client, job
-        self._pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._loop = asyncio.new_event_loop()
-        self._task = self._loop.create_task(self._read())
-        threading.Thread(target=self._run, name="tail", daemon=True).start()
+    It is read in a thread: who follows it may have an event loop already, as a notebook does.
+    """
+    pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    loop = asyncio.new_event_loop()
 
-    def next(self) -> str | None:
-        """Returns the next piece; an empty one where none came for a while, None if the stream has ended."""
-        try:
-            return self._pieces.get(timeout=QUIET_S)
-        except queue.Empty:
-            return ""
+    async def read() -> None:
+        async for piece in client.tail_job_logs(job):
+            pieces.put(piece)
 
-    def close(self) -> None:
-        """Ends the connection."""
-        with suppress(RuntimeError):  # the loop is closed already
-            self._loop.call_soon_threadsafe(self._task.cancel)
+    task = loop.create_task(read())
 
-    def _run(self) -> None:
+    def run() -> None:
         try:
             # errors of many kinds mean one thing: no more comes here; whoever follows asks the cluster itself
             with suppress(Exception, asyncio.CancelledError):
-                self._loop.run_until_complete(self._task)
+                loop.run_until_complete(task)
             with suppress(Exception):
-                self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+                loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
-            self._loop.close()
-            self._pieces.put(None)
+            loop.close()
+            pieces.put(None)
 
-    async def _read(self) -> None:
-        async for piece in self._client.tail_job_logs(self._job):
-            self._pieces.put(piece)
+    threading.Thread(target=run, name="tail", daemon=True).start()
+    try:
+        yield pieces
+    finally:
+        with suppress(RuntimeError):  # the loop is closed already
+            loop.call_soon_threadsafe(task.cancel)
+
+
+MARK = "locus-fact "
+"""How the line of a fact begins."""
+
+
+def tell(**facts: Any) -> None:
+    """Prints facts. It writes once, so that the line of another thread does not come between."""
+    sys.stdout.write(f"{MARK}{json.dumps(facts)}\n")
+    sys.stdout.flush()
+
+
+def facts_in(lines: Iterable[str]) -> dict[str, Any]:
+    """Returns the facts among a job's lines; a later one replaces an earlier one of its name.
+
+    A line that was cut is none.
+    """
+    facts: dict[str, Any] = {}
+    for line in filter(is_fact, lines):
+        try:
+            facts |= json.loads(line.removeprefix(MARK))
+        except ValueError:
+            continue
+    return facts
+
+
+def is_fact(line: str) -> bool:
+    """Returns whether a line is for the client, and not for a person."""
+    return line.startswith(MARK)
 
 
 T = TypeVar("T")
@@ -161,9 +205,6 @@ LOST_S = 600.0
 AGAIN_S = 5.0
 """Seconds between two tries, and before the next look if Ray's stream has ended early, or a proxy lets none pass."""
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
-TRACEBACK = "Traceback (most recent call last)"
-PACKAGE, ABSENT = "_ray_pkg_", ("FileNotFoundError", "ModuleNotFoundError", "No such file or directory")
-"""Words of a job whose files are not all there: Ray's folder for them, and what Python says."""
 RAYS = ("INFO job_manager.py", "Running entrypoint for job ")
 """Words in the lines that Ray prints before the driver's own."""
 
@@ -204,7 +245,8 @@ class Submission:
             try:
                 return question()
             except (requests.RequestException, ConnectionError, RuntimeError) as error:
-                if not _is_lost(error):
+                away = any(f"status code {code}" in str(error) for code in (502, 503, 504))  # a proxy says so
+                if not away and not isinstance(error, requests.RequestException | ConnectionError):
                     raise
                 if time.monotonic() > until:
                     raise SubmissionError(
@@ -218,12 +260,12 @@ class Submission:
     def printed(self, *, follow: bool = False) -> Iterator[str]:
         """Yields the job's lines, its facts too; with `follow` until it ends. A line that is still printed waits."""
 
-        def whole() -> tuple[str, bool]:
+        def read_whole() -> tuple[str, bool]:
             ended = str(self._ask(lambda: self.client.get_job_status(self.job).value)) in ENDED
             return self._text(), ended
 
         rest = ""
-        for piece in follow_log(self.client, self.job, whole) if follow else [self._text()]:
+        for piece in follow_log(self.client, self.job, read_whole) if follow else [self._text()]:
             *lines, rest = (rest + piece).split("\n")
             yield from (line for line in lines if not any(word in line for word in RAYS))
         if rest and (follow or self.status() in ENDED):
@@ -234,8 +276,8 @@ class Submission:
         return (line for line in self.printed(follow=follow) if not is_fact(line))
 
     def facts(self) -> dict[str, Any]:
-        """Returns what the job told its client so far (`service.execution.job_messages`)."""
-        return told(self._text().split("\n"))
+        """Returns what the job told its client so far."""
+        return facts_in(self._text().split("\n"))
 
     def stop(self) -> None:
         """Asks each run to end at its next report; submitting again continues. Returns when the job has ended.
@@ -273,10 +315,10 @@ class Submission:
 
     def visible_home(self, facts: dict[str, Any]) -> Home | None:
         """Returns the home of the job, where this machine sees it: a folder of the same path and of the same id."""
-        where = facts.get("home") or self.home
-        if where is None or facts.get("home_id") is None:
+        root = facts.get("home") or self.home
+        if root is None or facts.get("home_id") is None:
             return None
-        home = Home.find(where)
+        home = Home.find(root)
         return home if home.id == facts["home_id"] else None
 
     def followed(self) -> Iterator[str]:
@@ -285,11 +327,11 @@ class Submission:
         Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan: a traceback is
         told by its last line. UnpackedError if its files were not there.
         """
-        held: list[str] = []
+        trace: list[str] = []
         for line in self.printed(follow=True):
-            facts = told([line])
-            if held or line.startswith(TRACEBACK):
-                held.append(line)
+            facts = facts_in([line])
+            if trace or line.startswith("Traceback (most recent call last)"):
+                trace.append(line)
                 continue
             if "refused" in facts:
                 raise SubmissionError(facts["refused"])
@@ -298,8 +340,10 @@ class Submission:
             if not is_fact(line):
                 yield line
         why = self.trouble()
-        unpacked = PACKAGE in "".join([*held, why]) and any(word in "".join([*held, why]) for word in ABSENT)
-        kind = UnpackedError if unpacked else SubmissionError
+        text = "".join([*trace, why])
+        # words of a job whose files are not all there: Ray's folder for them, and what Python says
+        absent = ("FileNotFoundError", "ModuleNotFoundError", "No such file or directory")
+        kind = UnpackedError if "_ray_pkg_" in text and any(word in text for word in absent) else SubmissionError
         raise kind(f"{self.job} ended before its plan was made: {why}; the same command tries again")
 
     def trouble(self) -> str:
@@ -316,20 +360,18 @@ class Submission:
     def describe(self) -> str:
         """Returns the state, the last line, and what to type next."""
         lines, state = [*self.printed()], self.status()
-        runs = state not in ENDED
-        mlflow = told(lines).get("mlflow")
+        mlflow = facts_in(lines).get("mlflow")
         parts = [
             f"{self.study}  {state}  job {self.job}",
             f"last line  {_last(lines) or 'no output yet'}",
             *([f"MLflow     {mlflow}"] if mlflow else []),
             f"watch      locus status {self.at}",
             f"           locus logs {self.at} -f",
-            f"stop       locus stop {self.at}" if runs else f"report     locus report {self.at}",
+            f"stop       locus stop {self.at}" if state not in ENDED else f"report     locus report {self.at}",
         ]
         return "\n".join(parts)
 
-    def __repr__(self) -> str:
-        return self.describe()
+    __repr__ = describe
 
 
 def _last(lines: Iterator[str] | list[str]) -> str:
@@ -337,8 +379,89 @@ def _last(lines: Iterator[str] | list[str]) -> str:
     return next((line for line in reversed([*lines]) if line.strip() and not is_fact(line)), "")
 
 
-def _is_lost(error: Exception) -> bool:
-    """Returns whether a cluster did not answer, or a proxy before it said that it is not there."""
-    if isinstance(error, requests.RequestException | ConnectionError):
-        return True
-    return any(f"status code {code}" in str(error) for code in (502, 503, 504))
+MOST = 4 * 2**30
+"""The greatest size of an archive's files; 900 runs of eight epochs have 10 MB. Units: bytes."""
+PIECE = 2**20
+"""How much is unpacked at a time. Units: bytes."""
+
+
+class ArchiveError(LocusError):
+    """An archive that is not as it was packed."""
+
+
+def pack(home: Home, id: str) -> bytes:
+    """Returns the archive of a study of a home, as far as its journal goes now. A driver may run meanwhile."""
+    folder = home.study(id)
+    facts, end = read_on(folder.journal)
+    files = [folder.study, home.root / "id"]
+    for key, code in sorted({(fact.run, fact.code) for fact in facts if isinstance(fact, Ended)}):
+        answer_files = sorted((home.outcomes / key).glob(f"{code}.*"))
+        files += [path for path in answer_files if path.suffix in (".json", ".npz")]  # the answer, what probes found
+
+    def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:xz", preset=1) as archive:  # 6 takes ten times as long for 1/4 less
+        for file in filter(Path.is_file, files):
+            archive.add(file, file.relative_to(home.root).as_posix(), recursive=False, filter=without_owner)
+        if folder.journal.exists():  # it may have grown since the answers were listed
+            name = folder.journal.relative_to(home.root).as_posix()
+            member = without_owner(archive.gettarinfo(folder.journal, name))
+            with folder.journal.open("rb") as journal:
+                lines = journal.read(end.offset)
+            member.size = len(lines)
+            archive.addfile(member, io.BytesIO(lines))
+    return content.getvalue()
+
+
+def fetched(content: bytes, origin: str) -> Home:
+    """Unpacks an archive into a home on this machine, beside what was fetched from the same home before.
+
+    `origin` says where the weights stayed. Raises: ArchiveError for an archive that is damaged, or holds anything but
+    files within its folder.
+    """
+    cache = cache_folder()
+    if cache is None:
+        raise ArchiveError("XDG_CACHE_HOME must name a folder for fetched results, for this user has no home folder")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".draft-", dir=cache) as draft:
+        _unpack(content, Path(draft))
+        id = Path(draft) / "id"
+        home = Home(cache / hashlib.sha256(id.read_bytes() if id.is_file() else b"").hexdigest()[:16])
+        home.root.mkdir(exist_ok=True)
+        home.fetched.write_text(origin, encoding="utf-8")
+        files = [path for path in Path(draft).rglob("*") if path.is_file()]
+        for path in sorted(files, key=lambda path: path.suffix == ".jsonl"):  # a journal comes after its answers
+            target = home.root / path.relative_to(draft)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, target)
+    return home
+
+
+def _unpack(content: bytes, folder: Path) -> None:
+    """Unpacks an archive into a folder.
+
+    Raises: ArchiveError, before a file is written, for an archive that is cut or too large; before a file leaves the
+    folder or is no plain file.
+    """
+
+    def plain_file(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+        if not member.isfile() or member.issparse():  # a sparse file says any size of itself
+            raise tarfile.SpecialFileError(member)
+        return tarfile.data_filter(member, folder)
+
+    size = 0
+    try:
+        with lzma.open(io.BytesIO(content)) as stream:  # only its end shows whether it was cut, and how large it is
+            while piece := stream.read(PIECE):
+                size += len(piece)
+                if size > MOST:
+                    limit = f"{MOST / 2**30:.3g} GiB"
+                    raise ArchiveError(f"the archive must hold at most {limit} when unpacked, got more")
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:xz") as archive:
+            archive.extractall(folder, filter=plain_file)
+    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
+        raise ArchiveError(f"the archive must hold the files of a study, got {type(error).__name__}: {error}") from None

@@ -7,13 +7,12 @@ from the journal. Tune serves as a pool of processes that it places on the clust
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +22,19 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from service.execution.driver import FINISHED, Driver, Finished
-from service.execution.machine import usable_gib
+from service.execution.machine import socket_folder, usable_gib
 from service.execution.ray_session import LocalRay, session
 from service.execution.signals import Apart
-from service.execution.watchdog import Attending, Nodes, Waiting, Watch, death_errors_as_actor_errors, job_of, jobs_of
+from service.execution.watchdog import (
+    Attending,
+    Nodes,
+    Unsaved,
+    Waiting,
+    Watch,
+    death_errors_as_actor_errors,
+    job_of,
+    jobs_of,
+)
 from service.planning.placement import Placement
 from trainables.cgroup import cores
 from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
@@ -95,7 +103,7 @@ class GroupTrial(JobTrial):
         return Group(job)
 
 
-class DriverSearcher(Searcher):  # type: ignore[misc]
+class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
     """Tune's searcher: the driver's next job, or its next pack: jobs that are trained as one model.
 
     `waiting`: the jobs that the driver has given and that no trial of Tune has yet. Seeds of an arm are far apart in
@@ -118,47 +126,39 @@ class DriverSearcher(Searcher):  # type: ignore[misc]
         placement = self.driver.placement
         if placement.fuse > 1 and len(self.packs) >= math.ceil(placement.max_concurrent / placement.fuse):
             return None  # a pack whose first runs have ended keeps its place until the last one has
-        given: Job | Finished | None = None
+        job: Job | Finished | None = None
         while placement.fuse > 1 or not self.waiting:
-            given = self.driver.next()
-            if not isinstance(given, Job):
+            job = self.driver.next()
+            if not isinstance(job, Job):
                 break
-            self.waiting.append(given)
+            self.waiting.append(job)
         if self.driver.stop:
-            given = FINISHED
+            job = FINISHED
             while self.waiting:
                 self.driver.release(self.waiting.pop())
         if not self.waiting:
-            return None if given is None and self.driver.in_flight.jobs else Searcher.FINISHED
-        first, *others = self._pack()
+            return None if job is None and self.driver.in_flight.jobs else Searcher.FINISHED
+
+        first, *rest = self.waiting
+        others: list[Job] = []  # those that may be trained as one model with the first one
+        if self.driver.is_fresh(first):
+            others = [job for job in rest if fuse(first.run, job.run) and self.driver.is_fresh(job)]
+            others = others[: placement.fuse - 1]
+        self.waiting = [job for job in rest if job not in others]
         self.packs.add(trial_id)
         return {"job": first.plain(), **({"others": [other.plain() for other in others]} if others else {})}
-
-    def _pack(self) -> list[Job]:
-        """Takes the first job that waits, and those that may be trained as one model with it."""
-        first, *others = self.waiting
-        pack = [first]
-        if self.driver.is_fresh(first):
-            fresh = [job for job in others if fuse(first.run, job.run) and self.driver.is_fresh(job)]
-            pack += fresh[: self.driver.placement.fuse - 1]
-        self.waiting = [job for job in self.waiting if job not in pack]
-        return pack
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Forgets a pack. The scheduler gets every result first, and the journal is the only memory."""
         self.packs.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
-        """Does nothing: the state of Tune is never read again."""
+        """Does nothing, as `restore`: a study resumes from its journal."""
 
-    def restore(self, checkpoint_path: str) -> None:
-        """Does nothing: a study resumes from its journal."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
+    restore = save
 
 
-class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
+class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
     """Tune's scheduler: it reports each epoch to the driver, which decides whether the run continues."""
 
     def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch, nodes: Nodes) -> None:
@@ -173,7 +173,19 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         jobs = {job.run.key: job for job in jobs_of(trial)}
         messages = json.loads(result["runs"]) if "runs" in result else [{"run": job_of(trial).run.key, **result}]
         self.watch.dog.report(trial.trial_id)
-        on = [self._told(jobs[message["run"]], message) for message in messages]
+        goes_on = False
+        for message in messages:
+            job = jobs[message["run"]]
+            if job.run.key not in self.driver.in_flight:  # it has ended, and another run of its pack has not
+                continue
+            note = message.get("note", "")
+            line = f"run {job.run.key}, attempt {job.attempt}: {note}"
+            if note and line not in self.noted:  # every epoch repeats it
+                self.noted.add(line)
+                self.note(line)
+                self.driver.folder.add_to_log(f"{line}\n")
+            goes_on |= self.driver.on_result(job, message)
+
         waiting = [job for key, job in jobs.items() if key in self.driver.in_flight]
         if waiting and (overdue := self.watch.dog.overdue(trial.trial_id)):
             self.driver.on_failure(*waiting, reason=overdue, final=True)
@@ -181,19 +193,7 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         if self.driver.stop:
             for job in waiting:
                 self.driver.release(job)
-        return str(TrialScheduler.CONTINUE if any(on) or (waiting and not self.driver.stop) else TrialScheduler.STOP)
-
-    def _told(self, job: Job, message: dict[str, Any]) -> bool:
-        """Reports an epoch of a run to the driver; False if the run must end now. One that has ended is not asked."""
-        if job.run.key not in self.driver.in_flight:
-            return False
-        note = message.get("note", "")
-        line = f"run {job.run.key}, attempt {job.attempt}: {note}"
-        if note and line not in self.noted:  # every epoch repeats it
-            self.noted.add(line)
-            self.note(line)
-            self.driver.folder.add_to_log(f"{line}\n")
-        return self.driver.on_result(job, message)
+        return str(TrialScheduler.CONTINUE if goes_on or (waiting and not self.driver.stop) else TrialScheduler.STOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
         """Fails runs that ended by themselves without an answer."""
@@ -208,23 +208,21 @@ class JournalScheduler(FIFOScheduler):  # type: ignore[misc]
         """Records a failure with its reason. Of a killed process only Tune knows the reason."""
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace") if trial.error_file else ""
         self.driver.folder.add_to_log(text)
-        why, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
-        if why.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):
-            why = why.replace(UNREACHABLE, LOST)
+        cause, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
+        if cause.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):
+            cause = cause.replace(UNREACHABLE, LOST)
         jobs = jobs_of(trial)
         alone = len(jobs) == 1  # the runs of a pack are trained again one by one: only one of them may be at fault
-        self.driver.on_failure(*jobs, reason=why, lost=lost(why), final=alone and (final or changed(why)))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
+        self.driver.on_failure(*jobs, reason=cause, lost=lost(cause), final=alone and (final or changed(cause)))
 
 
 WAITING_BYTES = 2**20
 """The memory that Ray reserves for the process that only waits for a worker group. Ray wants some resource to be asked
 for, and any share of a core would keep the last group of a full machine waiting."""
 
-POLL_S = 0.2
-"""How often Ray Train checks whether a group has started, failed or ended. Messages do not wait for it."""
+
+class _LeftError(Exception):
+    """A stop that came before a run could begin."""
 
 
 def run_on_tune(
@@ -246,13 +244,13 @@ def run_on_tune(
     Raises: RayError if Ray does not start, or dies; KeyboardInterrupt.
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
-    apart, here = Apart(), LocalRay(note) if address == "local" else None
+    apart, here = Apart(), LocalRay(socket_folder(), note) if address == "local" else None
     began = threading.Event()
 
     def work() -> None:
         if here is not None:
             apart.share()  # a start takes seconds; if it is cut short, Ray ends this process a minute later
-        with _ray(address, driver.placement, here, apart):
+        with session(address, here, apart, **_ray_settings(address, driver.placement)):
             apart.share()
             began.set()
             busy("")
@@ -275,8 +273,24 @@ def run_on_tune(
             here.leave()
 
 
-class _LeftError(Exception):
-    """A stop that came before a run could begin."""
+def _ray_settings(address: str, placement: Placement) -> dict[str, Any]:
+    """Returns how Ray is opened for a study; a Ray of this machine's own gets its cores and its memory.
+
+    It has a dashboard only for worker groups, because Ray finds what a killed group left through it.
+    """
+    os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
+    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    compiles = placement.threads + placement.loader_workers  # the loader workers wait while a model is compiled
+    env = {"OMP_NUM_THREADS": str(placement.threads), "TORCHINDUCTOR_COMPILE_THREADS": str(compiles)}
+    if placement.workers:
+        # how often Ray Train checks whether a group has started, failed or ended; messages do not wait for it
+        env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2", "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
+    settings: dict[str, Any] = {"runtime_env": {"env_vars": env}}
+    if address == "local":
+        memory = int(usable_gib() * 2**30) + placement.max_concurrent * WAITING_BYTES
+        settings |= {"include_dashboard": placement.workers > 0, "num_cpus": cores(), "_memory": memory}
+    return settings
 
 
 def _tune(
@@ -284,11 +298,11 @@ def _tune(
 ) -> None:
     """Trains in the open session."""
     placement = driver.placement
-    waiting, watch = Waiting(driver, note, _resources_in_words(placement)), Watch(run_hours)
-    nodes = Nodes()
+    resources, resources_in_words = _resources(placement)
+    waiting, watch, nodes = Waiting(driver, note, resources_in_words), Watch(run_hours), Nodes()
     with scratch("locus-tune-") as folder, death_errors_as_actor_errors():
         tune.Tuner(
-            tune.with_resources(GroupTrial if placement.workers else AloneTrial, _resources(placement)),
+            tune.with_resources(GroupTrial if placement.workers else AloneTrial, resources),
             tune_config=tune.TuneConfig(
                 search_alg=DriverSearcher(driver, first),
                 scheduler=JournalScheduler(driver, note, watch, nodes),
@@ -308,39 +322,13 @@ def _tune(
         ).fit()
 
 
-def _resources(placement: Placement) -> tune.PlacementGroupFactory:
+def _resources(placement: Placement) -> tuple[tune.PlacementGroupFactory, str]:
+    """Returns what a run asks of Ray, and that in words, such as `2 CPU and 1.6 GiB of memory`."""
     share = 10_000 // placement.runs_per_gpu / 10_000  # Ray counts in parts of 1/10,000, and so many must fit
     gpus = {"GPU": share} if placement.device == "cuda" else {}
     memory = {"memory": placement.run_bytes} if placement.run_bytes else {}
-    if placement.workers == 0:
-        return tune.PlacementGroupFactory([{"CPU": placement.threads, **gpus, **memory}])
-    return tune.PlacementGroupFactory([{"memory": WAITING_BYTES}])
-
-
-def _resources_in_words(placement: Placement) -> str:
-    """Returns what a run asks of Ray, such as `2 CPU and 1.6 GiB of memory`."""
-    asked = dict(_resources(placement).required_resources)
-    gib = asked.pop("memory", 0) / 2**30
-    counts = [f"{count:g} {name}" for name, count in asked.items()]
-    return " and ".join([*counts, *([f"{gib:.2g} GiB of memory"] if gib else [])])
-
-
-@contextlib.contextmanager
-def _ray(address: str, placement: Placement, here: LocalRay | None, apart: Apart) -> Iterator[None]:
-    """A Ray session for a study: a new local one, or the cluster at hand.
-
-    A local one has a dashboard only for worker groups, because Ray finds what a killed group left through it.
-    """
-    os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
-    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
-    compiles = placement.threads + placement.loader_workers  # the loader workers wait while a model is compiled
-    env = {"OMP_NUM_THREADS": str(placement.threads), "TORCHINDUCTOR_COMPILE_THREADS": str(compiles)}
-    if placement.workers:
-        env |= {"RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": str(POLL_S), "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0"}
-    local: dict[str, Any] = {}
-    if address == "local":
-        memory = int(usable_gib() * 2**30) + placement.max_concurrent * WAITING_BYTES
-        local = {"include_dashboard": placement.workers > 0, "num_cpus": cores(), "_memory": memory}
-    with session(address, here, apart, runtime_env={"env_vars": env}, **local):
-        yield
+    bundle = {"memory": WAITING_BYTES} if placement.workers else {"CPU": placement.threads, **gpus, **memory}
+    parts = [f"{count:g} {name}" for name, count in bundle.items() if name != "memory"]
+    if gib := bundle.get("memory", 0) / 2**30:
+        parts.append(f"{gib:.2g} GiB of memory")
+    return tune.PlacementGroupFactory([bundle]), " and ".join(parts)

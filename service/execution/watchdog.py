@@ -21,9 +21,9 @@ from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial as TuneTrial
 
-from service.execution.driver import Driver
-from service.execution.failures import OVERDUE
-from service.execution.folders import written
+from service.execution.driver import OVERDUE, Driver
+from service.execution.other_drivers import checkpoint_time
+from service.execution.ray_session import replaced
 from trainables.launch.job import Job
 
 SILENT_S = 300.0
@@ -37,7 +37,7 @@ AWAKE_S = 1.0
 
 
 @dataclass
-class _Watched:
+class _WatchedRun:
     begun: float
     seen: float
     signs: int = 0
@@ -56,7 +56,7 @@ class Watchdog:
         self.run_hours, self._clock = run_hours, clock
         self._looked = clock()
         self._awake = 0.0
-        self._runs: dict[str, _Watched] = {}
+        self._runs: dict[str, _WatchedRun] = {}
 
     def look(self) -> None:
         """Counts the time since the last look."""
@@ -66,7 +66,7 @@ class Watchdog:
 
     def begin(self, name: str, sign: object = None) -> None:
         """Notes that a run begins, with the `sign` that it finds there."""
-        self._runs[name] = _Watched(self._awake, self._awake, sign=sign)
+        self._runs[name] = _WatchedRun(self._awake, self._awake, sign=sign)
 
     def end(self, name: str) -> None:
         """Notes that a run has ended, or is unknown."""
@@ -103,13 +103,9 @@ class Watchdog:
             return overdue
         if silence < (max(SILENT_S, PAUSES * run.longest) if run.signs else FIRST_S):
             return None
-        before = f"and {_said(run.longest)} at most before" if run.signs else "since its start"
-        return f"it gave no sign of life for {_said(silence)}, {before}: it was killed"
-
-
-def _said(seconds: float) -> str:
-    """Returns a time in words: minutes, or seconds below one minute."""
-    return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"
+        times = [f"{s / 60:.0f} min" if s >= 60 else f"{s:.0f} s" for s in (silence, run.longest)]
+        before = f"and {times[1]} at most before" if run.signs else "since its start"
+        return f"it gave no sign of life for {times[0]}, {before}: it was killed"
 
 
 ANSWER_S = 2.0
@@ -123,17 +119,14 @@ def death_errors_as_actor_errors() -> Iterator[None]:
     Tune knows two errors: an actor died, or its code raised. Any other, such as that Ray killed a process because its
     node ran out of memory, would end Tune, and all runs with it.
     """
-    known = RayActorManager._actor_task_failed
+    of_tune = RayActorManager._actor_task_failed
 
     def failed(manager: Any, tracked_actor_task: Any, exception: Exception) -> None:
-        unknown = isinstance(exception, RayError) and not isinstance(exception, RayActorError | RayTaskError)
-        known(manager, tracked_actor_task, RayActorError(error_msg=str(exception)) if unknown else exception)
+        is_unknown = isinstance(exception, RayError) and not isinstance(exception, RayActorError | RayTaskError)
+        of_tune(manager, tracked_actor_task, RayActorError(error_msg=str(exception)) if is_unknown else exception)
 
-    RayActorManager._actor_task_failed = failed
-    try:
+    with replaced(RayActorManager, _actor_task_failed=failed):
         yield
-    finally:
-        RayActorManager._actor_task_failed = known
 
 
 def living_nodes() -> set[str]:
@@ -146,25 +139,18 @@ def is_node_gone(before: Collection[str]) -> bool:
 
     Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
     """
-    known = ray.nodes()
-    new = {_address(node) for node in known if node["Alive"] and node["NodeID"] not in before}
-    return any(
-        not node["Alive"] or _address(node) in new or not _answers(*_address(node))
-        for node in known
-        if node["NodeID"] in before
-    )
-
-
-def _address(node: dict[str, Any]) -> tuple[str, int]:
-    return node["NodeManagerAddress"], node["NodeManagerPort"]
-
-
-def _answers(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), ANSWER_S).close()
-    except OSError:
-        return False
-    return True
+    nodes = [((node["NodeManagerAddress"], node["NodeManagerPort"]), node) for node in ray.nodes()]
+    new = {address for address, node in nodes if node["Alive"] and node["NodeID"] not in before}
+    for address, node in nodes:
+        if node["NodeID"] not in before:
+            continue
+        if not node["Alive"] or address in new:
+            return True
+        try:
+            socket.create_connection(address, ANSWER_S).close()
+        except OSError:
+            return True
+    return False
 
 
 PATIENCE_S = 30.0
@@ -179,7 +165,14 @@ SLOW_S = 2.0
 """How long that may take; what is not looked at then is looked at the next time."""
 
 
-class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
+class Unsaved:
+    """A part of Tune whose state is never read again: a study resumes from its journal."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Waiting(Unsaved, tune.Callback, tune.Stopper):  # type: ignore[misc]
     """Notices when all runs in flight wait for resources: it says so after a while, and a stop then ends them.
 
     Tune itself would wait for ever, because a run that has not begun makes no report at which it could end.
@@ -191,7 +184,6 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
         self.reported = False
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        """Is called by Tune after each event, and at least ten times a second."""
         live = [trial.status for trial in trials if not trial.is_finished()]
         if not live or {*live} != {TuneTrial.PENDING}:
             self.since, self.reported = None, False
@@ -199,8 +191,8 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
         self.since = self.since or time.monotonic()
         if not self.reported and time.monotonic() - self.since >= PATIENCE_S:
             self.reported = True
-            asks = f"each asks Ray for {self.resources}, which may not be free"
-            self.note(f"no run has begun for {PATIENCE_S:.0f} s: {asks}; Ctrl-C ends the study")
+            reason = f"each asks Ray for {self.resources}, which may not be free"
+            self.note(f"no run has begun for {PATIENCE_S:.0f} s: {reason}; Ctrl-C ends the study")
 
     def stop_all(self) -> bool:
         """Returns whether Tune must forget the runs in flight, none of which has begun."""
@@ -210,51 +202,42 @@ class Waiting(tune.Callback, tune.Stopper):  # type: ignore[misc]
         """Stops no run by its result; the scheduler does."""
         return False
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
+class Attending(Unsaved, tune.Callback):  # type: ignore[misc]
+    """Calls `look` about once a second while runs train, and `check` at each event. Raises: what they raise.
 
-class Attending(tune.Callback):  # type: ignore[misc]
-    """Calls `look` about once a second while runs train, and `check` at each event. Raises: what they raise."""
+    Tune calls `on_step_end` after each event, and at least ten times a second.
+    """
 
     def __init__(self, look: Callable[[], None], check: Callable[[], None] = lambda: None) -> None:
         self.look, self.check = look, check
         self._at = 0.0
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        """Is called by Tune after each event, and at least ten times a second."""
         self.check()
         if (now := time.monotonic()) - self._at >= REQUESTS_S:
             self._at = now
             self.look()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
-
-class Nodes(tune.Callback):  # type: ignore[misc]
+class Nodes(Unsaved, tune.Callback):  # type: ignore[misc]
     """Remembers which nodes were alive when each run began: so a death that Ray does not explain may be its node's."""
 
     def __init__(self) -> None:
         self._before: dict[str, set[str]] = {}
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """Is called by Tune when a run has its process."""
         self._before[trial.trial_id] = living_nodes()
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """Is called by Tune when a run has ended or was stopped."""
         self._before.pop(trial.trial_id, None)
 
     def is_one_gone(self, trial: TuneTrial) -> bool:
         """Returns whether a node has gone since a run began."""
         return is_node_gone(self._before.pop(trial.trial_id, set()))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
-
-class Watch(tune.Callback):  # type: ignore[misc]
+class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
     """Kills the processes of runs that no longer report. `killed`: why, and whether another attempt is of no use."""
 
     def __init__(self, run_hours: float | None) -> None:
@@ -264,18 +247,15 @@ class Watch(tune.Callback):  # type: ignore[misc]
         self._signs_at = 0.0
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """Is called by Tune when a run has its process."""
         folder = job_of(trial).folder
         self._live[trial.trial_id] = trial, folder
-        self.dog.begin(trial.trial_id, written(folder))
+        self.dog.begin(trial.trial_id, checkpoint_time(folder))
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """Is called by Tune when a run has ended or was stopped."""
         self._live.pop(trial.trial_id, None)
         self.dog.end(trial.trial_id)
 
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        """Is called by Tune when a run has failed, or its process is dead."""
         self.on_trial_complete(iteration, trials, trial)
         if (job := job_of(trial)).workers:
             from trainables.launch.group import free
@@ -283,21 +263,17 @@ class Watch(tune.Callback):  # type: ignore[misc]
             free(job)
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        """Is called by Tune after each event, and at least ten times a second."""
         self.dog.look()
         if (now := time.monotonic()) - self._signs_at >= SIGNS_S:
             self._signs_at = now
             for name, (_, folder) in self._live.items():
-                self.dog.sign(name, written(folder))
+                self.dog.sign(name, checkpoint_time(folder))
                 if time.monotonic() - now > SLOW_S:  # a storage that stands still
                     break
         for name, (trial, _) in self._live.items():
             if name not in self.killed and (why := self.dog.silent(name)):
                 self.killed[name] = why, self.dog.overdue(name) is not None
                 ray.kill(trial.temporary_state.ray_actor)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
 
 def job_of(trial: TuneTrial) -> Job:

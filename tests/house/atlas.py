@@ -1,4 +1,4 @@
-"""The table of search_spaces/ATLAS.md, from the two records of the study: `.venv/bin/python -m tests.house.atlas` prints it."""
+"""The table of search_spaces/ATLAS.md, from the two records of the study: `python -m tests.house.atlas` prints it."""
 
 from __future__ import annotations
 

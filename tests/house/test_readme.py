@@ -1,4 +1,4 @@
-"""Two ways to an own encoding, as README and trainables/encodings/README.md write them: a file, and a kind of the list."""
+"""Two ways to an own encoding, as README and the page of encodings write them: a file, and a kind of the list."""
 
 import os
 import re

@@ -49,7 +49,7 @@ def test_a_study_runs_at_smoke(terminal, name: str) -> None:
 
 
 def prints_what_the_page_shows(out: str) -> None:
-    """Asserts that `make demo` ends as service/commands/README.md says, up to what "..." leaves out: words, and scores nearly.
+    """Asserts that `make demo` ends as its page says, up to what "..." leaves out: words, and scores nearly.
 
     Another processor rounds otherwise, so a score may be off by 0.02.
     """

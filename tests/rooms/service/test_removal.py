@@ -5,7 +5,7 @@ from filelock import FileLock
 
 import service
 from search_spaces.study import Ablation, Study
-from service.execution.job_messages import pack
+from service.execution.submission import pack
 from service.removal import forgettable
 from service.storage.facts import Ended, FailedWith, Measured, Started, StoppedAt, line_of
 from service.storage.home import Home

@@ -6,7 +6,7 @@ import random
 from search_spaces.study import Ablation, Study
 from service.analysis.costs import ratio
 from service.analysis.headline import details
-from service.execution.costs import measure_costs
+from service.execution.machine import measure_costs
 from service.planning.forecast import Forecast
 from service.planning.placement import Placement
 from service.results import Result

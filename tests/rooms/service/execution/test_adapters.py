@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
-from service.execution.failures import SAME
+from service.execution.driver import SAME
 from service.execution.tune import DriverSearcher, JournalScheduler
 from service.execution.watchdog import Nodes, Watch, jobs_of
 from service.planning.placement import Placement
@@ -126,7 +126,7 @@ def test_a_pack_that_fails_is_one_failure_and_its_runs_train_again_one_by_one(ho
         keys = [job.run.key for job in jobs_of(pack)]
         for _ in range(SAME - 1):
             driver.repeated.failed("ValueError: odd", lost=False)
-        driver.repeated.answered()
+        driver.repeated.progress(answered=True)
         watch = Watch(None)
         watch.killed["pack"] = ("ValueError: odd", True)
         JournalScheduler(driver, lambda line: None, watch, Nodes()).on_trial_error(None, pack)

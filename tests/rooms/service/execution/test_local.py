@@ -10,6 +10,7 @@ import tempfile
 import pytest
 
 from service.execution import ray_session
+from service.execution.machine import socket_folder
 from service.execution.ray_session import TRIES, LocalRay, RayError, module_folders
 from service.execution.signals import Apart
 from tests.house.test_arrows import ROOT
@@ -34,7 +35,7 @@ def tries(monkeypatch):
 def test_a_slow_start_is_tried_again_and_then_a_sentence(tries):
     lines: list[str] = []
     tries += [Exception(SLOW), RuntimeError("no port file")]
-    LocalRay(lines.append).start(Apart())
+    LocalRay(socket_folder(), lines.append).start(Apart())
     why = "The current node timed out during startup"
     assert [line.partition(": this machine has a load of")[0] for line in lines] == [
         f"Ray did not start ({why})",
@@ -45,7 +46,7 @@ def test_a_slow_start_is_tried_again_and_then_a_sentence(tries):
     with pytest.raises(
         RayError, match=rf"^Ray did not start in 3 tries \({why}\): .* load of .*the same command goes on$"
     ):
-        LocalRay().start(Apart())
+        LocalRay(socket_folder()).start(Apart())
     assert not tries
 
 
@@ -62,20 +63,21 @@ def test_the_reason_is_the_first_sentence_or_what_a_log_ends_with():
 def test_what_another_try_would_meet_again_is_said_at_once(tries, error):
     tries.append(error)
     with pytest.raises(RayError, match=r"^Ray did not start here \("):
-        LocalRay().start(Apart())
+        LocalRay(socket_folder()).start(Apart())
 
 
 BELOW_UV = """
 import json
 from ray._private import worker
 from service.execution import ray_session
+from service.execution.machine import socket_folder
 
 def start(**settings):
     print(json.dumps(worker._maybe_modify_runtime_env(settings["runtime_env"], False)))
 
 ray_session.ray.init = start
-for address in ("local", "127.0.0.1:1"):
-    with ray_session.session(address, runtime_env={"env_vars": {}}):
+for address, here in (("local", ray_session.LocalRay(socket_folder())), ("127.0.0.1:1", None)):
+    with ray_session.session(address, here, runtime_env={"env_vars": {}}):
         pass
 """
 
@@ -94,7 +96,7 @@ def test_a_start_that_was_left_is_not_tried_again(tries):
     apart = Apart()
     apart.leaving.set()
     with pytest.raises(KeyboardInterrupt):
-        LocalRay().start(apart)
+        LocalRay(socket_folder()).start(apart)
     assert len(tries) == TRIES - 1
 
 
@@ -111,6 +113,7 @@ STARTED = """
 import json, os, sys
 import ray
 from ray._private import services
+from service.execution.machine import socket_folder
 from service.execution.ray_session import LocalRay
 from service.execution.ray_session import session
 
@@ -128,7 +131,7 @@ def modules():
 
 services.start_raylet = fails
 lines = []
-with session("local", LocalRay(lines.append), num_cpus=1, include_dashboard=True):
+with session("local", LocalRay(socket_folder(), lines.append), num_cpus=1, include_dashboard=True):
     import psutil
     found = ray.get(modules.remote())
     mine = [psutil.Process(), *psutil.Process().children(recursive=True)]

@@ -28,7 +28,7 @@ class Driver:
     def __init__(self, home: Home, id: str, fits: int, most: int) -> None:
         self.neighbours = Neighbours(home, id, Placement(max_concurrent=most, fits=fits))
         self.running, self.trained, self.fits, self.most = 0, 0, fits, most
-        self.neighbours.begin()
+        self.neighbours.tell()
 
     def fill(self) -> None:
         while self.running < self.most and self.neighbours.admit(self.running, self.most):

@@ -2,7 +2,7 @@
 
 import random
 
-from service.execution.failures import SAME, RepeatedFailure
+from service.execution.driver import SAME, RepeatedFailure
 from service.execution.watchdog import Watchdog
 from service.storage.facts import Ended, FailedWith
 from service.storage.home import Home
@@ -44,7 +44,7 @@ def test_nodes_that_are_lost_end_a_study_only_where_it_does_not_get_on() -> None
     failures = RepeatedFailure()
     for _ in range(3 * SAME):
         failures.failed(LOST, lost=True)
-        failures.measured()
+        failures.progress(answered=False)
     assert failures.reason is None
     for _ in range(SAME):
         failures.failed(LOST, lost=True)
@@ -62,6 +62,6 @@ def test_runs_whose_own_time_is_over_do_not_count() -> None:
 def test_an_epoch_trained_does_not_excuse_an_error_in_the_next() -> None:
     failures = RepeatedFailure()
     for _ in range(SAME):
-        failures.measured()
+        failures.progress(answered=False)
         failures.failed("KeyError: 'x' (mine.py, line 3)", lost=False)
     assert failures.reason is not None

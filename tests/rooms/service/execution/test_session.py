@@ -11,7 +11,8 @@ from tests.house.test_arrows import ROOT
 COLLECTED_WHILE_IT_ENDS = """
 import gc, threading, time
 import ray
-from service.execution.ray_session import session
+from service.execution.machine import socket_folder
+from service.execution.ray_session import LocalRay, session
 
 class Cycle:
     pass
@@ -24,7 +25,7 @@ def work():
         one.itself, one.object = one, objects.pop()
         time.sleep(0.0005)
 
-with session("local", num_cpus=1, include_dashboard=False):
+with session("local", LocalRay(socket_folder()), num_cpus=1, include_dashboard=False):
     objects = [ray.put(1) for _ in range(3000)]
     gc.set_threshold(1)
     threading.Thread(target=work, daemon=True).start()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from service.execution import folders as room
-from service.execution.folders import socket_folder
+from service.execution import machine as room
+from service.execution.machine import socket_folder
 from trainables.spec import LocusError
 
 

@@ -106,10 +106,10 @@ def test_what_the_other_one_told_its_neighbours_stays(home: Home) -> None:
     neighbours = Neighbours(home, arms().id, placement)
     presence = home.study(arms().id).presence
     presence.parent.mkdir(parents=True)
-    neighbours.begin()
+    neighbours.tell()
     neighbours.close()
     assert not presence.exists()
-    neighbours.begin()
+    neighbours.tell()
     told = presence.read_text().replace(neighbours._told.host, "far")
     presence.write_text(told)
     neighbours.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.execution.failures import HomeGoneError, UnwritableError, disk_errors_in_a_sentence
+from service.execution.driver import HomeGoneError, UnwritableError, disk_errors_in_a_sentence
 from service.storage.leases import TakenOverError
 
 
