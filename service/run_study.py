@@ -421,7 +421,7 @@ def _close(driver: Driver, sync: MlflowSync, progress: Progress, ended: MlflowSt
 
     A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
     """
-    from service.tracking.row_contents import Conclusion
+    from service.tracking.rows import Conclusion
 
     report: Path | None = None
     conclusion = Conclusion()

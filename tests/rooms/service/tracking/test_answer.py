@@ -11,7 +11,7 @@ from service.storage.facts import Confirms
 from service.storage.history import History
 from service.storage.home import Home
 from service.tracking import sync
-from service.tracking.row_contents import Conclusion, rank_tag, title
+from service.tracking.rows import Conclusion, rank_tag, title
 from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import Facts, runs, search, show, told
 from tests.waiting import until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from search_spaces import library
 from search_spaces.study import Ablation, Study
-from service.tracking.row_contents import LONGEST, TrialWords
+from service.tracking.rows import LONGEST, trial_content
 from tests.rooms.service.tracking.facts import BASE
 from trainables.recipe import FromTrial, Recipe
 
@@ -14,7 +14,7 @@ ALWAYS = {"trial", "role", "budget", "data.task", "parameters", "parameters.lear
 def arm(base: Recipe, values: dict) -> dict[str, str]:
     study = Study(name="arms", question="Which?", base=base, plan=Ablation({"a": {}, "b": values}, "a"), seeds=2)
     edition = study.at(set={"optimizer.weight_decay": 0.25}, name="mine")
-    return TrialWords(edition, edition.arms()[1]).params
+    return trial_content(edition, edition.arms()[1]).params
 
 
 def test_a_trial_shows_what_its_recipe_sets_and_little_else():
@@ -51,7 +51,7 @@ def test_no_study_shows_many_parameters_long_ones_or_folders():
         edition = library.find(study).at()
         plan = edition.study.plan
         for trial in edition.arms() if isinstance(plan, Ablation) else [edition.trial(0, dict(plan.first[0]))]:
-            found = TrialWords(edition, trial).params
+            found = trial_content(edition, trial).params
             assert len(found) < 40, study
             assert max(map(len, found.values())) <= LONGEST + len(" ..."), study
             assert not [path for path in found if path.endswith(("source", "folder"))], study
