@@ -56,18 +56,15 @@ class Outlet(io.FileIO):
             os.dup2(null, self.fileno())
             os.close(null)
             if self.fileno() == 1 and not was_lost:
-                self._end(error)
+                if sys.argv[1:2] in CONDUCTS:
+                    os.dup2(2, 1)
+                elif error.errno != errno.EPIPE:
+                    why = f"standard output must be a file that can be written, got: {error.strerror}"
+                    print(f"locus: {why}", file=sys.stderr)
+                    sys.exit(BUG)
+                elif sys.argv[1:2] in LOOKS:
+                    sys.exit(0)
             return self.write(content)
-
-    def _end(self, error: OSError) -> None:
-        verb = sys.argv[1:2]
-        if verb in CONDUCTS:
-            os.dup2(2, 1)
-        elif error.errno != errno.EPIPE:
-            print(f"locus: standard output must be a file that can be written, got: {error.strerror}", file=sys.stderr)
-            sys.exit(BUG)
-        elif verb in LOOKS:
-            sys.exit(0)
 
     @classmethod
     def of(cls, stream: Any) -> Any:

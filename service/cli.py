@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from service.commands import cluster, results_verbs, running, status_verbs
+from service.commands import cluster, results_verbs, running
 from service.commands.app import MISTAKE, REMOVED, PressedError, app
 from service.terminal import output
 from service.tracking import set_up_client
@@ -19,7 +19,7 @@ from trainables.errors import LocusError
 from trainables.trusted import guarded
 from trainables.watched import watched
 
-VERBS = (status_verbs, running, results_verbs, cluster)
+VERBS = (results_verbs, running, cluster)
 """The files of the verbs. `commands.app.PANELS` has the order in which `--help` lists them."""
 
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)

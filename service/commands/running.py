@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve, resolve_chosen, say
+from service.commands.app import INTERRUPTED, UNFINISHED, again, app, latest, remark, resolve, resolve_chosen, say
 from service.commands.options import (
     Arms,
     Budget,
@@ -29,7 +29,6 @@ from service.terminal.output import console, labelled
 from trainables.errors import SpecError
 
 if TYPE_CHECKING:
-    from search_spaces.study import Edition
     from service.planning.run_options import RunOptions
     from service.terminal.live import Detail
 
@@ -119,12 +118,12 @@ def run_resolved(
     if tell is not None:
         command = "the same locus submit"
         more = sized = f"{command} with"
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
 
-    def hear(**facts: Any) -> None:
-        told.update(facts)
+    def hear(**news: Any) -> None:
+        facts.update(news)
         if tell is not None:
-            tell(**facts)
+            tell(**news)
 
     try:
         result = api.here(resolved, options, detail=detail, tell=hear)
@@ -136,26 +135,20 @@ def run_resolved(
     except KeyboardInterrupt:
         _stopped("", command)
         raise typer.Exit(INTERRUPTED) from None
-    if told.get("ended") == "stopped" and options.hours and not isinstance(next_action(result.history, set()), Done):
+    if facts.get("ended") == "stopped" and options.hours and not isinstance(next_action(result.history, set()), Done):
         summaries.answer(result)
         _stopped(f" after {options.hours:g} hour{'s' * (options.hours != 1)}", command)
         raise typer.Exit(UNFINISHED)
-    summaries.ending(result, more, _larger(result.edition, sized))
+    larger, edition = "", result.edition
+    sizes = [*edition.study.budgets]
+    # a command that names an edition (`NAME@smoke`) takes no other size
+    if edition.budget == "smoke" and sizes[-1] != "smoke" and "@smoke" not in sized:
+        size = sizes[sizes.index("smoke") + 1]
+        time = "" if edition.mark else edition.study.time_words(size)
+        larger = f"{sized} --budget {size}   ({f'{time}; ' if time else ''}smoke shows only that all works)"
+    summaries.ending(result, more, larger)
     if result.history.failed:
         raise typer.Exit(1)
-
-
-def _larger(edition: "Edition", command: str) -> str:
-    """Returns the command for the size after `smoke`, and what that takes; empty at other sizes.
-
-    `command`: the one that was typed, without its size. If it names an edition (`NAME@smoke`), it takes no other size.
-    """
-    sizes = [*edition.study.budgets]
-    if edition.budget != "smoke" or sizes[-1] == "smoke" or "@smoke" in command:
-        return ""
-    size = sizes[sizes.index("smoke") + 1]
-    time = "" if edition.mark else edition.study.time_words(size)
-    return f"{command} --budget {size}   ({f'{time}; ' if time else ''}smoke shows only that all works)"
 
 
 def _stopped(after: str, command: str) -> None:
@@ -188,15 +181,12 @@ def trust(
     home: HomeOption = None,
 ) -> None:
     """Show the code that a study in a home carries, and let commands run it when they read the study."""
-    from service.storage import editions
     from service.storage.editions import carried
-    from service.storage.home import Home
     from trainables import trusted
     from trainables.source import sha256_of
 
-    home_folder = Home.find(home)
-    id, known = editions.latest(home_folder, name), trusted.known()
-    new = [(file, text) for file, text in carried(home_folder, id) if sha256_of(file, text) not in known]
+    (home_folder, id), digests = latest(name, home), trusted.known()
+    new = [(file, text) for file, text in carried(home_folder, id) if sha256_of(file, text) not in digests]
     if not new:
         remark(f"{id} carries no code that you have not run before")
         return

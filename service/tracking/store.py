@@ -23,18 +23,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from mlflow.entities import (
-    Dataset,
-    DatasetInput,
-    Experiment,
-    InputTag,
-    LifecycleStage,
-    Metric,
-    Param,
-    RunTag,
-    SourceType,
-    ViewType,
-)
+from mlflow import entities
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.tracking.dbmodels.models import SqlLatestMetric, SqlMetric, SqlParam, SqlRun, SqlTag
@@ -123,7 +112,7 @@ class Store:
         self.client = MlflowClient(tracking_uri=uri)
         self.uri, self.home, self.study, self.name = uri, home, study, name
         self.written = 0
-        self.place: Experiment | None = None
+        self.place: entities.Experiment | None = None
         self.shown: dict[RunId, Shown] = {}
         self.others: list[Shown] = []
 
@@ -281,9 +270,9 @@ class Store:
         for number, chunk in enumerate(chunks, start=1):
             self.client.log_batch(
                 shown.id,
-                [Metric(k, v, round(p.time * 1000), p.step) for p in chunk for k, v in p.values.items()],
-                [Param(name, text) for name, text in params.items()] if number == 1 else [],
-                [RunTag(name, text) for name, text in tags.items()] if number == len(chunks) else [],
+                [entities.Metric(k, v, round(p.time * 1000), p.step) for p in chunk for k, v in p.values.items()],
+                [entities.Param(name, text) for name, text in params.items()] if number == 1 else [],
+                [entities.RunTag(name, text) for name, text in tags.items()] if number == len(chunks) else [],
             )
             self.written += 1
             shown.add(chunk)
@@ -328,15 +317,15 @@ class Store:
         self.client.log_inputs(self.shown[STUDY].id, _data_sets(recipes.values()))
 
 
-def _data_sets(recipes: Iterable[Recipe]) -> list[DatasetInput]:
+def _data_sets(recipes: Iterable[Recipe]) -> list[entities.DatasetInput]:
     """Returns each data set once, as MLflow shows it: its name, a digest, and its spec."""
-    sets: dict[tuple[str, str], DatasetInput] = {}
+    sets: dict[tuple[str, str], entities.DatasetInput] = {}
     for data in (recipe.data for recipe in recipes):
         name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
         identity = name, digest([data.identity(), data.fingerprint])
         source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
-        tags = [InputTag("mlflow.data.context", "training")]
-        sets[identity] = DatasetInput(Dataset(*identity, "local", source), tags)
+        tags = [entities.InputTag("mlflow.data.context", "training")]
+        sets[identity] = entities.DatasetInput(entities.Dataset(*identity, "local", source), tags)
     return [*sets.values()]
 
 
@@ -352,7 +341,7 @@ def insert_runs(store: SqlAlchemyStore, experiment: str, new: Iterable[tuple[Sho
         for table, table_lines in _lines(store, run, row, points).items():
             lines.setdefault(table, []).extend(table_lines)
     with store.ManagedSessionMaker(read_only=False) as session:
-        store._check_experiment_is_active(store._get_experiment(session, experiment, ViewType.ALL))
+        store._check_experiment_is_active(store._get_experiment(session, experiment, entities.ViewType.ALL))
         for table, table_lines in lines.items():
             if table_lines:
                 session.execute(insert(table), table_lines)
@@ -361,9 +350,9 @@ def insert_runs(store: SqlAlchemyStore, experiment: str, new: Iterable[tuple[Sho
 def _lines(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point]) -> dict[type, list[dict[str, Any]]]:
     """Returns the lines of a run in each of MLflow's tables."""
     measured, params, tags = _validate_batch_log_data(
-        [Metric(k, v, round(p.time * 1000), p.step) for p in points for k, v in p.values.items()],
-        [Param(name, text) for name, text in run.params.items()],
-        [RunTag(name, text) for name, text in run.tags.items()],
+        [entities.Metric(k, v, round(p.time * 1000), p.step) for p in points for k, v in p.values.items()],
+        [entities.Param(name, text) for name, text in run.params.items()],
+        [entities.RunTag(name, text) for name, text in run.tags.items()],
     )
     metrics = []
     for metric in measured:
@@ -374,7 +363,7 @@ def _lines(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point]
     run_line = {
         "run_uuid": run.id,
         "name": row.name,
-        "source_type": SourceType.to_string(SourceType.UNKNOWN),
+        "source_type": entities.SourceType.to_string(entities.SourceType.UNKNOWN),
         "source_name": "",
         "entry_point_name": "",
         "user_id": run.tags.get(MLFLOW_USER, "unknown"),
@@ -382,7 +371,7 @@ def _lines(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point]
         "start_time": round(row.begun * 1000),
         "end_time": None if row.status in ("RUNNING", "SCHEDULED") else round(row.last * 1000),
         "source_version": "",
-        "lifecycle_stage": LifecycleStage.ACTIVE,
+        "lifecycle_stage": entities.LifecycleStage.ACTIVE,
         "artifact_uri": run.files,
         "experiment_id": int(run.experiment),
     }

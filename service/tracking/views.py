@@ -128,7 +128,7 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
         id: the edition's.
         study: the study.
         created: when it began, for MLflow's menu shows the newest view first. Units: seconds since 1970.
-        metrics: the metrics that MLflow has, by level.
+        metrics: those that MLflow has, by level.
     """
     paths, score, test = study.paths(), study.score.metric, study.score.test
     if isinstance(study.plan, Ablation) and "encoding.kind" not in paths:
@@ -147,7 +147,11 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
     of_runs += ["tags.`locus.outcome`", *varied, "tags.`locus.reason`"]
     by_trial = {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "trial"}]}
     trials = _table("trial", of_trials, "tags.`locus.rank`") | _trial_charts(study, metrics.get("trial", set()))
-    curves = _run_charts(study, metrics.get("run", set()))
+    # curves over the epochs; if runs are grouped, the mean with a band
+    unsmoothed = {"xAxisKey": "step", "lineSmoothness": 0, "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True}
+    charts = [_bar(metric) | {"type": "LINE"} | unsmoothed for metric in (score, "train/loss")]
+    charts += [_bar(test), _bar(TRAIN_S)]
+    curves = _page("curves", charts, {*SEED_METRICS, *_scores(study), *metrics.get("run", ())})
     states = {
         "trials": trials | {"orderByAsc": True},
         # without the column `seed`: MLflow would show a group's mean of the seeds
@@ -159,15 +163,12 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
     for behind, (level, state) in enumerate(states.items()):
         state["searchFilter"] = f"tags.`{HOME}` = '{home}' AND tags.`locus.study` = '{id}' AND {state['searchFilter']}"
         when = round(created * 1000) - behind
-        view = {"name": f"{id}: {NAMES[level]}", "createdAt": when, "updatedAt": when, "state": _packed(state)}
+        packed = base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
+        view = {"name": f"{id}: {NAMES[level]}", "createdAt": when, "updatedAt": when, "state": f"deflate;{packed}"}
         # for the experiment's description; MLflow reads over these
         view |= {"home": home, "study": id, "question": study.question}
         tags[f"{PREFIX}{name(home, id, level)}"] = json.dumps(view)
     return tags
-
-
-def _packed(state: dict[str, Any]) -> str:
-    return f"deflate;{base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()}"
 
 
 def _table(level: str, columns: list[str], order: str) -> dict[str, Any]:
@@ -207,20 +208,8 @@ def _trial_charts(study: Study, metrics: set[str]) -> dict[str, Any]:
             contour = {"xaxis": xaxis, "yaxis": yaxis, "zaxis": mean}
             charts.append({"type": "CONTOUR", **contour, "runsCountToCompare": MOST_RUNS})
     charts += [against_score("METRIC", TRAIN_S), against_score("PARAM", "parameters")]
-    return _page("mean over seeds", charts, {*mean_metrics(study), *metrics})
-
-
-def _run_charts(study: Study, metrics: set[str]) -> dict[str, Any]:
-    """Returns curves over the epochs; if runs are grouped, the mean with a band."""
-    unsmoothed = {"xAxisKey": "step", "lineSmoothness": 0, "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True}
-    curves = [_bar(metric) | {"type": "LINE"} | unsmoothed for metric in (study.score.metric, "train/loss")]
-    charts = [*curves, _bar(study.score.test), _bar(TRAIN_S)]
-    return _page("curves", charts, {*SEED_METRICS, *_scores(study), *metrics})
-
-
-def mean_metrics(study: Study) -> list[str]:
-    """Returns the metrics of a trial: every score's mean, standard deviation and number of seeds, and the time."""
-    return [f"{metric}_{end}" for metric in _scores(study) for end in ("mean", "std", "n")] + [TRAIN_S]
+    means = {f"{metric}_{end}" for metric in _scores(study) for end in ("mean", "std", "n")}
+    return _page("mean over seeds", charts, {*means, TRAIN_S, *metrics})
 
 
 def _scores(study: Study) -> list[str]:
