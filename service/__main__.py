@@ -27,8 +27,8 @@ PATIENCE_S = 5.0
 class Presses:
     """Raises KeyboardInterrupt at Ctrl-C, as Python does, and remembers that it came.
 
-    Python drops what is raised within a callback, and each import has one: a job that is stopped while it starts would
-    run to its end. So a study asks once more before it begins (`StopSignals.installed`).
+    Python drops what is raised within a callback, and each import has one. So a study asks once more before it begins
+    (`StopSignals.installed`).
     """
 
     came = False

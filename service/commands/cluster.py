@@ -9,30 +9,19 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from service.commands import options
 from service.commands.app import app, latest, remark, resolve_chosen, say
-from service.commands.options import (
-    Address,
-    HomeOption,
-    Json,
-    Known,
-    Name,
-    Storage,
-    StudyOptions,
-    Tracking,
-    flag,
-    option,
-    takes_study_options,
-)
+from service.commands.options import flag, option
 from service.terminal.output import columns, console, counted, print_json
 from trainables.errors import LocusError, SpecError
 
 
 @app.command()
-@takes_study_options("home")
+@options.takes_study_options("home")
 def submit(
-    name: Name,
+    name: options.Name,
     address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")],
-    chosen: StudyOptions,
+    chosen: options.StudyOptions,
     home: Annotated[
         str | None, typer.Option(help="the driver's home there; may be left out with LOCUS_HOME there")
     ] = None,
@@ -40,8 +29,8 @@ def submit(
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
     from service.execution import jobs
 
-    options = chosen.run_options(home=home)
-    submission = jobs.submit(resolve_chosen(name, chosen), options, address, say=say)
+    run_options = chosen.run_options(home=home)
+    submission = jobs.submit(resolve_chosen(name, chosen), run_options, address, say=say)
     say(submission.describe())
 
 
@@ -65,12 +54,12 @@ def job(file: Path) -> None:
             tell(archive=base64.b64encode(pack(home, id)).decode())
             return
         summaries.versions(content["python"])
-        options = RunOptions.read(content["options"] | {"address": "auto"})
-        if options.home:  # the home of this job alone, so the commands that are printed must name it
+        run_options = RunOptions.read(content["options"] | {"address": "auto"})
+        if run_options.home:  # the home of this job alone, so the commands that are printed must name it
             os.environ.pop("LOCUS_HOME", None)
         with named():
             edition = Edition.read(content["edition"])
-        run_resolved(edition, options, detail="all", tell=tell)
+        run_resolved(edition, run_options, detail="all", tell=tell)
     except LocusError as error:  # a refusal is a fact for the client, too
         tell(refused=str(error))
         raise typer.Exit(2) from None
@@ -78,11 +67,11 @@ def job(file: Path) -> None:
 
 @app.command()
 def logs(
-    name: Known,
+    name: options.Known,
     run: Annotated[str | None, option("RUN", "one run alone: its key, or row and seed as 3.0")] = None,
     follow: Annotated[bool, flag("continue until the study ends", None, "--follow", "-f")] = False,
-    home: HomeOption = None,
-    address: Address = None,
+    home: options.HomeOption = None,
+    address: options.Address = None,
 ) -> None:
     """Print what has happened in a study, a line for every event; or the output of a submitted one."""
     if address:
@@ -102,10 +91,10 @@ def logs(
 
 @app.command()
 def stop(
-    name: Known,
+    name: options.Known,
     now: Annotated[bool, flag("do not wait for the end of an epoch", None, "--now")] = False,
-    home: HomeOption = None,
-    address: Address = None,
+    home: options.HomeOption = None,
+    address: options.Address = None,
 ) -> None:
     """Stop a study that runs, here or on a cluster: each run ends after its epoch; the same command continues."""
     if address:
@@ -127,14 +116,14 @@ def stop(
 
 @app.command()
 def doctor(
-    address: Address = None,
-    home: HomeOption = None,
-    tracking: Tracking = None,
-    storage: Storage = None,
+    address: options.Address = None,
+    home: options.HomeOption = None,
+    tracking: options.Tracking = None,
+    storage: options.Storage = None,
     data: Annotated[
         str | None, option("PATH", "a folder of images: reads each once, and lists those that are damaged")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Examine this machine, images, or whether a cluster answers: what keeps studies from running well, what to do."""
     if address is not None and (home or storage or tracking or data):
@@ -150,8 +139,8 @@ def doctor(
         from service.planning.run_options import RunOptions
         from service.storage.home import tracking_uri
 
-        options = RunOptions(home=home, storage=storage)
-        findings = list(examinations.examine(options, tracking_uri(tracking)))
+        run_options = RunOptions(home=home, storage=storage)
+        findings = list(examinations.examine(run_options, tracking_uri(tracking)))
     if as_json:
         print_json([finding.plain() for finding in findings])
     else:

@@ -9,23 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from service.commands import options
 from service.commands.app import INTERRUPTED, app, latest, remark, resolve, say
-from service.commands.options import (
-    OUTPUT,
-    Address,
-    Budget,
-    HomeOption,
-    Json,
-    Known,
-    Preset,
-    Set,
-    Tracking,
-    count,
-    flag,
-    option,
-    study_named,
-    study_names,
-)
+from service.commands.options import count, flag, option, study_named
 from service.terminal import output
 from trainables.errors import LocusError, SpecError
 
@@ -35,7 +21,7 @@ def studies(
     papers: Annotated[
         bool, typer.Option("--papers", help="each table and figure of the papers: its studies, or why none")
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the named studies: question, paper, plan, size at each budget."""
     from service.terminal import catalog
@@ -49,11 +35,11 @@ def studies(
 @app.command()
 def show(
     name: Annotated[str, study_named("a study, or a node with a kind, such as encoding.peg")],
-    budget: Budget = None,
-    set: Set = None,
-    preset: Preset = None,
-    defaults: Annotated[bool, flag("show the values that are defaults, too", OUTPUT, "--all")] = False,
-    as_json: Json = False,
+    budget: options.Budget = None,
+    set: options.Set = None,
+    preset: options.Preset = None,
+    defaults: Annotated[bool, flag("show the values that are defaults, too", options.OUTPUT, "--all")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
     from search_spaces import library
@@ -75,9 +61,9 @@ def show(
 @app.command()
 def status(
     name: Annotated[str | None, study_named("a study that was run; default: all studies")] = None,
-    home: HomeOption = None,
-    address: Address = None,
-    as_json: Json = False,
+    home: options.HomeOption = None,
+    address: options.Address = None,
+    as_json: options.Json = False,
 ) -> None:
     """Show the state of studies, from their journals; with --address the state of a cluster's jobs."""
     if address:
@@ -118,11 +104,11 @@ def _show_jobs(name: str | None, address: str, home: str | None, *, as_json: boo
 
 @app.command()
 def compare(
-    a: Known,
-    b: Annotated[str, typer.Argument(help="another study or edition that was run", autocompletion=study_names)],
+    a: options.Known,
+    b: Annotated[str, typer.Argument(help="another study or edition that was run", autocompletion=options.study_names)],
     open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
-    home: HomeOption = None,
-    as_json: Json = False,
+    home: options.HomeOption = None,
+    as_json: options.Json = False,
 ) -> None:
     """Compare two studies: what differs, and each difference of scores."""
     from service import api
@@ -144,15 +130,15 @@ def compare(
 
 @app.command()
 def report(
-    name: Known,
+    name: options.Known,
     check: Annotated[bool, flag("exit 1 where a claim is refuted", None, "--check")] = False,
     watch: Annotated[bool, flag("write it again while the study runs, and at its end", None, "--watch")] = False,
     every: Annotated[
         int | None, count("every", "seconds between two pages of --watch; default: 30", None, "SECONDS")
     ] = None,
     open: Annotated[bool, flag("open the page in a browser", None, "--open")] = False,
-    home: HomeOption = None,
-    address: Address = None,
+    home: options.HomeOption = None,
+    address: options.Address = None,
 ) -> None:
     """Write a study's report: a page of HTML, with figures. With --address the study's result is fetched first."""
     from service import api
@@ -218,7 +204,7 @@ def record(
     name: Annotated[
         str, study_named("a finished study: NAME (its latest edition), NAME@cpu, or the file of your own study")
     ],
-    home: HomeOption = None,
+    home: options.HomeOption = None,
 ) -> None:
     """Save the results of a finished study as JSON beside the study's file; show, studies and the report read it."""
     from search_spaces.record import read
@@ -246,7 +232,7 @@ AllSeeds = Annotated[bool, flag(
 
 @app.command()
 def export(
-    name: Known,
+    name: options.Known,
     csv: Annotated[bool, flag("a row a run, comma-separated", None, "--csv")] = False,
     latex: Annotated[bool, flag("a row a trial, as a LaTeX table (booktabs, array)", None, "--latex")] = False,
     columns: Columns = None,
@@ -258,8 +244,8 @@ def export(
     ema: Annotated[bool, flag("the model with the moving average of its weights", None, "--ema")] = False,
     to: Annotated[Path | None, option("FILE", "a file for --csv or --latex; default: print to the terminal")] = None,
     force: Annotated[bool, flag("replace the file of --model", None, "--force")] = False,
-    home: HomeOption = None,
-    tracking: Tracking = None,
+    home: options.HomeOption = None,
+    tracking: options.Tracking = None,
 ) -> None:
     """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
@@ -292,16 +278,16 @@ def export(
         return
     if to is not None:
         raise SpecError(f"--to must stand beside --csv or --latex, got neither; --model {to} writes a model")
-    options: dict[str, Any] = {"arm": arm, "ema": ema, "look": exported, "home": home, "tracking": tracking}
+    chosen: dict[str, Any] = {"arm": arm, "ema": ema, "look": exported, "home": home, "tracking": tracking}
     seeds = api.result(name, home=home, tracking=tracking).trial(arm).kept_seeds(ema=ema) if all_seeds else []
     if model and seeds:
         for kept in seeds:
             file = model.with_stem(f"{model.stem}-seed{kept}")
-            say(str(api.export_model(name, file, force=force, seed=kept, **options)))
+            say(str(api.export_model(name, file, force=force, seed=kept, **chosen)))
     elif model is not None:
-        say(str(api.export_model(name, model, force=force, seed=seed, **options)))
+        say(str(api.export_model(name, model, force=force, seed=seed, **chosen)))
     elif register is not None:
-        uri = api.register_model(name, register, seed=seed, **options)
+        uri = api.register_model(name, register, seed=seed, **chosen)
         store, screen = tracking_uri(tracking) or Home.find(home).tracking, output.console(stderr=True)
         output.sentence(screen, f"MLflow loads it with MLFLOW_TRACKING_URI={without_secrets(store)}")
         output.sentence(screen, "pyfunc's metadata has the names of its outputs: model.metadata.metadata['classes']")
@@ -310,9 +296,9 @@ def export(
 
 @app.command()
 def verify(
-    name: Known,
+    name: options.Known,
     repair: Annotated[bool, flag("set damaged files aside, for the next run to make again", None, "--repair")] = False,
-    home: HomeOption = None,
+    home: options.HomeOption = None,
 ) -> None:
     """Check that journal, outcomes and files agree; exit 1 if they do not."""
     from service import api
@@ -332,8 +318,8 @@ def verify(
 def forget(
     name: Annotated[str, study_named("an id, such as NAME@cpu, or a NAME that has one edition")],
     yes: Annotated[bool, flag("do not ask", None, "--yes", "-y")] = False,
-    home: HomeOption = None,
-    tracking: Tracking = None,
+    home: options.HomeOption = None,
+    tracking: options.Tracking = None,
 ) -> None:
     """Remove a study: its folder, its MLflow runs, and the answers that no other study uses."""
     from search_spaces.words import plural
@@ -355,8 +341,8 @@ def forget(
 @app.command()
 def ui(
     name: Annotated[str | None, study_named("a study that was run; default: all studies")] = None,
-    home: HomeOption = None,
-    tracking: Tracking = None,
+    home: options.HomeOption = None,
+    tracking: options.Tracking = None,
     port: Annotated[int, count("port", "a port of this machine (127.0.0.1)", None)] = 5000,
 ) -> None:
     """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""

@@ -7,24 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from service.commands import options
 from service.commands.app import INTERRUPTED, UNFINISHED, again, app, latest, remark, resolve, resolve_chosen, say
-from service.commands.options import (
-    Arms,
-    Budget,
-    Data,
-    DryRun,
-    HomeOption,
-    Join,
-    Known,
-    Name,
-    Preset,
-    Quiet,
-    Set,
-    StudyOptions,
-    Verbose,
-    flag,
-    takes_study_options,
-)
+from service.commands.options import flag
 from service.terminal.output import console, labelled
 from trainables.errors import SpecError
 
@@ -34,42 +19,42 @@ if TYPE_CHECKING:
 
 
 @app.command()
-@takes_study_options("tracking", "experiment", "storage", "loader_workers", "hours", "run_hours", "download")
-def plan(name: Name, chosen: StudyOptions) -> None:
+@options.takes_study_options("tracking", "experiment", "storage", "loader_workers", "hours", "run_hours", "download")
+def plan(name: options.Name, chosen: options.StudyOptions) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
-    options = chosen.run_options()
-    _plan(resolve_chosen(name, chosen), options)
+    run_options = chosen.run_options()
+    _plan(resolve_chosen(name, chosen), run_options)
 
 
-def _plan(edition: Any, options: "RunOptions") -> None:
+def _plan(edition: Any, run_options: "RunOptions") -> None:
     from service import api
     from service.run_study import try_own
     from service.storage.home import Home
     from service.terminal import summaries
 
-    history, estimate = api.plan(edition, options)
+    history, estimate = api.plan(edition, run_options)
     summaries.plan(history, estimate)
-    remark(api.shown_in(history.edition, options))
-    for line in try_own(edition, Home.find(options.home).data):
+    remark(api.shown_in(history.edition, run_options))
+    for line in try_own(edition, Home.find(run_options.home).data):
         remark(line)
 
 
 @app.command()
 def check(
-    name: Name,
-    budget: Budget = None,
-    set: Set = None,
-    preset: Preset = None,
-    data: Data = "",
-    arms: Arms = "",
-    home: HomeOption = None,
+    name: options.Name,
+    budget: options.Budget = None,
+    set: options.Set = None,
+    preset: options.Preset = None,
+    data: options.Data = "",
+    arms: options.Arms = "",
+    home: options.HomeOption = None,
 ) -> None:
     """Build each arm and compute one step on two images: mistakes of an own file show before anything is spent."""
+    edition = resolve(name, set, preset, arms, budget=budget, data=data, home=home)
     from service.run_study import try_recipes
     from service.storage.home import Home
     from trainables.data import Folder
 
-    edition = resolve(name, set, preset, arms, budget=budget, data=data, home=home)
     lines = [*try_recipes(edition, Home.find(home).data)]
     for line in lines:
         remark(line)
@@ -82,31 +67,31 @@ def check(
 
 
 @app.command()
-@takes_study_options()
+@options.takes_study_options()
 def run(
-    name: Name,
-    chosen: StudyOptions,
-    join: Join = False,
-    dry_run: DryRun = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    name: options.Name,
+    chosen: options.StudyOptions,
+    join: options.Join = False,
+    dry_run: options.DryRun = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Run what is missing of a study; the same command again resumes, extends or just reports."""
     if quiet and verbose:
         raise SpecError("--quiet must stand alone, got --verbose beside it")
-    options = chosen.run_options(address="auto" if join else "local")
-    resolved = resolve_chosen(name, chosen, storage=None if dry_run else options.storage)
+    run_options = chosen.run_options(address="auto" if join else "local")
+    resolved = resolve_chosen(name, chosen, storage=None if dry_run else run_options.storage)
     if dry_run:
-        if options.storage:
-            remark(f"--dry-run does not look at {options.storage}: what is only there counts as missing")
-        _plan(resolved, options)
+        if run_options.storage:
+            remark(f"--dry-run does not look at {run_options.storage}: what is only there counts as missing")
+        _plan(resolved, run_options)
     else:
         detail: Detail = "quiet" if quiet else "all" if verbose else "usual"
-        run_resolved(resolved, options, detail=detail)
+        run_resolved(resolved, run_options, detail=detail)
 
 
 def run_resolved(
-    resolved: Any, options: "RunOptions", *, detail: "Detail", tell: Callable[..., None] | None = None
+    resolved: Any, run_options: "RunOptions", *, detail: "Detail", tell: Callable[..., None] | None = None
 ) -> None:
     """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it, where it was submitted."""
     from service import api
@@ -126,7 +111,7 @@ def run_resolved(
             tell(**news)
 
     try:
-        result = api.here(resolved, options, detail=detail, tell=hear)
+        result = api.here(resolved, run_options, detail=detail, tell=hear)
     except BeingRunError as error:
         if not error.asked.given():
             raise
@@ -135,9 +120,13 @@ def run_resolved(
     except KeyboardInterrupt:
         _stopped("", command)
         raise typer.Exit(INTERRUPTED) from None
-    if facts.get("ended") == "stopped" and options.hours and not isinstance(next_action(result.history, set()), Done):
+    if (
+        facts.get("ended") == "stopped"
+        and run_options.hours
+        and not isinstance(next_action(result.history, set()), Done)
+    ):
         summaries.answer(result)
-        _stopped(f" after {options.hours:g} hour{'s' * (options.hours != 1)}", command)
+        _stopped(f" after {run_options.hours:g} hour{'s' * (run_options.hours != 1)}", command)
         raise typer.Exit(UNFINISHED)
     larger, edition = "", result.edition
     sizes = [*edition.study.budgets]
@@ -158,7 +147,8 @@ def _stopped(after: str, command: str) -> None:
 
 @app.command()
 def rerun(
-    key: Annotated[str, typer.Argument(help="a run's key, or its beginning", metavar="KEY")], home: HomeOption = None
+    key: Annotated[str, typer.Argument(help="a run's key, or its beginning", metavar="KEY")],
+    home: options.HomeOption = None,
 ) -> None:
     """Train one run again, without Ray, and compare it number by number with its outcome."""
     from service.consistency import rerun as train_again
@@ -176,9 +166,9 @@ def rerun(
 
 @app.command()
 def trust(
-    name: Known,
+    name: options.Known,
     yes: Annotated[bool, flag("do not ask", None, "--yes")] = False,
-    home: HomeOption = None,
+    home: options.HomeOption = None,
 ) -> None:
     """Show the code that a study in a home carries, and let commands run it when they read the study."""
     from service.storage.editions import carried

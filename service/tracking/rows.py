@@ -45,19 +45,15 @@ KEY, CODE, AGAIN = "locus.key", "locus.code", "locus.trained_again"
 """The tags of a run's key, of the code that gave a row's numbers, and of how often an answer was lost."""
 TRAIN_S = "time/train_s"
 """The training time up to an epoch: of a run its own, of a trial the sum over its seeds."""
-ALWAYS = ("data.kind", "model.kind", "optimizer.lr", "optimizer.epochs", "optimizer.batch_size")
-"""Paths that every trial shows, so that MLflow can filter and group by them over several studies."""
 LONGEST, LONGEST_NOTE = 500, 5000
 """The greatest length of a value, and of a description: some MLflow servers store no longer tag. Units: letters."""
 MOST_ROWS = 20
 """How many trials the table of a description lists."""
-FARTHEST = 99999.0
-"""The greatest distance of a mean from 1 that the order of trials tells from others."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Numbers at a step. Units: `time` in seconds of the day."""
+    """Numbers at a step. Units: `time` in seconds since 1970."""
 
     step: int
     time: float
@@ -111,19 +107,14 @@ def rows(
 ) -> Iterator[Row]:
     """Yields the rows of runs with news, and their parents before them; without `is_news` every row of a study.
 
-    Args:
-        history: the study.
-        ended: how the study ended, RUNNING before.
-        best: the best trials, if the caller knows them.
-        contents: of trials by label, kept from call to call.
-        is_news: whether a run has news.
-        marks: labels of trials that are news, too.
+    `best`: the best trials, if the caller knows them; `contents`: of trials by label, kept from call to call; `marks`:
+    labels of trials that are news, too.
     """
     best, contents = best or find_best(history), {} if contents is None else contents
     yield study_row(history, ended, best=best)
     for trial in history.trials:
-        runs = begun(history, history.runs(trial))
-        news = [run for run in runs.values() if is_news(run)]
+        runs = _begun(history, trial)
+        news = [run for run in runs if is_news(run)]
         if news or (runs and trial.label in marks):
             if trial.label not in contents:
                 contents[trial.label] = trial_content(history.edition, trial)
@@ -132,9 +123,9 @@ def rows(
             yield from (run_row(history, content, run, ended) for run in news)
 
 
-def begun(history: History, runs: dict[int, Run]) -> dict[int, Run]:
+def _begun(history: History, trial: Trial) -> list[Run]:
     """Returns the runs that were started, or whose answer was found among the outcomes."""
-    return {seed: run for seed, run in runs.items() if history.state(run).was_run}
+    return [run for run in history.runs(trial).values() if history.state(run).was_run]
 
 
 def study_row(
@@ -180,8 +171,8 @@ def trial_row(history: History, content: TrialContent, best: Best, ended: Mlflow
     `best`: the best trials of the study; `ended`: how the study ended, RUNNING before.
     """
     trial, answer = content.trial, history.answer(content.trial)
-    runs = begun(history, history.runs(trial))
-    states = [history.state(run) for run in runs.values()]
+    runs = _begun(history, trial)
+    states = [history.state(run) for run in runs]
     is_whole = answer.status != "open" or ended == "FINISHED"
     reason = next(filter(None, map(_reason, states)), "")
     if answer.raced:
@@ -191,7 +182,7 @@ def trial_row(history: History, content: TrialContent, best: Best, ended: Mlflow
         "locus.level": "trial",
         "locus.outcome": answer.status if is_whole else OUTCOMES[ended],
         "locus.seeds": str(answer.asked),
-        CODE: history.code(next(iter(runs.values()))),
+        CODE: history.code(runs[0]),
         "locus.rank": rank_tag(history, trial, answer),
         "locus.reason": reason,
         "locus.best": ("best (tie)" if best.tied else "best") if is_best else "",
@@ -267,7 +258,9 @@ def trial_content(edition: Edition, trial: Trial) -> TrialContent:
             written = other.values if isinstance(other, FromTrial) else getattr(other, "values", {})
             identity[node] = {**identity[node], "values": ", ".join(setting_words(written)) or "none"}
     texts = {path: value_words(value) for path, value in _leaves(identity)}
-    params = {path: value_words(recipe.get(path)) for path in ALWAYS}
+    # paths that every trial shows, so that MLflow can filter and group by them over several studies
+    paths = ("data.kind", "model.kind", "optimizer.lr", "optimizer.epochs", "optimizer.batch_size")
+    params = {path: value_words(recipe.get(path)) for path in paths}
     params |= {path: text for path, text in texts.items() if defaults.get(path) != text}
 
     params |= {"trial": trial_title, "role": trial_role, "budget": edition.budget + edition.mark}
@@ -315,10 +308,7 @@ def role(edition: Edition, trial: Trial) -> str:
 
 
 def _is_point(edition: Edition, trial: Trial) -> bool:
-    """Returns whether a trial is a point of a search or of a tuning.
-
-    It shows no test scores: the test set is looked at for the answer, not for the search.
-    """
+    """Of points no test scores are shown: the test set is looked at for the answer, not for the search."""
     return trial.role == "tuning" or (trial.role in POINTS and not isinstance(edition.study.plan, Ablation))
 
 
@@ -328,7 +318,7 @@ def rank_tag(history: History, trial: Trial, answer: TrialAnswer | None = None) 
     It depends on this trial alone, so no other trial's tag changes when one ends.
     """
     kind, status, minus_mean, number = place_key(history, trial, answer)
-    distance = min(1.0 + minus_mean, FARTHEST)
+    distance = min(1.0 + minus_mean, 99999.0)  # from a mean of 1; means that are farther away count as equal
     return f"{kind}{status} {distance:012.6f} {number:04d}"
 
 
@@ -342,14 +332,12 @@ def seed_curve(state: RunState) -> list[Point]:
 
 
 def _train_s(state: RunState) -> dict[int, float]:
-    """Returns the training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds.
-
-    Of runs that trained as one, a run has its part of the time.
-    """
+    """Returns the training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds."""
     epochs = sorted(state.curve)
     values = [state.curve[epoch].values for epoch in epochs]
     if any("time/epoch_s" not in of_epoch for of_epoch in values):
         return {}
+    # of runs that trained as one, a run has its part of the time
     seconds = (of_epoch["time/epoch_s"] / of_epoch.get(TOGETHER, 1.0) for of_epoch in values)
     return dict(zip(epochs, accumulate(seconds), strict=True))
 

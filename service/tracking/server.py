@@ -28,12 +28,10 @@ from service.tracking.views import TRAINING, Links, links
 from trainables.polling import poll
 from trainables.spec import LocusError
 
-READY_S = 60
-"""How long MLflow may take to start."""
+READY_S, END_S = 60, 10
+"""How long MLflow may take to start, and to end before it is killed."""
 PAUSE_S = 0.2
 """How often it is looked whether the server lives."""
-END_S = 10
-"""How long MLflow may take to end before it is killed."""
 
 
 class UiError(LocusError):

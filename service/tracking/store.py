@@ -193,9 +193,8 @@ class Store:
         """Returns the tags of the experiment."""
         return dict(self.client.get_experiment(self.experiment).tags)
 
-    def describe(self, tags: dict[str, str | None]) -> None:
-        """Sets tags of the experiment that differ, and deletes those that are None."""
-        before = self.experiment_tags()
+    def describe(self, before: dict[str, str], tags: dict[str, str | None]) -> None:
+        """Sets tags of the experiment that differ from those before, and deletes those that are None."""
         for name, value in tags.items():
             if value is None and name in before:
                 self.client.delete_experiment_tag(self.experiment, name)
@@ -338,7 +337,7 @@ def insert_runs(store: SqlAlchemyStore, experiment: str, new: Iterable[tuple[Sho
     """
     lines: dict[type, list[dict[str, Any]]] = {}
     for run, row, points in new:
-        for table, table_lines in _lines(store, run, row, points).items():
+        for table, table_lines in _tables(store, run, row, points).items():
             lines.setdefault(table, []).extend(table_lines)
     with store.ManagedSessionMaker(read_only=False) as session:
         store._check_experiment_is_active(store._get_experiment(session, experiment, entities.ViewType.ALL))
@@ -347,8 +346,7 @@ def insert_runs(store: SqlAlchemyStore, experiment: str, new: Iterable[tuple[Sho
                 session.execute(insert(table), table_lines)
 
 
-def _lines(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point]) -> dict[type, list[dict[str, Any]]]:
-    """Returns the lines of a run in each of MLflow's tables."""
+def _tables(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point]) -> dict[type, list[dict[str, Any]]]:
     measured, params, tags = _validate_batch_log_data(
         [entities.Metric(k, v, round(p.time * 1000), p.step) for p in points for k, v in p.values.items()],
         [entities.Param(name, text) for name, text in run.params.items()],

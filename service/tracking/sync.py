@@ -38,6 +38,17 @@ from trainables.whole_files import write_whole
 
 ANSWER_S = 5
 """How long a server may take to answer."""
+PAUSE_S, LIVE_S = 0.5, 30.0
+"""How long facts are collected before they are sent together, and how often news of a run that goes on, and of the
+study, are sent."""
+MOST_ROWS = 100
+"""How many rows are sent together."""
+CLOSE_S = 60.0
+"""How long the end of a study waits for MLflow to store a further row: it may be away, or locked by another driver."""
+AGAIN_S = 0.5
+"""How long it pauses before the second try; later ones pause twice as long each."""
+SOON_S, TICK_S, LAST_S = 3.0, 0.2, 5.0
+"""After how long the wait is said, how often it is looked how far it is, and how much longer the last try may take."""
 
 
 def trouble(tracking: str) -> str:
@@ -62,36 +73,11 @@ def trouble(tracking: str) -> str:
     return "" if is_mlflow else "answers with a page, which is no MLflow (a login?)"
 
 
-PAUSE_S = 0.5
-"""How long facts are collected before they are sent together."""
-LIVE_S = 30.0
-"""How often news are sent of a run that goes on, and of the study."""
-MOST_ROWS = 100
-"""How many rows are sent together."""
-CLOSE_S = 60.0
-"""How long the end of a study waits for MLflow to store a further row: it may be away, or locked by another driver."""
-AGAIN_S = 0.5
-"""How long it pauses before the second try; later ones pause twice as long each."""
-SOON_S = 3.0
-"""After how long the wait is said."""
-SAID_S = 15.0
-"""After how long it is said again how far it is."""
-TICK_S = 0.2
-"""How often it is looked how far it is."""
-LAST_S = 5.0
-"""How much longer the last try may take."""
-SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
-
-
 @dataclass(frozen=True)
 class _Close:
     ended: MlflowStatus
     report: Path | None
     conclusion: Conclusion
-
-
-class _Leave:
-    """What the queue gets where nothing more must be sent."""
 
 
 def served(tracking: str | None) -> bool:
@@ -108,9 +94,10 @@ def check(home: Home, tracking: str | None) -> None:
     if tracking is None:
         check_file(home.tracking)
         return
-    if tracking.partition(":")[0].partition("+")[0] not in SCHEMES:
-        known = ", ".join(f"{scheme}:" for scheme in SCHEMES)
-        raise MlflowError(f"MLFLOW_TRACKING_URI must begin with one of {known}, got {without_secrets(tracking)!r}")
+    schemes = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+    if tracking.partition(":")[0].partition("+")[0] not in schemes:
+        must = f"begin with one of {', '.join(f'{scheme}:' for scheme in schemes)}"
+        raise MlflowError(f"MLFLOW_TRACKING_URI must {must}, got {without_secrets(tracking)!r}")
     if served(tracking) and (why := trouble(tracking)):
         default = str(home.database).replace(str(Path.home()), "~", 1)
         do = "start it" if "does not answer" in why else "correct its address"
@@ -139,12 +126,10 @@ class MlflowSync:
         tracking: str | None = None,
         experiment: str | None = None,
     ) -> None:
-        self.edition = edition
-        self.home = home
-        self.tracking = tracking
+        self.edition, self.home, self.tracking = edition, home, tracking
         self.experiment = experiment_name(experiment)
         self._codes = codes
-        self._queue: queue.SimpleQueue[Fact | _Close | _Leave] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Fact | _Close | None] = queue.SimpleQueue()  # None: send nothing more
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._made = threading.Event()
         self._store: Store | None = None
@@ -184,7 +169,7 @@ class MlflowSync:
                 done, total = self._far
                 far = f": {done:,} of {total:,} rows are there" if total else ""
                 note(f"waiting for MLflow{why}, for at most {CLOSE_S:.0f} s without a further row{far}")
-                say = now + SAID_S
+                say = now + 15.0
             self._thread.join(TICK_S)
         if self._trouble is None:
             return None
@@ -203,7 +188,7 @@ class MlflowSync:
 
     def leave(self) -> None:
         """Ends the thread, and leaves all in MLflow as it is: another driver goes on with the study."""
-        self._queue.put(_Leave())
+        self._queue.put(None)
         self._thread.join(SOON_S)
 
     def links(self, wait_s: float = ANSWER_S) -> Links | None:
@@ -226,13 +211,13 @@ class MlflowSync:
             while True:
                 item = self._queue.get()
                 until = time.monotonic() + PAUSE_S
-                while not isinstance(item, _Close | _Leave):
+                while item is not None and not isinstance(item, _Close):
                     state.add(item)
                     try:
                         item = self._queue.get(timeout=max(0.0, until - time.monotonic()))
                     except queue.Empty:
                         break
-                if isinstance(item, _Leave):
+                if item is None:
                     return
                 close = item if isinstance(item, _Close) else None
                 seen, until, pause = self._written, time.monotonic() + CLOSE_S, AGAIN_S

@@ -38,12 +38,8 @@ MOST_PATHS = 8
 MOST_RUNS = 500
 """How many runs a chart draws at most."""
 SEED_METRICS = ("train/loss", "train/images_per_s", "time/epoch_s", TRAIN_S, "memory/peak_gib")
-MEAN = 160
-"""The width of a column in which MLflow writes means with all their digits. Units: pixels."""
 WIDTHS = {"role": 115, "locus.score": 185, "locus.test": 185, "locus.outcome": 115, "locus.reason": 330}
 """The widths of columns that are wider than their heads. Units: pixels."""
-LETTER, NARROW, WIDE = 8, 95, 230
-"""The width of a letter of a head, and of the narrowest and the widest column. Units: pixels."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ def describe(store: Store, edition: Edition, began: float) -> None:
         metrics.setdefault(level, set()).update(shown.latest)
     tags = views(store.home, edition.id, edition.study, began, metrics)
     before = store.experiment_tags()
-    store.describe({**tags, **_description(before, before | tags, store.experiment)})
+    store.describe(before, {**tags, **_description(before, before | tags, store.experiment)})
 
 
 def leave(store: Store) -> None:
@@ -89,7 +85,7 @@ def leave(store: Store) -> None:
     tags = {f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES}
     before = store.experiment_tags()
     after = {tag: text for tag, text in before.items() if tag not in tags}
-    store.describe({**dict.fromkeys(tags), **_description(before, after, store.experiment)})
+    store.describe(before, {**dict.fromkeys(tags), **_description(before, after, store.experiment)})
 
 
 def _description(before: dict[str, str], after: dict[str, str], experiment: str) -> dict[str, str | None]:
@@ -123,12 +119,8 @@ def _description(before: dict[str, str], after: dict[str, str], experiment: str)
 def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:
     """Returns the experiment's tags that hold the views.
 
-    Args:
-        home: its id.
-        id: the edition's.
-        study: the study.
-        created: when it began, for MLflow's menu shows the newest view first. Units: seconds since 1970.
-        metrics: those that MLflow has, by level.
+    `home`: its id; `created`: when the study began, for MLflow's menu shows the newest view first, in seconds since
+    1970; `metrics`: those that MLflow has, by level.
     """
     paths, score, test = study.paths(), study.score.metric, study.score.test
     if isinstance(study.plan, Ablation) and "encoding.kind" not in paths:
@@ -176,8 +168,9 @@ def _table(level: str, columns: list[str], order: str) -> dict[str, Any]:
     widths = {}
     for column in columns:
         key = column.partition("`")[2].removesuffix("`")
-        least = MEAN if column.startswith("metrics.") and not key.endswith("_mean") else NARROW
-        widths[column] = WIDTHS.get(key, min(max(LETTER * len(key) + 45, least), WIDE))
+        # a letter of a head takes 8 pixels; the means of a group of runs are written with all their digits
+        least = 160 if column.startswith("metrics.") and not key.endswith("_mean") else 95
+        widths[column] = WIDTHS.get(key, min(max(8 * len(key) + 45, least), 230))
     return {
         "searchFilter": f"tags.`locus.level` = '{level}'",
         "orderByKey": order,

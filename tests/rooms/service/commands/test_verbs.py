@@ -19,6 +19,7 @@ from service.execution.signals import take_request
 from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage.home import Home
+from tests.house.test_light import locus
 from tests.rooms.by_hand import ablated, at_sides
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import conduct, driving
@@ -108,6 +109,15 @@ def test_a_stop_reaches_the_driver_and_logs_print_the_events(home, monkeypatch) 
     assert "was asked to stop each run after its epoch" in " ".join(output.split())
     conduct(home, arms())
     assert typed("logs", "arms", "--run", "1.0").count("#1 seed 0 epoch") == 6
+
+
+def test_a_misspelt_name_or_option_is_refused_before_what_studies_are_made_of_is_imported(tmp_path):
+    parts = ("search_spaces.study", "trainables.recipe", "service.api", "service.planning.run_options")
+    misspelt = [(verb, "fourier-gama") for verb in ("run", "plan", "check")]
+    *names, option = locus(*misspelt, ("run", "fourier-gamma", "--seedz", "3"), home=tmp_path, heavy=parts)
+    why = "locus: no study 'fourier-gama'; did you mean fourier-gamma? (locus studies lists all)"
+    assert [(code, loaded, " ".join(text.split())) for code, loaded, text in names] == [(2, [], why)] * 3
+    assert (option[0], option[1], "No such option: --seedz" in option[2]) == (2, [], True)
 
 
 def test_every_option_that_is_typed_reaches_the_study(tmp_path, monkeypatch):

@@ -45,37 +45,22 @@ def replacing(old: bytes, new: bytes):
 
 LETTERS = "letters that are none"
 BROKEN = {
-    "garbage": (
-        lambda path: path.write_bytes(b"garbage" * 1000),
-        r"cannot be read \(file is not a database\): move it",
-    ),
-    "another version": (
-        statement("UPDATE alembic_version SET version_num = 'f00d'"),
-        r"must have the schema \w+ of MLflow [\d.]+, got f00d: use the MLflow that wrote it, or .*, or move it away",
-    ),
+    "garbage": (lambda path: path.write_bytes(b"garbage" * 1000), r"cannot be read \(file is not a database\): move"),
+    "another version": (statement("UPDATE alembic_version SET version_num = 'f00d'"),
+        r"must have the schema \w+ of MLflow [\d.]+, got f00d: use the MLflow that wrote it, or .*, or move it away"),
     "no version": (statement("DELETE FROM alembic_version"), "must have the schema .* got none: use the MLflow"),
+    "no version's table": (statement("DROP TABLE alembic_version"),
+        r"cannot be read \(no such table: alembic_version\)"),
     "a table is missing": (statement("DROP TABLE tags"), r"cannot be read \(it lacks the table tags\): move it away"),
-    "a schema that cannot be read": (
-        replacing(b"CREATE INDEX index_tags", b"CREATE INDEX (ndex_tags"),
-        r"cannot be read \(malformed database schema\): move it away",
-    ),
-    "a name that is no text": (
-        replacing(b"indexindex_tags_run_uuid", b"index\xffndex_tags_run_uuid"),
-        r"cannot be read \('utf-8' codec can't decode\): move it away",
-    ),
-    "an index of other lines": (
-        replacing(b"optimizer.batch_size", b"optimizer.batch_sizf"),
-        r"cannot be read \(row \d+ missing from index \w+\): move it away",
-    ),
-    "no version's table": (
-        statement("DROP TABLE alembic_version"),
-        r"cannot be read \(no such table: alembic_version\)",
-    ),
-    LETTERS: (
-        statement("UPDATE tags SET value = CAST(x'c328' AS TEXT) WHERE key = 'locus.rank'"),
-        r"cannot be read \(Could not decode to UTF-8\): move it away",
-    ),
-}
+    "a schema that cannot be read": (replacing(b"CREATE INDEX index_tags", b"CREATE INDEX (ndex_tags"),
+        r"cannot be read \(malformed database schema\): move it away"),
+    "a name that is no text": (replacing(b"indexindex_tags_run_uuid", b"index\xffndex_tags_run_uuid"),
+        r"cannot be read \('utf-8' codec can't decode\): move it away"),
+    "an index of other lines": (replacing(b"optimizer.batch_size", b"optimizer.batch_sizf"),
+        r"cannot be read \(row \d+ missing from index \w+\): move it away"),
+    LETTERS: (statement("UPDATE tags SET value = CAST(x'c328' AS TEXT) WHERE key = 'locus.rank'"),
+        r"cannot be read \(Could not decode to UTF-8\): move it away"),
+}  # fmt: skip
 """What spoils a database, and what is said then. Letters are found where they are read, not before."""
 
 

@@ -137,10 +137,13 @@ def stored(home: Home, server: str) -> dict:
     return {row: (vars(run), stage(run.id).info.lifecycle_stage) for row, run in store.shown.items()}
 
 
-@pytest.mark.parametrize("code", ["c0dec0dec0de", "00000000abcd"])
-def test_two_homes_with_the_same_study_keep_their_own_runs_and_views(home, tmp_path_factory, code):
+@pytest.mark.parametrize(("code", "copied"), [("c0dec0dec0de", False), ("00000000abcd", True)])
+def test_two_homes_with_the_same_study_keep_their_own_runs_and_views(home, tmp_path_factory, code, copied):
     bob, server = Home(tmp_path_factory.mktemp("bob")), home.tracking
     show(home, scored(0.9), tracking=server)
+    if copied:  # a home that was copied is a home of its own
+        shutil.copy(home.root / "id", bob.root / "id")
+    assert look_up(bob, search(), server) is None
     before = stored(home, server)
     show(bob, scored(0.6, code), tracking=server)
     assert stored(home, server) == before
@@ -251,20 +254,6 @@ def test_a_database_that_both_reach_by_a_link_is_refused(home: Home, small: Fact
     warning = told(copy, small).close("FINISHED")
     assert f"must keep its files in {copy.artifacts}, got {home.artifacts.as_uri()}" in warning
     assert (files(home.root), (folder / "mlflow.db").read_bytes()) == before
-
-
-def test_on_a_shared_store_the_rows_of_where_it_comes_from_stay(home: Home, small: Facts, tmp_path_factory) -> None:
-    shared = f"sqlite:///{home.database}"
-    show(home, small, tracking=shared)
-    copy = Home(tmp_path_factory.mktemp("shared") / "copy")
-    copy.root.mkdir()
-    shutil.copy(home.root / "id", copy.root / "id")
-    assert look_up(copy, small.edition, shared) is None
-    show(copy, small, tracking=shared)
-    assert copy.id == copy.named() != home.id
-    assert len(look_up(home, small.edition, shared).shown) == len(look_up(copy, small.edition, shared).shown) == 9
-    look_up(copy, small.edition, shared).delete(copy.artifacts)
-    assert len(look_up(home, small.edition, shared).shown) == 9
 
 
 def test_a_moved_home_goes_on_also_with_any_letters_in_its_path(tmp_path: Path) -> None:
