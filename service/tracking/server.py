@@ -23,7 +23,7 @@ from service.storage.home import Home
 from service.tracking.databases import MlflowError, is_there
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
-from service.tracking.sync import answers, check, served
+from service.tracking.sync import check, served, trouble
 from service.tracking.views import TRAINING, Links, links
 from trainables.polling import poll
 from trainables.spec import LocusError
@@ -56,7 +56,7 @@ def serve(
     address = f"http://127.0.0.1:{port}"
     if not is_there(tracking or home.tracking):
         raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
-    if answers(address):
+    if not trouble(address):
         if not _shows_same(home, address, tracking):
             raise UiError(f"port {port} must be free, got an MLflow of other runs there; give another --port")
         _note_links(home, edition, tracking, address, note)
@@ -109,8 +109,8 @@ def server(
 
     try:
         address = f"http://127.0.0.1:{port}"
-        poll(lambda: received or process.poll() is not None or answers(address), PAUSE_S, READY_S)
-        if not received and not answers(address):
+        poll(lambda: received or process.poll() is not None or not trouble(address), PAUSE_S, READY_S)
+        if not received and trouble(address):
             raise UiError(f"MLflow did not start at {address}; see {log}")
         yield process
     finally:  # the server and its workers are a process group, which may outlive its first process
@@ -151,7 +151,7 @@ def find_links(home: Home, edition: Edition, address: str, tracking: str | None 
 def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
     """Returns `find_links` for a page that can do without them; None also if the server does not answer, or refuses."""
     try:
-        return find_links(home, edition, server, server) if answers(server) else None
+        return None if trouble(server) else find_links(home, edition, server, server)
     except MlflowError:
         return None
 

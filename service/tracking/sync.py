@@ -107,11 +107,6 @@ def check(home: Home, tracking: str | None) -> None:
     check_file(tracking)
 
 
-def answers(tracking: str) -> bool:
-    """Returns True if an address answers as MLflow does."""
-    return not trouble(tracking)
-
-
 class MlflowSync:
     """One study in MLflow, while it runs: `open`, `add` every fact of its journal, old and new, `close`.
 

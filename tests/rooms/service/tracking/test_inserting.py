@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
 
 from service.storage.history import History
 from service.storage.home import Home
@@ -45,10 +47,19 @@ def test_each_table_has_the_lines_of_mlflow_s_calls(home: Home, small: Facts, mo
     odd = replace(some_rows[-1].points[0], values={"a": math.nan, "b": math.inf, "c": -math.inf, "d": 3, "e": 0.1})
     for seed, status in enumerate(("RUNNING", "SCHEDULED")):
         some_rows.append(replace(some_rows[-1], id=("run", "9", seed), status=status, points=(odd,)))
-    inserted = lines(home, some_rows)
+    inserted, calls = lines(home, some_rows), Counter[str]()
     assert len(inserted) > 300
-    monkeypatch.setattr(Store, "database", None)  # as at a server
+
+    def counted(name: str):
+        real = getattr(MlflowClient, name)
+        return lambda *given, **more: calls.update([name]) or real(*given, **more)
+
+    for name in ("create_run", "log_batch", "update_run", "set_terminated", "set_tag", "get_run"):
+        monkeypatch.setattr(MlflowClient, name, counted(name))
+    monkeypatch.setattr(Store, "database", None)  # as at a server, where a call is a request
     assert lines(home, some_rows) == inserted
+    assert calls["create_run"] == calls["log_batch"] == len(some_rows)
+    assert calls.total() <= 3 * len(some_rows)
 
 
 def test_what_mlflow_refuses_is_refused_and_none_of_the_transaction_is_there(home: Home, small: Facts) -> None:

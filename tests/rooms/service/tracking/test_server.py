@@ -23,7 +23,7 @@ from service.storage.home import Home
 from service.tracking import set_up_client
 from service.tracking.server import UiError, serve, server
 from service.tracking.store import look_up
-from service.tracking.sync import answers
+from service.tracking.sync import trouble
 from tests.journeys.terminal import heed_signals
 from tests.ports import held_port
 from tests.rooms.service.tracking.facts import Facts, answering, finished, runs, show
@@ -118,7 +118,7 @@ def test_it_is_used_by_a_second_command_and_ends_with_its_terminal(ui, known, tm
     serve(known, None, port, note=notes.append)
     assert notes[:-1] == [lines[0], lines[1], *(f"  {line}" for line in lines[2:6])]
     assert notes[-1] == "MLflow ran already; it stays."
-    assert answers(address)
+    assert not trouble(address)
 
     other = Home(tmp_path / "other")
     other.root.mkdir()
@@ -132,7 +132,7 @@ def test_it_is_used_by_a_second_command_and_ends_with_its_terminal(ui, known, tm
     os.kill(ui.pid, signal.SIGHUP)
     assert ui.wait(LIMIT_S) == 0
     until(lambda: not lives(server))
-    assert not answers(address)
+    assert trouble(address)
 
 
 def test_it_ends_with_a_sentence_where_mlflow_dies(ui, known):
