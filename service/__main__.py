@@ -11,10 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-INTERRUPTED = 130
-MISTAKE = 2
-BUG = 1
-
+INTERRUPTED, MISTAKE, BUG = 130, 2, 1
 CONDUCTS = (["run"], ["job"])
 """The verbs that conduct a study. They heed SIGINT also if it is ignored, as it is in all that a script starts with
 `&`: with SIGINT Ray stops a job, also on a cluster that a script started, and Slurm's script stops its driver."""
@@ -110,9 +107,7 @@ def _keep_exit_code(code: int, clock: Callable[[], float]) -> None:
     """Lets no Ctrl-C, a late one or an early one, change the exit code of a command that is over.
 
     A late one: Python takes its own handler away before it ends, so SIGINT is ignored at last (`main`); until then a
-    press does nothing, or ends a process that hangs. An early one: Python notes a KeyboardInterrupt that leaves code
-    compiled from text (importing a dataclass compiles some), and ends by SIGINT although it was caught; compiling text
-    again clears the note.
+    press does nothing, or ends a process that hangs.
     """
     over = clock()
 
@@ -121,6 +116,8 @@ def _keep_exit_code(code: int, clock: Callable[[], float]) -> None:
             os._exit(code)
 
     signal.signal(signal.SIGINT, pressed)
+    # an early one: Python notes a KeyboardInterrupt that leaves code compiled from text (importing a dataclass compiles
+    # some), and ends by SIGINT although it was caught; compiling text again clears the note
     exec("")
 
 

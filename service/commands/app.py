@@ -11,9 +11,7 @@ from service.commands.options import StudyOptions, check_name, own_values
 from service.terminal.output import console, printable, sentence
 from trainables.errors import SpecError
 
-INTERRUPTED = 130
-MISTAKE = 2
-UNFINISHED = 3
+INTERRUPTED, MISTAKE, UNFINISHED = 130, 2, 3
 """The exit codes of a study that was interrupted, of a user's mistake, and of a study that its hours ended."""
 
 HABITS = {

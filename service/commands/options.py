@@ -69,10 +69,7 @@ def budgets(ctx: typer.Context, incomplete: str) -> list[str]:
     return [budget for budget in named if budget.startswith(incomplete)]
 
 
-WHAT = "What"
-WHERE = "Where"
-SPEED = "How fast, how long"
-OUTPUT = "Output"
+WHAT, WHERE, SPEED, OUTPUT = "What", "Where", "How fast, how long", "Output"
 """The groups in which `--help` shows the options that verbs share. What one verb alone has stands before them."""
 
 

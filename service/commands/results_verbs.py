@@ -66,8 +66,23 @@ def status(
     as_json: options.Json = False,
 ) -> None:
     """Show the state of studies, from their journals; with --address the state of a cluster's jobs."""
-    if address:
-        _show_jobs(name, address, home, as_json=as_json)
+    if address:  # the newest job of a study, or of each study, that was submitted to a cluster
+        from service.execution import jobs
+
+        newest = jobs.of_home(jobs.submissions(address), home) if name is None else [jobs.attach(name, address, home)]
+        if name is not None and not as_json:
+            say(newest[0].describe())
+            return
+        rows = [{"study": job.study, "job": job.job, "job_state": job.status(), "home": job.home} for job in newest]
+        if as_json:
+            output.print_json(rows)
+        elif not rows:
+            remark(f"no study was submitted to {address} yet")
+        else:
+            table = output.columns("study", "job", "state", "home")
+            for row in rows:
+                output.row(table, *(text or "of the cluster" for text in row.values()))
+            output.console().print(table)
         return
     from service import api
     from service.storage.home import Home
@@ -80,26 +95,6 @@ def status(
         tables.status_of_one(states[0], Home.find(home))
     else:
         tables.status_of_all(states, Home.find(home))
-
-
-def _show_jobs(name: str | None, address: str, home: str | None, *, as_json: bool) -> None:
-    """Shows the newest job of a study, or of each study, that was submitted to a cluster."""
-    from service.execution import jobs
-
-    newest = jobs.of_home(jobs.submissions(address), home) if name is None else [jobs.attach(name, address, home)]
-    if name is not None and not as_json:
-        say(newest[0].describe())
-        return
-    states = [{"study": job.study, "job": job.job, "job_state": job.status(), "home": job.home} for job in newest]
-    if as_json:
-        output.print_json(states)
-    elif not states:
-        remark(f"no study was submitted to {address} yet")
-    else:
-        table = output.columns("study", "job", "state", "home")
-        for state in states:
-            output.row(table, *(text or "of the cluster" for text in state.values()))
-        output.console().print(table)
 
 
 @app.command()

@@ -166,10 +166,7 @@ def study_row(
 
 
 def trial_row(history: History, content: TrialContent, best: Best, ended: MlflowStatus = "RUNNING") -> Row:
-    """Returns a trial with the means over its seeds, once its asked seeds have ended.
-
-    `best`: the best trials of the study; `ended`: how the study ended, RUNNING before.
-    """
+    """Returns a trial with the means over its seeds, once its seeds have ended. `best`: the study's best trials."""
     trial, answer = content.trial, history.answer(content.trial)
     runs = _begun(history, trial)
     states = [history.state(run) for run in runs]
