@@ -11,10 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-INTERRUPTED = 130
-MISTAKE = 2
-BUG = 1
-
+INTERRUPTED, MISTAKE, BUG = 130, 2, 1
 CONDUCTS = (["run"], ["job"])
 """The verbs that conduct a study. They heed SIGINT also if it is ignored, as it is in all that a script starts with
 `&`: with SIGINT Slurm's script stops its driver."""
@@ -27,8 +24,8 @@ PATIENCE_S = 5.0
 class Presses:
     """Raises KeyboardInterrupt at Ctrl-C, as Python does, and remembers that it came.
 
-    Python drops what is raised within a callback, and each import has one: a job that is stopped while it starts would
-    run to its end. So a study asks once more before it begins (`StopSignals.installed`).
+    Python drops what is raised within a callback, and each import has one. So a study asks once more before it begins
+    (`StopSignals.installed`).
     """
 
     came = False
@@ -56,18 +53,15 @@ class Outlet(io.FileIO):
             os.dup2(null, self.fileno())
             os.close(null)
             if self.fileno() == 1 and not was_lost:
-                self._end(error)
+                if sys.argv[1:2] in CONDUCTS:
+                    os.dup2(2, 1)
+                elif error.errno != errno.EPIPE:
+                    why = f"standard output must be a file that can be written, got: {error.strerror}"
+                    print(f"locus: {why}", file=sys.stderr)
+                    sys.exit(BUG)
+                elif sys.argv[1:2] in LOOKS:
+                    sys.exit(0)
             return self.write(content)
-
-    def _end(self, error: OSError) -> None:
-        verb = sys.argv[1:2]
-        if verb in CONDUCTS:
-            os.dup2(2, 1)
-        elif error.errno != errno.EPIPE:
-            print(f"locus: standard output must be a file that can be written, got: {error.strerror}", file=sys.stderr)
-            sys.exit(BUG)
-        elif verb in LOOKS:
-            sys.exit(0)
 
     @classmethod
     def of(cls, stream: Any) -> Any:
@@ -113,9 +107,7 @@ def _keep_exit_code(code: int, clock: Callable[[], float]) -> None:
     """Lets no Ctrl-C, a late one or an early one, change the exit code of a command that is over.
 
     A late one: Python takes its own handler away before it ends, so SIGINT is ignored at last (`main`); until then a
-    press does nothing, or ends a process that hangs. An early one: Python notes a KeyboardInterrupt that leaves code
-    compiled from text (importing a dataclass compiles some), and ends by SIGINT although it was caught; compiling text
-    again clears the note.
+    press does nothing, or ends a process that hangs.
     """
     over = clock()
 
@@ -124,6 +116,8 @@ def _keep_exit_code(code: int, clock: Callable[[], float]) -> None:
             os._exit(code)
 
     signal.signal(signal.SIGINT, pressed)
+    # an early one: Python notes a KeyboardInterrupt that leaves code compiled from text (importing a dataclass compiles
+    # some), and ends by SIGINT although it was caught; compiling text again clears the note
     exec("")
 
 

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from service.commands import cluster, results_verbs, running, status_verbs
+from service.commands import cluster, results_verbs, running
 from service.commands.app import MISTAKE, REMOVED, PressedError, app
 from service.terminal import output
 from service.tracking import set_up_client
@@ -19,11 +19,8 @@ from trainables.errors import LocusError
 from trainables.trusted import guarded
 from trainables.watched import watched
 
-VERBS = (status_verbs, running, results_verbs, cluster)
+VERBS = (results_verbs, running, cluster)
 """The files of the verbs. `commands.app.PANELS` has the order in which `--help` lists them."""
-
-CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""Why a file or a folder of somebody else cannot be read or written."""
 
 
 def main() -> None:
@@ -41,13 +38,13 @@ def main() -> None:
         raise KeyboardInterrupt from None
     except typer.TyperException as error:
         option = getattr(error, "option_name", "")
-        words = f"{option} is gone; {REMOVED[option]}" if option in REMOVED else error.format_message()
-        code = _mistake(" ".join(words.replace("Value error, ", "").split()))
+        sentence = f"{option} is gone; {REMOVED[option]}" if option in REMOVED else error.format_message()
+        code = _mistake(" ".join(sentence.replace("Value error, ", "").split()))
     except LocusError as error:
         code = _mistake(str(error), error.exit_code)
     except OSError as error:
-        if error.errno not in CLOSED or error.filename is None:
-            raise
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS) or error.filename is None:
+            raise  # else a file or a folder of somebody else cannot be read or written
         must = f"{error.filename} must be open to you for what this command reads or writes"
         code = _mistake(f"{must}, got: {error.strerror}; ask its owner, or give another --home")
     sys.stdout.flush()

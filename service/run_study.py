@@ -330,7 +330,7 @@ class StudyRun:
 
         A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
         """
-        from service.tracking.row_contents import Conclusion
+        from service.tracking.rows import Conclusion
 
         driver, sync, note = self.driver, self.sync, self.progress.note
         if driver.journal.lost:

@@ -107,15 +107,15 @@ def confirmed_points(history: History) -> list[Trial]:
     return sorted(history.confirmations("confirmation"), key=lambda trial: place_key(history, trial))
 
 
-def place_key(history: History, trial: Trial) -> tuple[int, int, float, int]:
+def place_key(history: History, trial: Trial, answer: TrialAnswer | None = None) -> tuple[int, int, float, int]:
     """Returns what trials are ordered by: kind, status, the mean that chooses with a minus, number.
 
     The smallest is best.
     """
     roles = {"confirmation": 0, "trial": 1, "rival_confirmation": 2, "rival": 3, "tuning": 4, "parent": 5}
     order = {"completed": 0, "incomplete": 1, "open": 2, "stopped": 3, "diverged": 4}
-    answer = history.answer(trial)
-    mean = chosen_by(history, trial)
+    answer = answer or history.answer(trial)
+    mean = chosen_by(history, trial, answer)
     return len(roles) if history.is_replaced(trial) else roles[trial.role], order[answer.status], -mean, trial.number
 
 
@@ -153,7 +153,7 @@ def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirm
     )
 
 
-def chosen_by(history: History, trial: Trial) -> float:
+def chosen_by(history: History, trial: Trial, answer: TrialAnswer | None = None) -> float:
     """Returns the mean that a trial is chosen by: of a confirmation that of the point which it confirms.
 
     The point tried first is confirmed in any case; if it was stopped or diverged, nothing chooses it.
@@ -161,6 +161,6 @@ def chosen_by(history: History, trial: Trial) -> float:
     whole = trial.role in CONFIRMATIONS
     if whole:
         points = history.of(POINTS[CONFIRMATIONS.index(trial.role)])
-        trial = next(point for point in points if point.number == trial.number)
-    answer = history.answer(trial)
+        trial, answer = next(point for point in points if point.number == trial.number), None
+    answer = answer or history.answer(trial)
     return -math.inf if answer.mean is None or (whole and answer.status != "completed") else answer.mean

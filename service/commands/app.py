@@ -7,13 +7,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from service.commands.options import StudyOptions, own_values
+from service.commands.options import StudyOptions, check_name, own_values
 from service.terminal.output import console, printable, sentence
 from trainables.errors import SpecError
 
-INTERRUPTED = 130
-MISTAKE = 2
-UNFINISHED = 3
+INTERRUPTED, MISTAKE, UNFINISHED = 130, 2, 3
 """The exit codes of a study that was interrupted, of a user's mistake, and of a study that its hours ended."""
 
 HABITS = {
@@ -50,8 +48,8 @@ class PressedError(Exception):
 class Verbs(TyperGroup):
     """The verbs, in the order of `PANELS`; one that is typed by habit is answered with its name here."""
 
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         verbs: dict[str, Any] = {**self.commands}
         self.commands = {}
         for panel, names in PANELS.items():
@@ -60,9 +58,9 @@ class Verbs(TyperGroup):
                 self.commands[name] = verbs.pop(name)
         self.commands |= verbs  # those that help does not list
 
-    def make_context(self, *words: Any, **more: Any) -> Any:
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
         try:
-            return super().make_context(*words, **more)
+            return super().make_context(*arguments, **options)
         except KeyboardInterrupt:
             raise PressedError from None
 
@@ -91,8 +89,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_typed: bool) -> None:
+    if is_typed:
         from importlib.metadata import version
 
         say(f"locus {version('locus')}")
@@ -118,21 +116,21 @@ def remark(text: str) -> None:
     sentence(console(), text)
 
 
-def resolve(name: str, own: list[str] | None, preset: str | None, arms: str = "", **size: Any) -> Any:
+def resolve(name: str, pairs: list[str] | None, preset: str | None, arms: str = "", **size: Any) -> Any:
     """Returns the edition that a command names, with the values of `--preset` and `--set`.
 
-    `arms`: names, a comma between them.
-
-    A file's study that has the name of a named study, but is another one, is reported on standard error.
+    `arms`: names, a comma between them. A file's study that has the name of a named study, but is another one, is
+    reported on standard error.
     """
+    check_name(name, size.get("home"))
     from search_spaces import library
     from service import api
 
     if shadow := library.shadowed(name):
         warning = f"{name} calls its study {shadow}, which is the name of a study of locus, too; it is another one"
         sentence(console(stderr=True), warning)
-    some = [arm.strip() for arm in arms.split(",") if arm.strip()]
-    return api.resolve(name, set=own_values(own), preset=preset, arms=some, **size)
+    names = [arm.strip() for arm in arms.split(",") if arm.strip()]
+    return api.resolve(name, set=own_values(pairs), preset=preset, arms=names, **size)
 
 
 def resolve_chosen(name: str, chosen: StudyOptions, storage: str | None = None) -> Any:
@@ -141,13 +139,22 @@ def resolve_chosen(name: str, chosen: StudyOptions, storage: str | None = None) 
     return resolve(name, chosen.set, chosen.preset, chosen.arms, storage=storage, **size)
 
 
+def latest(name: str, home: str | None) -> tuple[Any, str]:
+    """Returns the home, and the id of a study's latest edition in it."""
+    from service.storage import editions
+    from service.storage.home import Home
+
+    home_folder = Home.find(home)
+    return home_folder, editions.latest(home_folder, name)
+
+
 def again(*without: str) -> str:
     """Returns the command that was typed, without some options and their values."""
-    kept: list[str] = []
-    words = iter(sys.argv[1:])
-    for word in words:
-        if word in without:
-            next(words, None)
-        elif word != "--dry-run":
-            kept.append(word)
-    return shlex.join(["locus", *kept])
+    command = ["locus"]
+    arguments = iter(sys.argv[1:])
+    for argument in arguments:
+        if argument in without:
+            next(arguments, None)
+        elif argument != "--dry-run":
+            command.append(argument)
+    return shlex.join(command)

@@ -1,42 +1,27 @@
-"""The verbs for a cluster and for a study that runs: submit, logs, stop, doctor."""
+"""The verbs for a cluster and for a study that runs: submit, logs, stop, doctor, and what a cluster's job runs."""
 
-from collections.abc import Iterable
+import base64
+import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from service.commands.app import app, remark, resolve_chosen, say
-from service.commands.options import (
-    Address,
-    HomeOption,
-    Json,
-    Known,
-    Name,
-    Storage,
-    StudyOptions,
-    Tracking,
-    flag,
-    option,
-    takes_study_options,
-)
+from service.commands import options
+from service.commands.app import app, latest, remark, resolve_chosen, say
+from service.commands.options import flag, option
 from service.terminal.output import columns, console, counted, print_json
-from trainables.errors import SpecError
-
-if TYPE_CHECKING:
-    from service.doctor import Finding
-
-
-JobAddress = Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")]
+from trainables.errors import LocusError, SpecError
 
 
 @app.command()
-@takes_study_options("home")
+@options.takes_study_options("home")
 def submit(
-    name: Name,
-    address: JobAddress,
-    chosen: StudyOptions,
+    name: options.Name,
+    address: Annotated[str, typer.Option(help="a Ray cluster's job address, http://head:8265")],
+    chosen: options.StudyOptions,
     home: Annotated[
         str | None, typer.Option(help="the driver's home there; may be left out with LOCUS_HOME there")
     ] = None,
@@ -44,26 +29,49 @@ def submit(
     """Submit a study to a Ray cluster and follow until its plan is printed there."""
     from service.execution import jobs
 
-    options = chosen.run_options(home=home)
-    submission = jobs.submit(resolve_chosen(name, chosen), options, address, say=say)
+    run_options = chosen.run_options(home=home)
+    submission = jobs.submit(resolve_chosen(name, chosen), run_options, address, say=say)
     say(submission.describe())
 
 
 @app.command(hidden=True)
 def job(file: Path) -> None:
     """Run what a job.json says: what a cluster's job runs."""
-    from service.commands.remote import carry_out
+    from search_spaces.study import Edition
+    from service.commands.running import run_resolved
+    from service.execution.submission import pack, tell
+    from service.planning.run_options import RunOptions
+    from service.storage import editions
+    from service.storage.home import Home
+    from service.terminal import summaries
+    from trainables.trusted import named
 
-    carry_out(file)
+    content = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        if id := content.get("result_of"):
+            home = Home.find()
+            editions.stored(home, id)
+            tell(archive=base64.b64encode(pack(home, id)).decode())
+            return
+        summaries.versions(content["python"])
+        run_options = RunOptions.read(content["options"] | {"address": "auto"})
+        if run_options.home:  # the home of this job alone, so the commands that are printed must name it
+            os.environ.pop("LOCUS_HOME", None)
+        with named():
+            edition = Edition.read(content["edition"])
+        run_resolved(edition, run_options, detail="all", tell=tell)
+    except LocusError as error:  # a refusal is a fact for the client, too
+        tell(refused=str(error))
+        raise typer.Exit(2) from None
 
 
 @app.command()
 def logs(
-    name: Known,
+    name: options.Known,
     run: Annotated[str | None, option("RUN", "one run alone: its key, or row and seed as 3.0")] = None,
     follow: Annotated[bool, flag("continue until the study ends", None, "--follow", "-f")] = False,
-    home: HomeOption = None,
-    address: Address = None,
+    home: options.HomeOption = None,
+    address: options.Address = None,
 ) -> None:
     """Print what has happened in a study, a line for every event; or the output of a submitted one."""
     if address:
@@ -74,21 +82,19 @@ def logs(
         for line in attach(name, address, home).logs(follow=follow):
             say(line)
         return
-    from service.storage import editions
-    from service.storage.home import Home
     from service.terminal.live import events
 
-    home_folder = Home.find(home)
-    for line in events(home_folder, editions.latest(home_folder, name), run=run, follow=follow):
+    home_folder, id = latest(name, home)
+    for line in events(home_folder, id, run=run, follow=follow):
         say(line)
 
 
 @app.command()
 def stop(
-    name: Known,
+    name: options.Known,
     now: Annotated[bool, flag("do not wait for the end of an epoch", None, "--now")] = False,
-    home: HomeOption = None,
-    address: Address = None,
+    home: options.HomeOption = None,
+    address: options.Address = None,
 ) -> None:
     """Stop a study that runs, here or on a cluster: each run ends after its epoch; the same command continues."""
     if address:
@@ -102,65 +108,47 @@ def stop(
         say(submission.describe())
         return
     from service.execution.signals import Control, request
-    from service.storage import editions
-    from service.storage.home import Home
 
-    home_folder = Home.find(home)
-    id = editions.latest(home_folder, name)
+    home_folder, id = latest(name, home)
     does = request(home_folder, id, Control(stop="now" if now else "after the epoch"))
     remark(f"the driver of {id} {does}")
 
 
-STYLES = {"ok": "green", "look": "bold yellow", "wrong": "bold red"}
-
-
 @app.command()
 def doctor(
-    address: Address = None,
-    home: HomeOption = None,
-    tracking: Tracking = None,
-    storage: Storage = None,
+    address: options.Address = None,
+    home: options.HomeOption = None,
+    tracking: options.Tracking = None,
+    storage: options.Storage = None,
     data: Annotated[
         str | None, option("PATH", "a folder of images: reads each once, and lists those that are damaged")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Examine this machine, images, or whether a cluster answers: what keeps studies from running well, what to do."""
     if address is not None and (home or storage or tracking or data):
         raise SpecError("--address must stand alone: a cluster says no more than that it answers, and how large it is")
-    findings = list(_examined(address, home, storage, tracking)) if data is None else _of_images(data)
+    from service import doctor as examinations
+
+    if data is not None:
+        with counted("images") as look:  # a terminal shows how many were read
+            findings = list(examinations.examine_images(data, look))
+    elif address is not None:
+        findings = list(examinations.examine_cluster(address))
+    else:
+        from service.planning.run_options import RunOptions
+        from service.storage.home import tracking_uri
+
+        run_options = RunOptions(home=home, storage=storage)
+        findings = list(examinations.examine(run_options, tracking_uri(tracking)))
     if as_json:
         print_json([finding.plain() for finding in findings])
     else:
-        _show(findings)
+        view = columns("", "examined", "found", "what to do")
+        styles = {"ok": "green", "look": "bold yellow", "wrong": "bold red"}
+        for finding in findings:
+            state = Text(finding.state, style=styles[finding.state])
+            view.add_row(state, Text(finding.name), Text(finding.detail), Text(finding.do))
+        console().print(view)
     if any(finding.state == "wrong" for finding in findings):
         raise typer.Exit(1)
-
-
-def _examined(address: str | None, home: str | None, storage: str | None, tracking: str | None) -> Iterable["Finding"]:
-    if address is not None:
-        from service.doctor import examine_cluster
-
-        return examine_cluster(address)
-    from service.doctor import examine
-    from service.planning.run_options import RunOptions
-    from service.storage.home import tracking_uri
-
-    return examine(RunOptions(home=home, storage=storage), tracking_uri(tracking))
-
-
-def _of_images(path: str) -> list["Finding"]:
-    """Returns what is found in a folder of images. A terminal shows how many were read."""
-    from service.doctor import examine_images
-
-    with counted("images") as look:
-        return list(examine_images(path, look))
-
-
-def _show(findings: Iterable["Finding"]) -> None:
-    view = columns("", "examined", "found", "what to do")
-    for finding in findings:
-        view.add_row(
-            Text(finding.state, style=STYLES[finding.state]), Text(finding.name), Text(finding.detail), Text(finding.do)
-        )
-    console().print(view)

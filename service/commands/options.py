@@ -19,37 +19,47 @@ if TYPE_CHECKING:
     from service.planning.run_options import RunOptions
 
 
-def study_names(begun: str) -> list[str]:
+def study_names(begin: str) -> list[str]:
     """Returns the named studies and those of the home whose names begin so, for completion in a shell."""
     from service.storage.home import Home
 
-    return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begun)]
+    return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begin)]
 
 
-def whole(option: str) -> Callable[[Any], int]:
-    """Reads the whole number of an option; its default comes as a number."""
+def check_name(name: str, home: str | None) -> None:
+    """Refuses a misspelt name at once: what a study is made of takes half a second to import.
 
-    def read(given: Any) -> int:
+    Raises: SpecError for a name that is neither of a named study nor of one that was run.
+    """
+    if library.in_file(name) or "@" in name or name in library.names():
+        return
+    from service.storage.home import Home
+
+    names = [id.partition("@")[0] for id in Home.find(home).ids()]
+    if name not in names:
+        library.find(name, names)
+
+
+def number(option: str, read: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+    """Returns what reads an option with a number; its default comes as a number. `what`: what it must be."""
+
+    def read_option(text: Any) -> Any:
         try:
-            return int(given)
+            return read(text)
         except ValueError:
-            raise SpecError(f"{option} must be a whole number, got {given!r}") from None
+            raise SpecError(f"{option} must be {what}, got {text!r}") from None
 
-    return read
+    return read_option
 
 
-def worker_counts(given: Any) -> int | tuple[int, ...]:
+hours = number("hours", float, "a positive number of hours")
+
+
+def worker_counts(text: Any) -> int | tuple[int, ...]:
     """Reads a number of workers, or the fewest and the most: `2-4`."""
-    counts = [whole("workers")(count) for count in re.split(r"(?<=\d)-", str(given), maxsplit=1)]
+    whole = number("workers", int, "a whole number")
+    counts = [whole(count) for count in re.split(r"(?<=\d)-", str(text), maxsplit=1)]
     return counts[0] if len(counts) == 1 else tuple(counts)
-
-
-def hours(given: Any) -> float:
-    """Reads a number of hours."""
-    try:
-        return float(given)
-    except ValueError:
-        raise SpecError(f"hours must be a positive number of hours, got {given!r}") from None
 
 
 def budgets(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -59,10 +69,7 @@ def budgets(ctx: typer.Context, incomplete: str) -> list[str]:
     return [budget for budget in named if budget.startswith(incomplete)]
 
 
-WHAT = "What"
-WHERE = "Where"
-SPEED = "How fast, how long"
-OUTPUT = "Output"
+WHAT, WHERE, SPEED, OUTPUT = "What", "Where", "How fast, how long", "Output"
 """The groups in which `--help` shows the options that verbs share. What one verb alone has stands before them."""
 
 
@@ -83,62 +90,37 @@ def flag(help: str, panel: str | None, *names: str) -> Any:
 
 def count(name: str, help: str, panel: str | None = SPEED, metavar: str = "INTEGER") -> Any:
     """Returns an option that takes a whole number. `name`: what an error calls it."""
-    return option(metavar, help, panel, parser=whole(name))
+    return option(metavar, help, panel, parser=number(name, int, "a whole number"))
 
 
 Name = Annotated[str, study_named("a study's name, an id such as NAME@cpu, or a file that defines `study`")]
 Known = Annotated[str, study_named("a study that was run: NAME (its latest edition), or NAME@cpu")]
-Budget = Annotated[
-    str | None,
-    option(
-        "NAME",
-        "the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base",
-        WHAT,
-        autocompletion=budgets,
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    option("PATH=VALUE", "PATH=VALUE put on the base recipe; may be repeated", WHAT, "--set"),
-]
-Data = Annotated[
-    str,
-    option(
-        "FOLDER",
-        "the images: a folder with <class>/ or train/<class>/, an .npz file with arrays images and labels, or a known "
-        "set such as cifar10",
-        WHAT,
-    ),
-]
-Arms = Annotated[
-    str,
-    option(
-        "NAMES",
-        "the arms that run, beside the baseline: NAME,NAME (./mine.py:Ramp is an encoding of yours); default: all",
-        WHAT,
-    ),
-]
-Preset = Annotated[
-    str | None,
-    option(
-        "NAME",
-        "deit, deit3 or gabor: a paper's way of training, as so many --set before yours",
-        WHAT,
-    ),
-]
+Budget = Annotated[str | None, option(
+    "NAME", "the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base", WHAT,
+    autocompletion=budgets,
+)]  # fmt: skip
+Set = Annotated[list[str] | None, option(
+    "PATH=VALUE", "PATH=VALUE put on the base recipe; may be repeated", WHAT, "--set",
+)]  # fmt: skip
+Data = Annotated[str, option(
+    "FOLDER", "the images: a folder with <class>/ or train/<class>/, an .npz file with arrays images and labels, "
+    "or a known set such as cifar10", WHAT,
+)]  # fmt: skip
+Arms = Annotated[str, option(
+    "NAMES", "the arms that run, beside the baseline: NAME,NAME (./mine.py:Ramp is an encoding of yours); default: all",
+    WHAT,
+)]  # fmt: skip
+Preset = Annotated[str | None, option(
+    "NAME", "deit, deit3 or gabor: a paper's way of training, as so many --set before yours", WHAT,
+)]  # fmt: skip
 Seeds = Annotated[int | None, count("seeds", "seeds of each trial; default: the budget's; may grow later", WHAT)]
 Trials = Annotated[int | None, count("trials", "points of a search (may grow later), or of each arm's tuning", WHAT)]
 HomeOption = Annotated[str | None, option("FOLDER", "where studies lie; $LOCUS_HOME, else ~/.locus", WHERE, "--home")]
 Tracking = Annotated[str | None, option("URI", "MLflow's URI; $MLFLOW_TRACKING_URI, else a store in the home", WHERE)]
-Storage = Annotated[
-    str | None,
-    option(
-        "URI",
-        "a place such as s3://bucket/locus that keeps copies of journal, answers and checkpoints; a study goes on "
-        "from there where this machine's disk is lost, and the nodes of a cluster need no shared disk",
-        WHERE,
-    ),
-]
+Storage = Annotated[str | None, option(
+    "URI", "a place such as s3://bucket/locus that keeps copies of journal, answers and checkpoints; a study goes on "
+    "from there where this machine's disk is lost, and the nodes of a cluster need no shared disk", WHERE,
+)]  # fmt: skip
 Json = Annotated[bool, flag("print JSON", OUTPUT, "--json")]
 Join = Annotated[bool, flag("use the Ray cluster that runs on this machine, as in a Slurm job", WHERE, "--join")]
 DryRun = Annotated[bool, flag("print the plan and train nothing, as locus plan does", OUTPUT, "--dry-run")]
@@ -164,107 +146,80 @@ class StudyOptions:
     arms: Arms = ""
     home: HomeOption = None
     tracking: Tracking = None
-    experiment: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "MLflow's experiment; $MLFLOW_EXPERIMENT_NAME, else where the study lies already, or locus/<study>",
-            WHERE,
-        ),
-    ] = None
+    experiment: Annotated[str | None, option(
+        "NAME", "MLflow's experiment; $MLFLOW_EXPERIMENT_NAME, else where the study lies already, or locus/<study>",
+        WHERE,
+    )] = None  # fmt: skip
     storage: Storage = None
-    max_concurrent: Annotated[
-        int | None,
-        count(
-            "max-concurrent",
-            "how many runs train at the same time, by default as many as cores, memory and GPUs allow; a search needs "
-            "about half of random search's images with 1, 0.7 of them with 8, as many with 64",
-        ),
-    ] = None
+    max_concurrent: Annotated[int | None, count(
+        "max-concurrent", "how many runs train at the same time, by default as many as cores, memory and GPUs allow; a "
+        "search needs about half of random search's images with 1, 0.7 of them with 8, as many with 64",
+    )] = None  # fmt: skip
     threads: Annotated[int, count("threads", "threads of each run")] = 1
-    workers: Annotated[
-        Any,
-        option(
-            "N|N-N",
-            "workers of each run; 0 trains in one process, n in a Ray Train group; 2-4: as many as have room",
-            SPEED,
-            parser=worker_counts,
-        ),
-    ] = 0
-    loader_workers: Annotated[
-        int | None,
-        count(
-            "loader-workers",
-            "processes of a run that decode streamed images; default: on GPUs the free cores, else none",
-        ),
-    ] = None
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"],
-        typer.Option(help="auto, cpu or cuda; auto takes GPUs where there are any", rich_help_panel=SPEED),
-    ] = "auto"
-    runs_per_gpu: Annotated[
-        Any,
-        option(
-            "N|auto",
-            "runs that share a GPU: a number, or auto, by memory and cores",
-            SPEED,
-            parser=lambda given: int(given) if str(given).isdigit() else given,
-        ),
-    ] = 1
-    fuse: Annotated[
-        int,
-        count("fuse", "small runs of one shape (seeds, numbers of one encoding) that train together, fast on a GPU"),
-    ] = 1
-    compile: Annotated[bool, flag("compile training steps: faster on GPUs after some minutes", SPEED, "--compile")] = (
-        False
-    )
-    grad_checkpointing: Annotated[
-        bool,
-        flag(
-            "keep less memory in training and compute it again: larger models or batches fit, slower",
-            SPEED,
-            "--grad-checkpointing",
-        ),
-    ] = False
-    deterministic: Annotated[
-        bool,
-        flag("let a GPU add up in one order, so that a run repeats bit for bit: slower", SPEED, "--deterministic"),
-    ] = False
-    hours: Annotated[
-        float | None,
-        option(
-            "FLOAT", "stop the study after so many hours (exit code 3); the same command continues", SPEED, parser=hours
-        ),
-    ] = None
-    run_hours: Annotated[
-        float | None,
-        option("FLOAT", "stop each run after so many hours; the same command continues it", SPEED, parser=hours),
-    ] = None
+    workers: Annotated[Any, option(
+        "N|N-N", "workers of each run; 0 trains in one process, n in a Ray Train group; 2-4: as many as have room",
+        SPEED, parser=worker_counts,
+    )] = 0  # fmt: skip
+    loader_workers: Annotated[int | None, count(
+        "loader-workers", "processes of a run that decode streamed images; default: on GPUs the free cores, else none",
+    )] = None  # fmt: skip
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(
+        help="auto, cpu or cuda; auto takes GPUs where there are any", rich_help_panel=SPEED,
+    )] = "auto"  # fmt: skip
+    runs_per_gpu: Annotated[Any, option(
+        "N|auto", "runs that share a GPU: a number, or auto, by memory and cores", SPEED,
+        parser=lambda text: int(text) if str(text).isdigit() else text,
+    )] = 1  # fmt: skip
+    fuse: Annotated[int, count(
+        "fuse", "small runs of one shape (seeds, numbers of one encoding) that train together, fast on a GPU",
+    )] = 1  # fmt: skip
+    compile: Annotated[bool, flag(
+        "compile training steps: faster on GPUs after some minutes", SPEED, "--compile",
+    )] = False  # fmt: skip
+    grad_checkpointing: Annotated[bool, flag(
+        "keep less memory in training and compute it again: larger models or batches fit, slower", SPEED,
+        "--grad-checkpointing",
+    )] = False  # fmt: skip
+    deterministic: Annotated[bool, flag(
+        "let a GPU add up in one order, so that a run repeats bit for bit: slower", SPEED, "--deterministic",
+    )] = False  # fmt: skip
+    hours: Annotated[float | None, option(
+        "FLOAT", "stop the study after so many hours (exit code 3); the same command continues", SPEED, parser=hours,
+    )] = None  # fmt: skip
+    run_hours: Annotated[float | None, option(
+        "FLOAT", "stop each run after so many hours; the same command continues it", SPEED, parser=hours,
+    )] = None  # fmt: skip
     download: Annotated[bool, flag("fetch a known data set that is not there", WHAT, "--download")] = False
 
-    def run_options(self, **own: Any) -> RunOptions:
-        """Returns where and how the study runs. `own`: options that one verb alone has."""
+    def run_options(self, **options: Any) -> RunOptions:
+        """Returns where and how the study runs. `options`: those that one verb alone has."""
         from service.planning.run_options import RunOptions
 
-        return RunOptions.among(vars(self) | {"address": "local"} | own)
+        return RunOptions.among(vars(self) | {"address": "local"} | options)
 
 
 def takes_study_options(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a verb the options of `StudyOptions`, but some, in the place of its parameter `chosen`."""
+    """Gives a verb the options of `StudyOptions`, but some, in the place of its parameter `chosen`.
+
+    It refuses a misspelt name before all else.
+    """
     options = inspect.signature(StudyOptions, eval_str=True).parameters.values()
     shared = [option for option in options if option.name not in without]
 
-    def declared(verb: Callable[..., None]) -> Callable[..., None]:
+    def declare(verb: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(verb)
-        def typed(**given: Any) -> None:
-            verb(chosen=StudyOptions(**{option.name: given.pop(option.name) for option in shared}), **given)
+        def typed(name: str, **options: Any) -> None:
+            chosen = StudyOptions(**{option.name: options.pop(option.name) for option in shared})
+            check_name(name, chosen.home)
+            verb(name=name, chosen=chosen, **options)
 
-        own = inspect.signature(verb).parameters.values()
-        parameters = [each for parameter in own for each in (shared if parameter.name == "chosen" else [parameter])]
+        parameters = []
+        for parameter in inspect.signature(verb).parameters.values():
+            parameters += shared if parameter.name == "chosen" else [parameter]
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
         return typed
 
-    return declared
+    return declare
 
 
 def own_values(pairs: list[str] | None) -> dict[str, Any]:
@@ -281,9 +236,7 @@ def own_values(pairs: list[str] | None) -> dict[str, Any]:
             values[path] = json.loads(text)
         except json.JSONDecodeError as error:
             if text.lstrip().startswith(("{", "[", '"')):
-                what = f"{error.msg} at character {error.colno}"
-                raise SpecError(
-                    f"{path} must be JSON where it begins with {text.lstrip()[0]}, got {text} ({what})"
-                ) from None
+                must = f"{path} must be JSON where it begins with {text.lstrip()[0]}"
+                raise SpecError(f"{must}, got {text} ({error.msg} at character {error.colno})") from None
             values[path] = text
     return values

@@ -1,4 +1,7 @@
-"""The verbs that work on what was found: report, record, export, verify, forget, ui."""
+"""The verbs that look, and those that work on what was found.
+
+None of them trains. studies, show, status and compare import no torch, timm, Ray, Optuna or MLflow.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,25 +9,131 @@ from typing import Annotated, Any
 
 import typer
 
-from service.commands.app import INTERRUPTED, app, remark, say
-from service.commands.options import Address, HomeOption, Known, Tracking, count, flag, option, study_named
+from service.commands import options
+from service.commands.app import INTERRUPTED, app, latest, remark, resolve, say
+from service.commands.options import count, flag, option, study_named
+from service.terminal import output
 from trainables.errors import LocusError, SpecError
 
-EVERY_S = 30
-"""Seconds between two pages of a study that is watched."""
+
+@app.command()
+def studies(
+    papers: Annotated[
+        bool, typer.Option("--papers", help="each table and figure of the papers: its studies, or why none")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """List the named studies: question, paper, plan, size at each budget."""
+    from service.terminal import catalog
+
+    if papers:
+        catalog.papers(as_json)
+    else:
+        catalog.studies(as_json)
+
+
+@app.command()
+def show(
+    name: Annotated[str, study_named("a study, or a node with a kind, such as encoding.peg")],
+    budget: options.Budget = None,
+    set: options.Set = None,
+    preset: options.Preset = None,
+    defaults: Annotated[bool, flag("show the values that are defaults, too", options.OUTPUT, "--all")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
+    from search_spaces import library
+    from service.analysis.study_status import at_budgets
+    from service.terminal import tables
+
+    if tables.is_kind(name):
+        tables.show_kind(name, as_json)
+    elif set or preset:
+        tables.show(resolve(name, set, preset, budget=budget or "base"), as_json, defaults=defaults)
+    elif not budget and name not in library.names() and not library.in_file(name):
+        tables.show(resolve(name, None, None), as_json, defaults=defaults)
+    else:
+        study = library.find(name)
+        sized = resolve(name, None, None, budget=budget) if budget else study
+        tables.show(sized, as_json, at_budgets(study, name), defaults=defaults)
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, study_named("a study that was run; default: all studies")] = None,
+    home: options.HomeOption = None,
+    address: options.Address = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show the state of studies, from their journals; with --address the state of a cluster's jobs."""
+    if address:  # the newest job of a study, or of each study, that was submitted to a cluster
+        from service.execution import jobs
+
+        newest = jobs.of_home(jobs.submissions(address), home) if name is None else [jobs.attach(name, address, home)]
+        if name is not None and not as_json:
+            say(newest[0].describe())
+            return
+        rows = [{"study": job.study, "job": job.job, "job_state": job.status(), "home": job.home} for job in newest]
+        if as_json:
+            output.print_json(rows)
+        elif not rows:
+            remark(f"no study was submitted to {address} yet")
+        else:
+            table = output.columns("study", "job", "state", "home")
+            for row in rows:
+                output.row(table, *(text or "of the cluster" for text in row.values()))
+            output.console().print(table)
+        return
+    from service import api
+    from service.storage.home import Home
+    from service.terminal import tables
+
+    states = api.status(name, home=home)
+    if as_json:
+        output.print_json([state.plain() for state in states])
+    elif name:
+        tables.status_of_one(states[0], Home.find(home))
+    else:
+        tables.status_of_all(states, Home.find(home))
+
+
+@app.command()
+def compare(
+    a: options.Known,
+    b: Annotated[str, typer.Argument(help="another study or edition that was run", autocompletion=options.study_names)],
+    open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
+    home: options.HomeOption = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare two studies: what differs, and each difference of scores."""
+    from service import api
+    from service.terminal import summaries
+
+    compared = api.compare(a, b, home=home)
+    if as_json:
+        output.print_json(compared.plain())
+        return
+    page = None
+    try:
+        page = compared.report()
+    except OSError as error:  # the home may be another person's
+        typer.echo(f"the page cannot be written: {error}", err=True)
+    summaries.comparison(compared, compared.headline, compared.notes, page)
+    if open and page is not None:
+        typer.launch(page.as_uri())
 
 
 @app.command()
 def report(
-    name: Known,
+    name: options.Known,
     check: Annotated[bool, flag("exit 1 where a claim is refuted", None, "--check")] = False,
     watch: Annotated[bool, flag("write it again while the study runs, and at its end", None, "--watch")] = False,
     every: Annotated[
         int | None, count("every", "seconds between two pages of --watch; default: 30", None, "SECONDS")
     ] = None,
     open: Annotated[bool, flag("open the page in a browser", None, "--open")] = False,
-    home: HomeOption = None,
-    address: Address = None,
+    home: options.HomeOption = None,
+    address: options.Address = None,
 ) -> None:
     """Write a study's report: a page of HTML, with figures. With --address the study's result is fetched first."""
     from service import api
@@ -41,9 +150,15 @@ def report(
     if watch:
         if address:
             raise SpecError(f"--watch must stand without --address, got {address}")
-        result = _watched(name, EVERY_S if every is None else every, show, home=home)
+        result = _watched(name, 30 if every is None else every, show, home=home)
     else:
-        result = _fetched(name, address, home) if address else api.result(name, home=home)
+        if address:
+            from service.execution.jobs import attach
+            from service.results import SubmittedStudy
+
+            result = SubmittedStudy(**vars(attach(name, address, home))).result()
+        else:
+            result = api.result(name, home=home)
         api.check_report(result)
         show(result, result.report())
         if address and (option := result.home.option):
@@ -54,37 +169,26 @@ def report(
         raise typer.Exit(1)
 
 
-def _fetched(name: str, address: str, home: str | None) -> Any:
-    from service.execution.jobs import attach
-    from service.results import SubmittedStudy
-
-    return SubmittedStudy(**vars(attach(name, address, home))).result()
-
-
 def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: str | None) -> Any:
     """Writes the report of a study as long as it runs; its last result. `show` gets the first page."""
     from service import api
     from service.results import Result, watch_report
-    from service.storage import editions
-    from service.storage.home import Home
 
-    where = Home.find(home)
-    id = editions.latest(where, name)
-    pages = 0
+    (home_folder, id), is_first = latest(name, home), True
 
-    def opened() -> Result:
+    def open_result() -> Result:
         result = api.result(id, home=home)
         api.check_report(result)
         return result
 
-    def shown(result: Result, page: Path) -> None:
-        nonlocal pages
-        pages += 1
-        if pages == 1:
+    def show_first(result: Result, page: Path) -> None:
+        nonlocal is_first
+        if is_first:
             show(result, page)
+        is_first = False
 
     try:
-        return watch_report(where.study(id), opened, every, shown)
+        return watch_report(home_folder.study(id), open_result, every, show_first)
     except KeyboardInterrupt:
         remark(f"{id} is no longer watched")
         raise typer.Exit(INTERRUPTED) from None
@@ -95,7 +199,7 @@ def record(
     name: Annotated[
         str, study_named("a finished study: NAME (its latest edition), NAME@cpu, or the file of your own study")
     ],
-    home: HomeOption = None,
+    home: options.HomeOption = None,
 ) -> None:
     """Save the results of a finished study as JSON beside the study's file; show, studies and the report read it."""
     from search_spaces.record import read
@@ -109,41 +213,38 @@ def record(
     say(str(path))
 
 
+Columns = Annotated[str | None, option(
+    "NAMES", "the columns of --latex, a comma between them: name, score (mean ± SD), interval, published, agreement, "
+    "difference, difference-interval, p, published-difference, validation, seeds, failed, time, images/s, "
+    "device-seconds, parameters, learnt; or all. Default: five, as in a paper",
+)]  # fmt: skip
+ModelFile = Annotated[Path | None, option("FILE", "write the best trained model to a file: .pt, .safetensors or .onnx")]
+ModelSeed = Annotated[int | None, count("seed", "the model of this seed; default: the highest validation score", None)]
+AllSeeds = Annotated[bool, flag(
+    "the models of all seeds, to FILE-seed0 and so on; beside --model", None, "--all-seeds",
+)]  # fmt: skip
+
+
 @app.command()
 def export(
-    name: Known,
+    name: options.Known,
     csv: Annotated[bool, flag("a row a run, comma-separated", None, "--csv")] = False,
     latex: Annotated[bool, flag("a row a trial, as a LaTeX table (booktabs, array)", None, "--latex")] = False,
-    columns: Annotated[
-        str | None,
-        option(
-            "NAMES",
-            "the columns of --latex, a comma between them: name, score (mean ± SD), interval, "
-            "published, agreement, difference, difference-interval, p, published-difference, validation, seeds, "
-            "failed, time, images/s, device-seconds, parameters, learnt; or all. Default: five, as in a paper",
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None, option("FILE", "write the best trained model to a file: .pt, .safetensors or .onnx")
-    ] = None,
+    columns: Columns = None,
+    model: ModelFile = None,
     register: Annotated[str | None, option("NAME", "register the best trained model in MLflow under this name")] = None,
     arm: Annotated[str | None, option("NAME", "the model of this arm or row; default: of the best")] = None,
-    seed: Annotated[
-        int | None, count("seed", "the model of this seed; default: the highest validation score", None)
-    ] = None,
-    all_seeds: Annotated[
-        bool, flag("the models of all seeds, to FILE-seed0 and so on; beside --model", None, "--all-seeds")
-    ] = False,
+    seed: ModelSeed = None,
+    all_seeds: AllSeeds = False,
     ema: Annotated[bool, flag("the model with the moving average of its weights", None, "--ema")] = False,
     to: Annotated[Path | None, option("FILE", "a file for --csv or --latex; default: print to the terminal")] = None,
     force: Annotated[bool, flag("replace the file of --model", None, "--force")] = False,
-    home: HomeOption = None,
-    tracking: Tracking = None,
+    home: options.HomeOption = None,
+    tracking: options.Tracking = None,
 ) -> None:
     """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
     from service.storage.home import Home, tracking_uri, without_secrets
-    from service.terminal.output import console, sentence
     from service.terminal.summaries import exported
 
     if sum((csv, latex, model is not None, register is not None)) != 1:
@@ -158,50 +259,41 @@ def export(
         from service.reporting.latex import as_csv
 
         result = api.result(name, home=home)
-        _export_numbers(result, as_csv(result) if csv else result.latex(_names(columns)), to)
+        names = [] if columns is None else [column.strip() for column in columns.split(",")]
+        text = as_csv(result) if csv else result.latex(names)
+        typer.echo(f"study {result.edition.id}", err=True)
+        if to is None:
+            say(text.rstrip("\n"))
+            return
+        try:
+            to.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise LocusError(f"--to must be a file that can be written, got {to} ({error.strerror})") from None
+        say(str(to))
         return
     if to is not None:
         raise SpecError(f"--to must stand beside --csv or --latex, got neither; --model {to} writes a model")
-    where: dict[str, Any] = {"home": home, "tracking": tracking}
-    which: dict[str, Any] = {"arm": arm, "ema": ema, "look": exported}
-    if all_seeds and model and (seeds := api.result(name, **where).trial(arm).kept_seeds(ema=ema)):
-        for one in seeds:
-            file = model.with_stem(f"{model.stem}-seed{one}")
-            say(str(api.export_model(name, file, force=force, seed=one, **which, **where)))
+    chosen: dict[str, Any] = {"arm": arm, "ema": ema, "look": exported, "home": home, "tracking": tracking}
+    seeds = api.result(name, home=home, tracking=tracking).trial(arm).kept_seeds(ema=ema) if all_seeds else []
+    if model and seeds:
+        for kept in seeds:
+            file = model.with_stem(f"{model.stem}-seed{kept}")
+            say(str(api.export_model(name, file, force=force, seed=kept, **chosen)))
     elif model is not None:
-        say(str(api.export_model(name, model, force=force, seed=seed, **which, **where)))
+        say(str(api.export_model(name, model, force=force, seed=seed, **chosen)))
     elif register is not None:
-        uri = api.register_model(name, register, seed=seed, **which, **where)
-        store = tracking_uri(tracking) or Home.find(home).tracking
-        sentence(console(stderr=True), f"MLflow loads it with MLFLOW_TRACKING_URI={without_secrets(store)}")
-        sentence(
-            console(stderr=True), "pyfunc's metadata has the names of its outputs: model.metadata.metadata['classes']"
-        )
+        uri = api.register_model(name, register, seed=seed, **chosen)
+        store, screen = tracking_uri(tracking) or Home.find(home).tracking, output.console(stderr=True)
+        output.sentence(screen, f"MLflow loads it with MLFLOW_TRACKING_URI={without_secrets(store)}")
+        output.sentence(screen, "pyfunc's metadata has the names of its outputs: model.metadata.metadata['classes']")
         say(uri)
-
-
-def _names(columns: str | None) -> list[str]:
-    return [] if columns is None else [name.strip() for name in columns.split(",")]
-
-
-def _export_numbers(result: Any, text: str, to: Path | None) -> None:
-    """Prints the numbers of a study as CSV or LaTeX, or writes them to a file."""
-    typer.echo(f"study {result.edition.id}", err=True)
-    if to is None:
-        say(text.rstrip("\n"))
-        return
-    try:
-        to.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LocusError(f"--to must be a file that can be written, got {to} ({error.strerror})") from None
-    say(str(to))
 
 
 @app.command()
 def verify(
-    name: Known,
+    name: options.Known,
     repair: Annotated[bool, flag("set damaged files aside, for the next run to make again", None, "--repair")] = False,
-    home: HomeOption = None,
+    home: options.HomeOption = None,
 ) -> None:
     """Check that journal, outcomes and files agree; exit 1 if they do not."""
     from service import api
@@ -221,8 +313,8 @@ def verify(
 def forget(
     name: Annotated[str, study_named("an id, such as NAME@cpu, or a NAME that has one edition")],
     yes: Annotated[bool, flag("do not ask", None, "--yes", "-y")] = False,
-    home: HomeOption = None,
-    tracking: Tracking = None,
+    home: options.HomeOption = None,
+    tracking: options.Tracking = None,
 ) -> None:
     """Remove a study: its folder, its MLflow runs, and the answers that no other study uses."""
     from search_spaces.words import plural
@@ -244,8 +336,8 @@ def forget(
 @app.command()
 def ui(
     name: Annotated[str | None, study_named("a study that was run; default: all studies")] = None,
-    home: HomeOption = None,
-    tracking: Tracking = None,
+    home: options.HomeOption = None,
+    tracking: options.Tracking = None,
     port: Annotated[int, count("port", "a port of this machine (127.0.0.1)", None)] = 5000,
 ) -> None:
     """Start MLflow on loopback and print links: trials best first, runs by trial, the report."""
@@ -253,6 +345,5 @@ def ui(
     from service.storage.home import Home, tracking_uri
     from service.tracking.server import serve
 
-    home_folder = Home.find(home)
-    edition = editions.stored(home_folder, editions.latest(home_folder, name)) if name else None
-    serve(home_folder, edition, port, tracking_uri(tracking), say)
+    edition = editions.stored(*latest(name, home)) if name else None
+    serve(Home.find(home), edition, port, tracking_uri(tracking), say)

@@ -7,70 +7,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from service.commands.app import INTERRUPTED, UNFINISHED, again, app, remark, resolve, resolve_chosen, say
-from service.commands.options import (
-    Arms,
-    Budget,
-    Data,
-    DryRun,
-    HomeOption,
-    Join,
-    Known,
-    Name,
-    Preset,
-    Quiet,
-    Set,
-    StudyOptions,
-    Verbose,
-    flag,
-    takes_study_options,
-)
+from service.commands import options
+from service.commands.app import INTERRUPTED, UNFINISHED, again, app, latest, remark, resolve, resolve_chosen, say
+from service.commands.options import flag
 from service.terminal.output import console, labelled
 from trainables.errors import SpecError
 
 if TYPE_CHECKING:
-    from search_spaces.study import Edition
     from service.planning.run_options import RunOptions
     from service.terminal.live import Detail
 
 
 @app.command()
-@takes_study_options("tracking", "experiment", "storage", "loader_workers", "hours", "run_hours", "download")
-def plan(name: Name, chosen: StudyOptions) -> None:
+@options.takes_study_options("tracking", "experiment", "storage", "loader_workers", "hours", "run_hours", "download")
+def plan(name: options.Name, chosen: options.StudyOptions) -> None:
     """Print what would run, what is there already and why, time and memory. Writes nothing."""
-    options = chosen.run_options()
-    _plan(resolve_chosen(name, chosen), options)
+    run_options = chosen.run_options()
+    _plan(resolve_chosen(name, chosen), run_options)
 
 
-def _plan(edition: Any, options: "RunOptions") -> None:
+def _plan(edition: Any, run_options: "RunOptions") -> None:
     from service import api
     from service.run_study import try_own
     from service.storage.home import Home
     from service.terminal import summaries
 
-    history, estimate = api.plan(edition, options)
+    history, estimate = api.plan(edition, run_options)
     summaries.plan(history, estimate)
-    remark(api.shown_in(history.edition, options))
-    for line in try_own(edition, Home.find(options.home).data):
+    remark(api.shown_in(history.edition, run_options))
+    for line in try_own(edition, Home.find(run_options.home).data):
         remark(line)
 
 
 @app.command()
 def check(
-    name: Name,
-    budget: Budget = None,
-    set: Set = None,
-    preset: Preset = None,
-    data: Data = "",
-    arms: Arms = "",
-    home: HomeOption = None,
+    name: options.Name,
+    budget: options.Budget = None,
+    set: options.Set = None,
+    preset: options.Preset = None,
+    data: options.Data = "",
+    arms: options.Arms = "",
+    home: options.HomeOption = None,
 ) -> None:
     """Build each arm and compute one step on two images: mistakes of an own file show before anything is spent."""
+    edition = resolve(name, set, preset, arms, budget=budget, data=data, home=home)
     from service.run_study import try_recipes
     from service.storage.home import Home
     from trainables.data import Folder
 
-    edition = resolve(name, set, preset, arms, budget=budget, data=data, home=home)
     lines = [*try_recipes(edition, Home.find(home).data)]
     for line in lines:
         remark(line)
@@ -83,31 +67,31 @@ def check(
 
 
 @app.command()
-@takes_study_options()
+@options.takes_study_options()
 def run(
-    name: Name,
-    chosen: StudyOptions,
-    join: Join = False,
-    dry_run: DryRun = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    name: options.Name,
+    chosen: options.StudyOptions,
+    join: options.Join = False,
+    dry_run: options.DryRun = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Run what is missing of a study; the same command again resumes, extends or just reports."""
     if quiet and verbose:
         raise SpecError("--quiet must stand alone, got --verbose beside it")
-    options = chosen.run_options(address="auto" if join else "local")
-    resolved = resolve_chosen(name, chosen, storage=None if dry_run else options.storage)
+    run_options = chosen.run_options(address="auto" if join else "local")
+    resolved = resolve_chosen(name, chosen, storage=None if dry_run else run_options.storage)
     if dry_run:
-        if options.storage:
-            remark(f"--dry-run does not look at {options.storage}: what is only there counts as missing")
-        _plan(resolved, options)
+        if run_options.storage:
+            remark(f"--dry-run does not look at {run_options.storage}: what is only there counts as missing")
+        _plan(resolved, run_options)
     else:
         detail: Detail = "quiet" if quiet else "all" if verbose else "usual"
-        run_resolved(resolved, options, detail=detail)
+        run_resolved(resolved, run_options, detail=detail)
 
 
 def run_resolved(
-    resolved: Any, options: "RunOptions", *, detail: "Detail", tell: Callable[..., None] | None = None
+    resolved: Any, run_options: "RunOptions", *, detail: "Detail", tell: Callable[..., None] | None = None
 ) -> None:
     """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it, where it was submitted."""
     from service import api
@@ -119,15 +103,15 @@ def run_resolved(
     if tell is not None:
         command = "the same locus submit"
         more = sized = f"{command} with"
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
 
-    def hear(**facts: Any) -> None:
-        told.update(facts)
+    def hear(**news: Any) -> None:
+        facts.update(news)
         if tell is not None:
-            tell(**facts)
+            tell(**news)
 
     try:
-        result = api.here(resolved, options, detail=detail, tell=hear)
+        result = api.here(resolved, run_options, detail=detail, tell=hear)
     except BeingRunError as error:
         if not error.asked.given():
             raise
@@ -136,26 +120,24 @@ def run_resolved(
     except KeyboardInterrupt:
         _stopped("", command)
         raise typer.Exit(INTERRUPTED) from None
-    if told.get("ended") == "stopped" and options.hours and not isinstance(next_action(result.history, set()), Done):
+    if (
+        facts.get("ended") == "stopped"
+        and run_options.hours
+        and not isinstance(next_action(result.history, set()), Done)
+    ):
         summaries.answer(result)
-        _stopped(f" after {options.hours:g} hour{'s' * (options.hours != 1)}", command)
+        _stopped(f" after {run_options.hours:g} hour{'s' * (run_options.hours != 1)}", command)
         raise typer.Exit(UNFINISHED)
-    summaries.ending(result, more, _larger(result.edition, sized))
+    larger, edition = "", result.edition
+    sizes = [*edition.study.budgets]
+    # a command that names an edition (`NAME@smoke`) takes no other size
+    if edition.budget == "smoke" and sizes[-1] != "smoke" and "@smoke" not in sized:
+        size = sizes[sizes.index("smoke") + 1]
+        time = "" if edition.mark else edition.study.time_words(size)
+        larger = f"{sized} --budget {size}   ({f'{time}; ' if time else ''}smoke shows only that all works)"
+    summaries.ending(result, more, larger)
     if result.history.failed:
         raise typer.Exit(1)
-
-
-def _larger(edition: "Edition", command: str) -> str:
-    """Returns the command for the size after `smoke`, and what that takes; empty at other sizes.
-
-    `command`: the one that was typed, without its size. If it names an edition (`NAME@smoke`), it takes no other size.
-    """
-    sizes = [*edition.study.budgets]
-    if edition.budget != "smoke" or sizes[-1] == "smoke" or "@smoke" in command:
-        return ""
-    size = sizes[sizes.index("smoke") + 1]
-    time = "" if edition.mark else edition.study.time_words(size)
-    return f"{command} --budget {size}   ({f'{time}; ' if time else ''}smoke shows only that all works)"
 
 
 def _stopped(after: str, command: str) -> None:
@@ -165,7 +147,8 @@ def _stopped(after: str, command: str) -> None:
 
 @app.command()
 def rerun(
-    key: Annotated[str, typer.Argument(help="a run's key, or its beginning", metavar="KEY")], home: HomeOption = None
+    key: Annotated[str, typer.Argument(help="a run's key, or its beginning", metavar="KEY")],
+    home: options.HomeOption = None,
 ) -> None:
     """Train one run again, without Ray, and compare it number by number with its outcome."""
     from service.consistency import rerun as train_again
@@ -183,20 +166,17 @@ def rerun(
 
 @app.command()
 def trust(
-    name: Known,
+    name: options.Known,
     yes: Annotated[bool, flag("do not ask", None, "--yes")] = False,
-    home: HomeOption = None,
+    home: options.HomeOption = None,
 ) -> None:
     """Show the code that a study in a home carries, and let commands run it when they read the study."""
-    from service.storage import editions
     from service.storage.editions import carried
-    from service.storage.home import Home
     from trainables import trusted
     from trainables.source import sha256_of
 
-    home_folder = Home.find(home)
-    id, known = editions.latest(home_folder, name), trusted.known()
-    new = [(file, text) for file, text in carried(home_folder, id) if sha256_of(file, text) not in known]
+    (home_folder, id), digests = latest(name, home), trusted.known()
+    new = [(file, text) for file, text in carried(home_folder, id) if sha256_of(file, text) not in digests]
     if not new:
         remark(f"{id} carries no code that you have not run before")
         return

@@ -2,16 +2,10 @@
 
 import os
 
-SETTINGS = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-}
-"""A server that does not answer is tried for a minute at most; what was not sent is kept and sent later."""
-
 
 def set_up_client() -> None:
-    """Sets what the user has not set."""
-    for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)
+    """Sets what the user has not set: a server that does not answer is tried for a minute at most."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")

@@ -26,8 +26,7 @@ from service.analysis.trial_result import Training
 from service.storage.home import Home, without_secrets
 from service.tracking.databases import in_a_sentence
 from service.tracking.rows import CODE, KEY
-from service.tracking.shown import Shown
-from service.tracking.store import look_up
+from service.tracking.store import Shown, look_up
 from service.tracking.sync import check
 from trainables.spec import LocusError
 
@@ -47,15 +46,15 @@ def find_run(home: Home, edition: Edition, tracking: str | None, training: Train
     label, seed, key, code = training
     check(home, tracking)
     store = look_up(home, edition, tracking)
-    shown = store.shown.get(("run", label, seed)) if store else None
-    if shown is None or not {KEY: key, CODE: code}.items() <= shown.tags.items():
-        got = "none" if shown is None else f"that of another training, by code {shown.tags.get(CODE)}"
-        where = without_secrets(tracking or f"sqlite:///{home.database}")
+    run = store.shown.get(("run", label, seed)) if store else None
+    if run is None or not {KEY: key, CODE: code}.items() <= run.tags.items():
+        got = "none" if run is None else f"that of another training, by code {run.tags.get(CODE)}"
+        uri = without_secrets(tracking or f"sqlite:///{home.database}")
         raise LocusError(
-            f"MLflow at {where} must have the run of #{label}, seed {seed}, of {edition.id} by code {code}, got {got}: "
+            f"MLflow at {uri} must have the run of #{label}, seed {seed}, of {edition.id} by code {code}, got {got}: "
             "run the study again, which sends it"
         )
-    return shown
+    return run
 
 
 def register(home: Home, tracking: str | None, run: Shown, name: str, model: TrainedModel) -> str:
@@ -74,16 +73,25 @@ def register(home: Home, tracking: str | None, run: Shown, name: str, model: Tra
         saved = Model(run_id=run.id, metadata=facts)
         _save(saved, path, model)
         try:
-            _make_name(client, name)
+            try:
+                client.create_registered_model(name)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
             tags = {f"locus.{part}": facts[part] for part in ("study", "trial", "seed", "key", "code")}
             logged = client.create_logged_model(run.experiment, NAME, run.id, tags)
             saved.artifact_path, saved.model_id = logged.artifact_location, logged.model_id
             saved.model_uuid = logged.model_id
             saved.save(str(path / MLMODEL_FILE_NAME))
-            _send(client, logged.model_id, path)
+            try:
+                client.log_model_artifacts(logged.model_id, str(path))
+            except Exception:  # a model without all of its files counts as failed there
+                client.finalize_logged_model(logged.model_id, "FAILED")
+                raise
+            client.finalize_logged_model(logged.model_id, "READY")
             client.log_outputs(run.id, [LoggedModelOutput(logged.model_id, 0)])
-            where = logged.artifact_location  # models:/ID would be looked up where $MLFLOW_TRACKING_URI says
-            version = client.create_model_version(name, where, run.id, tags, model_id=logged.model_id)
+            files = logged.artifact_location  # models:/ID would be looked up where $MLFLOW_TRACKING_URI says
+            version = client.create_model_version(name, files, run.id, tags, model_id=logged.model_id)
         except (MlflowException, SQLAlchemyError) as error:
             raise in_a_sentence(error, tracking or f"sqlite:///{home.database}") from None
     return f"models:/{name}/{version.version}"
@@ -118,22 +126,3 @@ def _save(saved: Model, path: Path, model: TrainedModel) -> None:
         raise LocusError(f"the model must be {must}, got {type(error).__name__}: {text}") from None
     finally:
         quiet.setLevel(level)
-
-
-def _send(client: MlflowClient, id: str, path: Path) -> None:
-    """Copies the files of a model to MLflow; a model without all of them counts as failed there."""
-    try:
-        client.log_model_artifacts(id, str(path))
-    except Exception:
-        client.finalize_logged_model(id, "FAILED")
-        raise
-    client.finalize_logged_model(id, "READY")
-
-
-def _make_name(client: MlflowClient, name: str) -> None:
-    """Makes the registered model where there is none of that name."""
-    try:
-        client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise

@@ -23,17 +23,15 @@ from service.storage.home import Home
 from service.tracking.databases import MlflowError, is_there
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
-from service.tracking.sync import answers, check, served
+from service.tracking.sync import check, served, trouble
 from service.tracking.views import TRAINING, Links, links
 from trainables.polling import poll
 from trainables.spec import LocusError
 
-READY_S = 60
-"""How long MLflow may take to start."""
+READY_S, END_S = 60, 10
+"""How long MLflow may take to start, and to end before it is killed."""
 PAUSE_S = 0.2
 """How often it is looked whether the server lives."""
-END_S = 10
-"""How long MLflow may take to end before it is killed."""
 
 
 class UiError(LocusError):
@@ -58,55 +56,68 @@ def serve(
     address = f"http://127.0.0.1:{port}"
     if not is_there(tracking or home.tracking):
         raise UiError(f"{home.root} has no MLflow runs yet; locus run makes some")
-    if answers(address):
+    if not trouble(address):
         if not _shows_same(home, address, tracking):
             raise UiError(f"port {port} must be free, got an MLflow of other runs there; give another --port")
         _note_links(home, edition, tracking, address, note)
         note("MLflow ran already; it stays.")
         return
-    log, asked = _log_file(home), list[int]()
+    log, received = _log_file(home), list[int]()
     with (
-        handled(lambda number, _: asked.append(number), may_be_ignored=(signal.SIGINT, *ENDS)),
-        server(home, port, tracking, asked, log) as process,
+        handled(lambda number, _: received.append(number), may_be_ignored=(signal.SIGINT, *ENDS)),
+        server(home, port, tracking, received, log) as process,
     ):
-        if not asked:
+        if not received:
             _note_links(home, edition, tracking, address, note)
             note("Ctrl-C ends MLflow.")
-        poll(lambda: asked or process.poll() is not None, PAUSE_S)
+        poll(lambda: received or process.poll() is not None, PAUSE_S)
         code = process.poll()
-    if not asked:
+    if not received:
         raise UiError(f"MLflow ended by itself (exit code {code}); see {log}")
-    if signal.SIGHUP not in asked:  # then there is no terminal to print to
+    if signal.SIGHUP not in received:  # then there is no terminal to print to
         note("MLflow ended.")
 
 
 @contextmanager
 def server(
-    home: Home, port: int, tracking: str | None = None, asked: Sequence[int] = (), log: Path | None = None
+    home: Home, port: int, tracking: str | None = None, received: Sequence[int] = (), log: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """An MLflow server of a home's store while the block lasts; yields its process. Cost: 9 s to start.
 
-    `asked`: once it holds a signal, the start is not waited for. `log`: the file of what MLflow prints.
+    `received`: once it holds a signal, the start is not waited for. `log`: the file of what MLflow prints.
     Raises: UiError if it does not start.
     """
     log = log or _log_file(home)
-    store = tracking or home.tracking
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    quiet |= {"MLFLOW_BACKEND_STORE_URI": store}  # it may hold a password, which every user of the machine could list
+    # the store's address may hold a password, which every user of the machine could list
+    environment = os.environ | quiet | {"MLFLOW_BACKEND_STORE_URI": tracking or home.tracking}
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--default-artifact-root", home.artifacts.as_uri()]
     with log.open("ab") as file:
         process = subprocess.Popen(
-            command, env=os.environ | quiet, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            command, env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
+
+    def group_has(number: int) -> bool:
+        """Sends a signal to the server's group (0 sends none). False if no process of the group is left."""
+        process.poll()  # a process that ended counts as there until it was waited for
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
     try:
         address = f"http://127.0.0.1:{port}"
-        poll(lambda: asked or process.poll() is not None or answers(address), PAUSE_S, READY_S)
-        if not asked and not answers(address):
+        poll(lambda: received or process.poll() is not None or not trouble(address), PAUSE_S, READY_S)
+        if not received and trouble(address):
             raise UiError(f"MLflow did not start at {address}; see {log}")
         yield process
-    finally:
-        _end(process)
+    finally:  # the server and its workers are a process group, which may outlive its first process
+        group_has(signal.SIGTERM)
+        if not poll(lambda: not group_has(0), PAUSE_S, END_S):
+            group_has(signal.SIGKILL)
+        process.wait()
 
 
 def _log_file(home: Home) -> Path:
@@ -118,34 +129,17 @@ def _log_file(home: Home) -> Path:
 def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
     """Returns whether a server has the MLflow run of a study of this home, which no other store has."""
     for edition in _editions(home, None):
-        mine = look_up(home, edition, tracking)
-        if mine is None:
+        stored = look_up(home, edition, tracking)
+        if stored is None:
             continue
         try:
-            theirs = look_up(home, edition, address)
+            on_server = look_up(home, edition, address)
         except MlflowError:
             return False
-        if STUDY in mine.shown:
-            return theirs is not None and STUDY in theirs.shown and theirs.shown[STUDY].id == mine.shown[STUDY].id
+        if STUDY in stored.shown:
+            run = on_server.shown.get(STUDY) if on_server else None
+            return run is not None and run.id == stored.shown[STUDY].id
     return False
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the server and its workers: a process group of their own, which may outlive its first process."""
-    _group_has(process, signal.SIGTERM)
-    if not poll(lambda: not _group_has(process, 0), PAUSE_S, END_S):
-        _group_has(process, signal.SIGKILL)
-    process.wait()
-
-
-def _group_has(process: subprocess.Popen[bytes], number: int) -> bool:
-    """Sends a signal to a server's group (0 sends none). False if no process of the group is left."""
-    process.poll()  # a process that ended counts as there until it was waited for
-    try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def find_links(home: Home, edition: Edition, address: str, tracking: str | None = None) -> Links | None:
@@ -157,21 +151,21 @@ def find_links(home: Home, edition: Edition, address: str, tracking: str | None 
 def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
     """Returns `find_links` for a page that can do without them; None also if the server does not answer, or refuses."""
     try:
-        return find_links(home, edition, server, server) if answers(server) else None
+        return None if trouble(server) else find_links(home, edition, server, server)
     except MlflowError:
         return None
 
 
 def _note_links(
-    home: Home, asked: Edition | None, tracking: str | None, address: str, note: Callable[[str], None]
+    home: Home, edition: Edition | None, tracking: str | None, address: str, note: Callable[[str], None]
 ) -> None:
     note(f"MLflow: {address.rstrip('/')}/#/experiments?{TRAINING}")
-    for edition in _editions(home, asked):
-        addresses = find_links(home, edition, address, tracking)
+    for each in _editions(home, edition):
+        addresses = find_links(home, each, address, tracking)
         if addresses is None:
-            note(f"{edition.id}: nothing shown yet")
+            note(f"{each.id}: nothing shown yet")
             continue
-        note(f"{edition.id}")
+        note(f"{each.id}")
         note(f"  trials, best first       {addresses.trials}")
         note(f"  runs, grouped by trial   {addresses.runs}")
         note(f"  runs, flat               {addresses.flat}")
@@ -180,8 +174,8 @@ def _note_links(
 
 def _editions(home: Home, edition: Edition | None) -> list[Edition]:
     """Returns one edition, or all of a home; one that cannot be read hides no other."""
-    shown = [edition] if edition else []
+    readable = [edition] if edition else []
     for id in [] if edition else home.ids():
         with suppress(LocusError, ValueError, OSError):
-            shown.append(editions.stored(home, id))
-    return shown
+            readable.append(editions.stored(home, id))
+    return readable

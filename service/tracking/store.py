@@ -11,46 +11,95 @@ An experiment that locus made has the tag `locus.note`. Of another one, only wha
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
+from mlflow import entities
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.store.tracking.dbmodels.models import SqlLatestMetric, SqlMetric, SqlParam, SqlRun, SqlTag
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracking import MlflowClient
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_USER
+from mlflow.utils.uri import append_to_uri_path
+from mlflow.utils.validation import _validate_batch_log_data
+from sqlalchemy import insert
 from sqlalchemy.exc import SQLAlchemyError
 
 from search_spaces.study import Edition, Trial
 from search_spaces.words import without_sources
 from service.storage.home import Home, default_experiment, remove_member
-from service.tracking.databases import AGAIN, MlflowError, check_file, file_of, in_a_sentence, insert_runs, is_there
-from service.tracking.row_contents import Point
-from service.tracking.rows import STUDY, Row, RunId
-from service.tracking.shown import Shown
+from service.tracking.databases import AGAIN, MlflowError, check_file, file_of, in_a_sentence, is_there
+from service.tracking.rows import AGAIN as TRAINED_AGAIN
+from service.tracking.rows import CODE, KEY, STUDY, Point, Row, RunId
 from trainables.recipe import Recipe
 from trainables.spec import digest
 from trainables.whole_files import rename_durably
 
-PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
 """The tag of an experiment, or of a run, that holds its description."""
 WRITTEN = "locus.note"
-"""The tag with the fingerprint of the description that locus wrote; of an experiment, of two while it changes."""
-KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""MLflow's word for an experiment that trains."""
+"""The tag with the digest of the description that locus wrote; of an experiment, of two while it changes."""
 HOME = "locus.home"
 """The tag of the home whose study a run shows: on a shared server, others may run the same study."""
 OURS = ("locus.", "mlflow.")
 """How tags begin that no person sets."""
+IDENTITY = (KEY, CODE, TRAINED_AGAIN)
+"""MLflow deletes no point: a row that differs from MLflow's run in one of these tags is written as a new run."""
 MOST_METRICS = 900
 """Metrics in a call; MLflow accepts 1,000 entities."""
+LARGEST = 1.7976931348623157e308
+"""What MLflow keeps of an infinite number."""
+
+
+@dataclass
+class Shown:
+    """What MLflow has of a row. `step`: the last one with points. `latest`: every metric's last value."""
+
+    id: str
+    status: str
+    params: dict[str, str]
+    tags: dict[str, str]
+    latest: dict[str, float]
+    step: int
+    experiment: str
+    files: str
+
+    @classmethod
+    def of(cls, run: Any) -> Shown:
+        """Converts MLflow's own entity."""
+        info, data = run.info, run.data
+        step = max((metric.step for metric in data._metric_objs), default=-1)
+        return cls(
+            info.run_id, info.status, data.params, data.tags, data.metrics, step, info.experiment_id, info.artifact_uri
+        )
+
+    def news(self, row: Row) -> list[Point]:
+        """Returns the points of a row that were not sent, and its last numbers where they differ."""
+        points = [point for point in row.points if point.step > self.step]
+        values = {}
+        for name, value in row.values.values.items() if row.values else ():
+            latest, kept = self.latest.get(name), math.copysign(LARGEST, value) if math.isinf(value) else value
+            if latest not in (kept, value) and not (latest is not None and math.isnan(latest) and math.isnan(value)):
+                values[name] = value
+        if row.values and values:
+            points.append(Point(max(row.values.step, self.step), row.values.time, values))
+        return points
+
+    def add(self, points: Iterable[Point]) -> None:
+        """Notes that points were sent."""
+        for point in points:
+            self.step = max(self.step, point.step)
+            self.latest |= point.values
 
 
 class Store:
@@ -63,7 +112,7 @@ class Store:
         self.client = MlflowClient(tracking_uri=uri)
         self.uri, self.home, self.study, self.name = uri, home, study, name
         self.written = 0
-        self.place: Experiment | None = None
+        self.place: entities.Experiment | None = None
         self.shown: dict[RunId, Shown] = {}
         self.others: list[Shown] = []
 
@@ -82,18 +131,21 @@ class Store:
     def find(self) -> bool:
         """Looks everything up. False if nothing is shown of this study."""
         self.shown, self.others = {}, []
-        place = self.client.get_experiment_by_name(self.name)
-        self.place = place if place is not None and place.lifecycle_stage == "active" else None
+        experiment = self.client.get_experiment_by_name(self.name)
+        self.place = experiment if experiment is not None and experiment.lifecycle_stage == "active" else None
         for run in map(Shown.of, self._search()) if self.place else ():
-            row = run.row_id
+            level, seed = run.tags.get("locus.level"), run.tags.get("locus.seed")
+            row: RunId | None = None
+            if level is not None and (seed is None or seed.isdecimal()):  # else its tags are not those of locus
+                row = level, run.tags.get("locus.number", ""), None if seed is None else int(seed)
             if row is None or self.shown.setdefault(row, run) is not run:
                 self.others.append(run)
         return bool(self.shown)
 
     def _search(self) -> Iterator[Any]:
-        mine, token = f"tags.`{HOME}` = '{self.home}' AND tags.`locus.study` = '{self.study}'", None
+        of_study, token = f"tags.`{HOME}` = '{self.home}' AND tags.`locus.study` = '{self.study}'", None
         while True:
-            page = self.client.search_runs([self.experiment], mine, max_results=1000, page_token=token)
+            page = self.client.search_runs([self.experiment], of_study, max_results=1000, page_token=token)
             yield from page
             token = page.token
             if not token:
@@ -104,11 +156,12 @@ class Store:
 
         `is_own`: whether the database is the home's own. MLflow notes whole paths: where the home was moved or copied
         since, all is written again, with files in `artifacts`.
-        Raises: MlflowError if the database is a link, which the home that this one was copied from has, too.
+        Raises: MlflowError if the database is a link, which the home that this one was copied from has, too; or if the
+        experiment is in MLflow's trash, and not one of locus.
         """
         self.find()
-        where, file = artifacts.absolute().as_uri() if artifacts else None, file_of(self.uri)
-        if is_own and self.place and WRITTEN in self.place.tags and self.place.artifact_location != where:
+        folder, file = artifacts.absolute().as_uri() if artifacts else None, file_of(self.uri)
+        if is_own and self.place and WRITTEN in self.place.tags and self.place.artifact_location != folder:
             if file and file.resolve().parent != file.parent.resolve():
                 raise MlflowError(
                     f"MLflow's database sqlite:///{file} must keep its files in {artifacts}, got "
@@ -118,110 +171,107 @@ class Store:
             self.client.delete_experiment(self.experiment)
             self.place, self.shown = None, {}
         if self.place is None:
+            tags = {"mlflow.experimentKind": "custom_model_development", WRITTEN: digest("")}
             try:
-                self.client.create_experiment(
-                    self.name, artifact_location=where, tags={**KIND, WRITTEN: fingerprint("")}
-                )
+                self.client.create_experiment(self.name, artifact_location=folder, tags=tags)
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
-                self._restore()
+                experiment = self.client.get_experiment_by_name(self.name)
+                if experiment is not None and experiment.lifecycle_stage != "active":  # else another driver was quicker
+                    if WRITTEN not in experiment.tags:
+                        raise MlflowError(
+                            f"MLflow's experiment {self.name!r} must be one that is not in its trash, for locus did "
+                            "not make it; restore it there, or give --experiment another name"
+                        ) from None
+                    self.client.restore_experiment(experiment.experiment_id)
             self.find()
         while self.others:
             self.client.delete_run(self.others.pop().id)
-
-    def _restore(self) -> None:
-        """Takes the experiment out of MLflow's trash, where a person put it. Else another driver was quicker.
-
-        Raises: MlflowError if it is not one of locus.
-        """
-        experiment = self.client.get_experiment_by_name(self.name)
-        if experiment is None or experiment.lifecycle_stage == "active":
-            return
-        if WRITTEN not in experiment.tags:
-            raise MlflowError(
-                f"MLflow's experiment {self.name!r} must be one that is not in its trash, for locus did not make it; "
-                "restore it there, or give --experiment another name"
-            )
-        self.client.restore_experiment(experiment.experiment_id)
-
-    def metrics(self) -> dict[str, set[str]]:
-        """Returns the names of the metrics that MLflow has of this study, by level."""
-        names: dict[str, set[str]] = {}
-        for (level, _, _), shown in self.shown.items():
-            names.setdefault(level, set()).update(shown.latest)
-        return names
 
     def experiment_tags(self) -> dict[str, str]:
         """Returns the tags of the experiment."""
         return dict(self.client.get_experiment(self.experiment).tags)
 
-    def describe(self, tags: dict[str, str | None]) -> None:
-        """Sets tags of the experiment that differ, and deletes those that are None."""
-        there = self.experiment_tags()
+    def describe(self, before: dict[str, str], tags: dict[str, str | None]) -> None:
+        """Sets tags of the experiment that differ from those before, and deletes those that are None."""
         for name, value in tags.items():
-            if value is None and name in there:
+            if value is None and name in before:
                 self.client.delete_experiment_tag(self.experiment, name)
-            elif value is not None and there.get(name) != value:
+            elif value is not None and before.get(name) != value:
                 self.client.set_experiment_tag(self.experiment, name, value)
 
     def put(self, rows: Sequence[Row]) -> None:
         """Makes MLflow show rows; the parent of a row stands before it, or is shown already.
 
-        Cost: in a database one transaction for new rows; at a server three requests a new row.
+        Cost: in a database one transaction for new rows, for MLflow's calls take 0.1 s a run; at a server three
+        requests a new row.
         """
-        new = [row for row in rows if row.id not in self.shown or not self.shown[row.id].shows(row)]
-        old = {row.id: self.shown.pop(row.id) for row in new if row.id in self.shown}
-        if self.database is not None:
-            self._insert(new, old)
+        old: dict[RunId, Shown] = {}
+        for row in rows:
+            run = self.shown.get(row.id)
+            if run and not (
+                all(run.tags.get(name, "") == row.tags.get(name, "") for name in IDENTITY)
+                and all(row.params.get(name, text) == text for name, text in run.params.items())
+            ):  # it shows another training
+                old[row.id] = self.shown.pop(row.id)
+
+        drafts = []
+        for row in rows if self.database is not None else ():
+            if row.id not in self.shown:
+                assert self.place is not None
+                id, tags = uuid4().hex, self._new_tags(row, old.get(row.id)) | {MLFLOW_RUN_NAME: row.name}
+                files = append_to_uri_path(self.place.artifact_location, id, SqlAlchemyStore.ARTIFACTS_FOLDER_NAME)
+                run = self.shown[row.id] = Shown(id, row.status, {**row.params}, tags, {}, -1, self.experiment, files)
+                points = run.news(row)
+                run.add(points)
+                drafts.append((run, row, points))
+        if drafts and self.database is not None:
+            insert_runs(self.database, self.experiment, drafts)
+            self.written += 1
+
         for row in rows:
             if row.id not in self.shown:
                 tags = self._new_tags(row, old.get(row.id))
-                run = self.client.create_run(self.experiment, round(row.begun * 1000), tags, row.name)
-                self.shown[row.id] = Shown.of(run)
+                created = self.client.create_run(self.experiment, round(row.begun * 1000), tags, row.name)
+                self.shown[row.id] = Shown.of(created)
                 self.written += 1
             self._complete(row, self.shown[row.id])
         for run in old.values():
             self.client.delete_run(run.id)
 
-    def _insert(self, rows: Sequence[Row], old: dict[RunId, Shown]) -> None:
-        """Writes new rows whole, in one transaction: MLflow's calls take 0.1 s a run."""
-        assert self.place is not None
-        assert self.database is not None
-        drafts = []
-        for row in rows:
-            run = self.shown[row.id] = Shown.draft(row, self._new_tags(row, old.get(row.id)), self.place)
-            points = run.news(row)
-            run.add(points)
-            drafts.append((run, row, points))
-        if drafts:
-            insert_runs(self.database, self.experiment, drafts)
-            self.written += 1
-
     def _new_tags(self, row: Row, old: Shown | None) -> dict[str, str]:
         """Returns the tags of a new run, those that a person set on the old one included."""
-        kept = {name: value for name, value in (old.tags if old else {}).items() if not name.startswith(OURS)}
-        tags = kept | self._tags(row) | _origin() | {HOME: self.home}
-        return {name: value for name, value in tags.items() if value}
+        persons = {name: text for name, text in (old.tags if old else {}).items() if not name.startswith(OURS)}
+        tags = persons | self._tags(row) | {"mlflow.source.name": "locus", "mlflow.source.type": "LOCAL"}
+        with suppress(OSError, KeyError):  # a container's user may have no name
+            tags[MLFLOW_USER] = getuser()
+        tags |= {"mlflow.source.git.commit": os.environ.get("LOCUS_COMMIT", ""), HOME: self.home}
+        return {name: text for name, text in tags.items() if text}
 
     def _tags(self, row: Row) -> dict[str, str]:
-        tags = row.tags | ({PARENT: self.shown[row.parent].id} if row.parent else {})
-        return tags | ({WRITTEN: fingerprint(tags[NOTE])} if NOTE in tags else {})
+        tags = row.tags | ({"mlflow.parentRunId": self.shown[row.parent].id} if row.parent else {})
+        return tags | ({WRITTEN: digest(tags[NOTE])} if NOTE in tags else {})
 
     def _complete(self, row: Row, shown: Shown) -> None:
         """Sends what MLflow lacks of a row. A description that a person wrote stays."""
-        params = {name: value for name, value in row.params.items() if name not in shown.params}
-        tags = {name: value for name, value in self._tags(row).items() if shown.tags.get(name, "") != value}
-        if WRITTEN in shown.tags and fingerprint(shown.tags.get(NOTE, "")) != shown.tags[WRITTEN]:
-            tags = {name: value for name, value in tags.items() if name not in (NOTE, WRITTEN)}
-        points = shown.news(row)
-        chunks = list(_chunks(points)) or ([[]] if params or tags else [])
+        params = {name: text for name, text in row.params.items() if name not in shown.params}
+        tags = {name: text for name, text in self._tags(row).items() if shown.tags.get(name, "") != text}
+        if WRITTEN in shown.tags and digest(shown.tags.get(NOTE, "")) != shown.tags[WRITTEN]:
+            tags = {name: text for name, text in tags.items() if name not in (NOTE, WRITTEN)}
+        chunks: list[list[Point]] = []
+        for point in shown.news(row):
+            if not chunks or sum(len(other.values) for other in [*chunks[-1], point]) > MOST_METRICS:
+                chunks.append([])
+            chunks[-1].append(point)
+        if not chunks and (params or tags):
+            chunks.append([])
         for number, chunk in enumerate(chunks, start=1):
             self.client.log_batch(
                 shown.id,
-                [Metric(k, v, round(p.time * 1000), p.step) for p in chunk for k, v in p.values.items()],
-                [Param(name, value) for name, value in params.items()] if number == 1 else [],
-                [RunTag(name, value) for name, value in tags.items()] if number == len(chunks) else [],
+                [entities.Metric(k, v, round(p.time * 1000), p.step) for p in chunk for k, v in p.values.items()],
+                [entities.Param(name, text) for name, text in params.items()] if number == 1 else [],
+                [entities.RunTag(name, text) for name, text in tags.items()] if number == len(chunks) else [],
             )
             self.written += 1
             shown.add(chunk)
@@ -266,6 +316,72 @@ class Store:
         self.client.log_inputs(self.shown[STUDY].id, _data_sets(recipes.values()))
 
 
+def _data_sets(recipes: Iterable[Recipe]) -> list[entities.DatasetInput]:
+    """Returns each data set once, as MLflow shows it: its name, a digest, and its spec."""
+    sets: dict[tuple[str, str], entities.DatasetInput] = {}
+    for data in (recipe.data for recipe in recipes):
+        name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
+        identity = name, digest([data.identity(), data.fingerprint])
+        source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
+        tags = [entities.InputTag("mlflow.data.context", "training")]
+        sets[identity] = entities.DatasetInput(entities.Dataset(*identity, "local", source), tags)
+    return [*sets.values()]
+
+
+def insert_runs(store: SqlAlchemyStore, experiment: str, new: Iterable[tuple[Shown, Row, Sequence[Point]]]) -> None:
+    """Writes rows that MLflow does not have as its own calls would, in one transaction.
+
+    MLflow's own functions need eight transactions to write a run.
+    `experiment`: its id; `new`: what MLflow will have of each row, the row, and its points.
+    Raises: MlflowException if MLflow's calls would refuse one, or the database cannot be written.
+    """
+    lines: dict[type, list[dict[str, Any]]] = {}
+    for run, row, points in new:
+        for table, table_lines in _tables(store, run, row, points).items():
+            lines.setdefault(table, []).extend(table_lines)
+    with store.ManagedSessionMaker(read_only=False) as session:
+        store._check_experiment_is_active(store._get_experiment(session, experiment, entities.ViewType.ALL))
+        for table, table_lines in lines.items():
+            if table_lines:
+                session.execute(insert(table), table_lines)
+
+
+def _tables(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point]) -> dict[type, list[dict[str, Any]]]:
+    measured, params, tags = _validate_batch_log_data(
+        [entities.Metric(k, v, round(p.time * 1000), p.step) for p in points for k, v in p.values.items()],
+        [entities.Param(name, text) for name, text in run.params.items()],
+        [entities.RunTag(name, text) for name, text in run.tags.items()],
+    )
+    metrics = []
+    for metric in measured:
+        is_nan, value = store.sanitize_metric_value(metric.value)
+        line = {"run_uuid": run.id, "key": metric.key, "timestamp": metric.timestamp, "step": metric.step}
+        metrics.append(line | {"value": value, "is_nan": is_nan})
+    latest = {metric["key"]: metric for metric in metrics}  # the points lie in the order of their steps
+    run_line = {
+        "run_uuid": run.id,
+        "name": row.name,
+        "source_type": entities.SourceType.to_string(entities.SourceType.UNKNOWN),
+        "source_name": "",
+        "entry_point_name": "",
+        "user_id": run.tags.get(MLFLOW_USER, "unknown"),
+        "status": row.status,
+        "start_time": round(row.begun * 1000),
+        "end_time": None if row.status in ("RUNNING", "SCHEDULED") else round(row.last * 1000),
+        "source_version": "",
+        "lifecycle_stage": entities.LifecycleStage.ACTIVE,
+        "artifact_uri": run.files,
+        "experiment_id": int(run.experiment),
+    }
+    return {
+        SqlRun: [run_line],
+        SqlParam: [{"run_uuid": run.id, "key": param.key, "value": param.value} for param in params],
+        SqlTag: [{"run_uuid": run.id, "key": tag.key, "value": tag.value} for tag in tags],
+        SqlMetric: metrics,
+        SqlLatestMetric: [*latest.values()],
+    }
+
+
 def make_database(home: Home) -> None:
     """Makes the default database where there is none: under another name, which is changed once it is complete.
 
@@ -301,46 +417,3 @@ def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store 
         return store if store.find() else None
     except (MlflowException, SQLAlchemyError) as error:
         raise in_a_sentence(error, tracking or f"sqlite:///{home.database}") from None
-
-
-def letters(study: str) -> str:
-    """Returns the id of a study in letters that a tag may have."""
-    return study.replace("@", ".").replace("~", ".")
-
-
-def fingerprint(note: str) -> str:
-    """Returns what a description is known by."""
-    return digest(note)
-
-
-def _origin() -> dict[str, str]:
-    """Returns who ran a study with which commit of this project, as MLflow shows it on a run's page."""
-    tags = {"mlflow.source.name": "locus", "mlflow.source.type": "LOCAL"}
-    with suppress(OSError, KeyError):  # a container's user may have no name
-        tags["mlflow.user"] = getuser()
-    commit = os.environ.get("LOCUS_COMMIT", "")
-    return tags | ({"mlflow.source.git.commit": commit} if commit else {})
-
-
-def _chunks(points: Iterable[Point]) -> Iterator[list[Point]]:
-    chunk: list[Point] = []
-    for point in points:
-        if chunk and sum(len(other.values) for other in [*chunk, point]) > MOST_METRICS:
-            yield chunk
-            chunk = []
-        chunk.append(point)
-    if chunk:
-        yield chunk
-
-
-def _data_sets(recipes: Iterable[Recipe]) -> list[DatasetInput]:
-    """Returns each data set once, as MLflow shows it: its name, a digest, and its spec."""
-    sets: dict[tuple[str, str], DatasetInput] = {}
-    for data in (recipe.data for recipe in recipes):
-        name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
-        identity = name, digest([data.identity(), data.fingerprint])
-        source = json.dumps(without_sources(data.plain()), separators=(",", ":"))
-        sets[identity] = DatasetInput(
-            Dataset(*identity, "local", source), [InputTag("mlflow.data.context", "training")]
-        )
-    return [*sets.values()]

@@ -22,7 +22,7 @@ from filelock import FileLock
 from mlflow.exceptions import MlflowException
 from mlflow.tracking._tracking_service.utils import get_default_host_creds
 from mlflow.utils.rest_utils import http_request
-from requests import RequestException, Response
+from requests import RequestException
 
 from search_spaces.study import Edition
 from service.analysis.best import find_best
@@ -30,8 +30,7 @@ from service.storage.facts import Ended, Fact, FailedWith, Measured, Opened, Sta
 from service.storage.history import History
 from service.storage.home import Home, experiment_name, without_secrets
 from service.tracking.databases import MlflowError, check_file, lasting
-from service.tracking.row_contents import NO_CONCLUSION, Conclusion, TrialWords
-from service.tracking.rows import STUDY, MlflowStatus, Row, rows, study_row
+from service.tracking.rows import NO_CONCLUSION, STUDY, Conclusion, MlflowStatus, Row, TrialContent, rows, study_row
 from service.tracking.store import Store, experiment_of, make_database
 from service.tracking.views import Links, describe, leave, links
 from trainables.recipe import Recipe, Run
@@ -39,60 +38,39 @@ from trainables.whole_files import write_whole
 
 ANSWER_S = 5
 """How long a server may take to answer."""
-SEARCH = "/api/2.0/mlflow/experiments/search"
-WORDS = 120
-"""How much of a server's own words is repeated. Units: letters."""
-
-
-def trouble(tracking: str) -> str:
-    """Returns what is wrong with a server, in words that follow its address; empty if it answers as MLflow does."""
-    try:
-        answer = http_request(
-            get_default_host_creds(tracking), SEARCH, "GET", max_retries=0, timeout=ANSWER_S, raise_on_status=False,
-            params={"max_results": 1},
-        )  # fmt: skip
-    except (MlflowException, RequestException):
-        return f"does not answer ({ANSWER_S} s)"
-    if answer.status_code == 401:
-        return "asks who you are (error 401); set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
-    if not answer.ok:
-        return f"answers with the error {answer.status_code}{_words(answer)}"
-    return "" if _is_object(answer) else "answers with a page, which is no MLflow (a login?)"
-
-
-def _is_object(answer: Response) -> bool:
-    try:
-        return isinstance(answer.json(), dict)
-    except (JSONDecodeError, RequestException):
-        return False
-
-
-def _words(answer: Response) -> str:
-    """Returns a server's own words about an error; a page has none."""
-    text = answer.text.strip()
-    plain = text.isprintable() and not text.startswith(("<", "{"))
-    return f" ({text[:WORDS]})" if plain and text else ""
-
-
-PAUSE_S = 0.5
-"""How long facts are collected before they are sent together."""
-LIVE_S = 30.0
-"""How often news are sent of a run that goes on, and of the study."""
+PAUSE_S, LIVE_S = 0.5, 30.0
+"""How long facts are collected before they are sent together, and how often news of a run that goes on, and of the
+study, are sent."""
 MOST_ROWS = 100
 """How many rows are sent together."""
 CLOSE_S = 60.0
 """How long the end of a study waits for MLflow to store a further row: it may be away, or locked by another driver."""
 AGAIN_S = 0.5
 """How long it pauses before the second try; later ones pause twice as long each."""
-SOON_S = 3.0
-"""After how long the wait is said."""
-SAID_S = 15.0
-"""After how long it is said again how far it is."""
-TICK_S = 0.2
-"""How often it is looked how far it is."""
-LAST_S = 5.0
-"""How much longer the last try may take."""
-SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+SOON_S, TICK_S, LAST_S = 3.0, 0.2, 5.0
+"""After how long the wait is said, how often it is looked how far it is, and how much longer the last try may take."""
+
+
+def trouble(tracking: str) -> str:
+    """Returns what is wrong with a server, in words that follow its address; empty if it answers as MLflow does."""
+    try:
+        answer = http_request(
+            get_default_host_creds(tracking), "/api/2.0/mlflow/experiments/search", "GET", max_retries=0,
+            timeout=ANSWER_S, raise_on_status=False, params={"max_results": 1},
+        )  # fmt: skip
+    except (MlflowException, RequestException):
+        return f"does not answer ({ANSWER_S} s)"
+    if answer.status_code == 401:
+        return "asks who you are (error 401); set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+    if not answer.ok:
+        text = answer.text.strip()
+        is_sentence = text.isprintable() and not text.startswith(("<", "{"))  # a page has none
+        return f"answers with the error {answer.status_code}" + (f" ({text[:120]})" if is_sentence and text else "")
+    try:
+        is_mlflow = isinstance(answer.json(), dict)
+    except (JSONDecodeError, RequestException):
+        is_mlflow = False
+    return "" if is_mlflow else "answers with a page, which is no MLflow (a login?)"
 
 
 @dataclass(frozen=True)
@@ -100,10 +78,6 @@ class _Close:
     ended: MlflowStatus
     report: Path | None
     conclusion: Conclusion
-
-
-class _Leave:
-    """What the queue gets where nothing more must be sent."""
 
 
 def served(tracking: str | None) -> bool:
@@ -120,9 +94,10 @@ def check(home: Home, tracking: str | None) -> None:
     if tracking is None:
         check_file(home.tracking)
         return
-    if tracking.partition(":")[0].partition("+")[0] not in SCHEMES:
-        known = ", ".join(f"{scheme}:" for scheme in SCHEMES)
-        raise MlflowError(f"MLFLOW_TRACKING_URI must begin with one of {known}, got {without_secrets(tracking)!r}")
+    schemes = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+    if tracking.partition(":")[0].partition("+")[0] not in schemes:
+        must = f"begin with one of {', '.join(f'{scheme}:' for scheme in schemes)}"
+        raise MlflowError(f"MLFLOW_TRACKING_URI must {must}, got {without_secrets(tracking)!r}")
     if served(tracking) and (why := trouble(tracking)):
         default = str(home.database).replace(str(Path.home()), "~", 1)
         do = "start it" if "does not answer" in why else "correct its address"
@@ -130,11 +105,6 @@ def check(home: Home, tracking: str | None) -> None:
             f"MLflow at {without_secrets(tracking)} {why}; {do}, or unset MLFLOW_TRACKING_URI to use {default}"
         )
     check_file(tracking)
-
-
-def answers(tracking: str) -> bool:
-    """Returns True if an address answers as MLflow does."""
-    return not trouble(tracking)
 
 
 class MlflowSync:
@@ -151,12 +121,10 @@ class MlflowSync:
         tracking: str | None = None,
         experiment: str | None = None,
     ) -> None:
-        self.edition = edition
-        self.home = home
-        self.tracking = tracking
+        self.edition, self.home, self.tracking = edition, home, tracking
         self.experiment = experiment_name(experiment)
         self._codes = codes
-        self._queue: queue.SimpleQueue[Fact | _Close | _Leave] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Fact | _Close | None] = queue.SimpleQueue()  # None: send nothing more
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._made = threading.Event()
         self._store: Store | None = None
@@ -184,31 +152,25 @@ class MlflowSync:
         `note` is told where that takes a while.
         """
         self._queue.put(_Close(ended, report, conclusion))
-        self._wait(note)
-        if self._thread.is_alive():
-            return f"MLflow stored nothing more for {CLOSE_S:.0f} s; run the study again to send the rest"
-        if self._trouble is None:
-            return None
-        if broken := self._broken():
-            return f"MLflow lacks a part: {broken}"
-        return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
-
-    def _wait(self, note: Callable[[str], None]) -> None:
-        """Waits as long as MLflow goes on to store rows, and says how far it is."""
         seen, until, say = -1, 0.0, time.monotonic() + min(SOON_S, CLOSE_S)
-        while self._thread.is_alive():
+        while self._thread.is_alive():  # as long as MLflow goes on to store rows
             now = time.monotonic()
             if seen != self._written:
                 seen, until = self._written, now + CLOSE_S + LAST_S
             if now > until:
-                return
+                return f"MLflow stored nothing more for {CLOSE_S:.0f} s; run the study again to send the rest"
             if now > say:
                 why = f" ({_line(self._trouble)})" if self._trouble else ""
                 done, total = self._far
                 far = f": {done:,} of {total:,} rows are there" if total else ""
                 note(f"waiting for MLflow{why}, for at most {CLOSE_S:.0f} s without a further row{far}")
-                say = now + SAID_S
+                say = now + 15.0
             self._thread.join(TICK_S)
+        if self._trouble is None:
+            return None
+        if broken := self._broken():
+            return f"MLflow lacks a part: {broken}"
+        return f"MLflow lacks a part ({_line(self._trouble)}); run the study again to send the rest"
 
     @property
     def _written(self) -> int:
@@ -221,7 +183,7 @@ class MlflowSync:
 
     def leave(self) -> None:
         """Ends the thread, and leaves all in MLflow as it is: another driver goes on with the study."""
-        self._queue.put(_Leave())
+        self._queue.put(None)
         self._thread.join(SOON_S)
 
     def links(self, wait_s: float = ANSWER_S) -> Links | None:
@@ -229,7 +191,7 @@ class MlflowSync:
         if self.tracking is None or not served(self.tracking) or not self._made.wait(wait_s):
             return None
         store = self._store  # None after trouble, until MLflow is found again
-        return links(store, self.tracking) if store is not None else None
+        return links(store, self.tracking) if store else None
 
     @property
     def parent_url(self) -> str | None:
@@ -238,30 +200,35 @@ class MlflowSync:
         return addresses.parent if addresses else None
 
     def _work(self) -> None:
+        """Collects, in a thread, facts, folds them, sends them, until it is closed. What failed is tried again."""
         try:
-            self._serve()
+            state = SyncState(History(self.edition, self._codes))
+            while True:
+                item = self._queue.get()
+                until = time.monotonic() + PAUSE_S
+                while item is not None and not isinstance(item, _Close):
+                    state.add(item)
+                    try:
+                        item = self._queue.get(timeout=max(0.0, until - time.monotonic()))
+                    except queue.Empty:
+                        break
+                if item is None:
+                    return
+                close = item if isinstance(item, _Close) else None
+                seen, until, pause = self._written, time.monotonic() + CLOSE_S, AGAIN_S
+                while not self._send(state, close) and close is not None and not self._broken():
+                    if seen != self._written:
+                        seen, until, pause = self._written, time.monotonic() + CLOSE_S, AGAIN_S
+                    if time.monotonic() > until:
+                        break
+                    time.sleep(pause)
+                    pause = min(2 * pause, ANSWER_S)
+                if close is not None:
+                    return
         except BaseException as error:  # else the study's end would be told that all is stored
             self._trouble = error
 
-    def _serve(self) -> None:
-        """Collects, in a thread, facts, folds them, sends them, until it is closed. What failed is tried again."""
-        state = SyncState(History(self.edition, self._codes))
-        while True:
-            close = self._gather(state)
-            if isinstance(close, _Leave):
-                return
-            seen, until, pause = self._written, time.monotonic() + CLOSE_S, AGAIN_S
-            while not self._shown(state, close) and close is not None and not self._broken():
-                if seen != self._written:
-                    seen, until, pause = self._written, time.monotonic() + CLOSE_S, AGAIN_S
-                if time.monotonic() > until:
-                    break
-                time.sleep(pause)
-                pause = min(2 * pause, ANSWER_S)
-            if close is not None:
-                return
-
-    def _shown(self, state: SyncState, close: _Close | None) -> bool:
+    def _send(self, state: SyncState, close: _Close | None) -> bool:
         """Sends the news, and returns whether MLflow stored them.
 
         If not, they are kept, and so is the error; the next try looks first what MLflow has.
@@ -269,43 +236,26 @@ class MlflowSync:
         try:
             if self._trouble is not None and served(self.tracking) and (why := trouble(self.tracking or "")):
                 raise MlflowException(f"it {why}")  # else MLflow would try for minutes
-            store = self._store or self._open_store(state)
-            self._show(store, state, close)
+            store, ended = self._store or self._open_store(state), close.ended if close else "RUNNING"
+            news = state.rows(ended)
+            for first in range(0, len(news), MOST_ROWS):
+                self._far = first, len(news)
+                store.put(news[first : first + MOST_ROWS])
+            self._made.set()
+            if close is not None:
+                trials = state.history.trials
+                runs = {("run", trial.label, seed) for trial in trials for seed in state.history.runs(trial)}
+                store.remove_others({STUDY, *(("trial", trial.label, None) for trial in trials), *runs})
+                describe(store, self.edition, state.began)  # once more, for now all metrics are known
+                store.send_files(trials, close.report)
+                # last, for until then what lacks is behind
+                store.put([study_row(state.history, ended, close.conclusion)])
         except Exception as error:
             self._trouble, self._count, self._store = error, self._written, None
-            state.show_all()
+            state.study_at = None  # then every row is looked at again
             return False
         self._trouble = None
         return True
-
-    def _gather(self, state: SyncState) -> _Close | _Leave | None:
-        """Waits for a fact, then collects what comes within a pause, or until `close` or `leave`."""
-        item = self._queue.get()
-        until = time.monotonic() + PAUSE_S
-        while not isinstance(item, _Close | _Leave):
-            state.add(item)
-            try:
-                item = self._queue.get(timeout=max(0.0, until - time.monotonic()))
-            except queue.Empty:
-                return None
-        return item
-
-    def _show(self, store: Store, state: SyncState, close: _Close | None) -> None:
-        ended = close.ended if close else "RUNNING"
-        news = state.rows(ended)
-        for first in range(0, len(news), MOST_ROWS):
-            self._far = first, len(news)
-            store.put(news[first : first + MOST_ROWS])
-        self._made.set()
-        if close is None:
-            return
-        trials = state.history.trials
-        runs = {("run", trial.label, seed) for trial in trials for seed in state.history.runs(trial)}
-        store.remove_others({STUDY, *(("trial", trial.label, None) for trial in trials), *runs})
-        describe(store, self.edition, state.began)  # once more, for now all metrics are known
-        store.send_files(trials, close.report)
-        # last, for until then what lacks is behind
-        store.put([study_row(state.history, ended, close.conclusion)])
 
     def _open_store(self, state: SyncState) -> Store:
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")  # it prints a line for each run
@@ -332,15 +282,18 @@ class MlflowSync:
 
 
 class SyncState:
-    """What the thread has seen: its history, and which runs have news."""
+    """What the thread has seen: its history, and which runs have news.
+
+    `study_at`: when the study's own row was sent last; None asks for every row.
+    """
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.began = 0.0
+        self.study_at: float | None = None
         self._news: dict[tuple[str, str], float] = {}
         self._marked: set[str] = set()
-        self._words: dict[str, TrialWords] = {}
-        self._study_at: float | None = None
+        self._contents: dict[str, TrialContent] = {}
 
     def add(self, fact: Fact) -> None:
         """Adds one fact."""
@@ -351,36 +304,33 @@ class SyncState:
         if isinstance(fact, Started | Measured | StoppedAt | FailedWith | Ended):
             self._news.setdefault((fact.run, fact.code), time.monotonic())
 
-    def show_all(self) -> None:
-        """Asks for every row again."""
-        self._study_at = None
-
     def rows(self, ended: MlflowStatus) -> list[Row]:
         """Returns the rows with news, parents first; at the end, and at first, all.
 
         Of a run that goes on there are news every LIVE_S: so a shorter one costs three requests.
         """
         history, now = self.history, time.monotonic()
-        whole = ended != "RUNNING" or self._study_at is None
-        due = {run for run, since in self._news.items() if self._is_due(run, now - since)}
-        if not whole and not due:
+        is_whole = ended != "RUNNING" or self.study_at is None
+        due = {
+            run
+            for run, since in self._news.items()
+            if now - since >= LIVE_S or run not in history.states or history.states[run].status != "running"
+        }
+        if not is_whole and not due:
             return []
         best = find_best(history)
         marked = {trial.label for trial in best.trials}
 
         def is_news(run: Run) -> bool:
-            return whole or (run.key, history.code(run)) in due
+            return is_whole or (run.key, history.code(run)) in due
 
-        study, *others = rows(history, ended, best, self._words, is_news, marked ^ self._marked)
+        study, *others = rows(history, ended, best, self._contents, is_news, marked ^ self._marked)
         self._marked = marked
-        self._news = {} if whole else {run: since for run, since in self._news.items() if run not in due}
-        if not whole and now - (self._study_at or 0.0) < LIVE_S:
+        self._news = {} if is_whole else {run: since for run, since in self._news.items() if run not in due}
+        if not is_whole and now - (self.study_at or 0.0) < LIVE_S:
             return others
-        self._study_at = now
+        self.study_at = now
         return [replace(study, status="RUNNING"), *others]
-
-    def _is_due(self, run: tuple[str, str], waited: float) -> bool:
-        return waited >= LIVE_S or run not in self.history.states or self.history.states[run].status != "running"
 
 
 def _line(error: BaseException) -> str:

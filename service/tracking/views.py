@@ -15,129 +15,31 @@ import base64
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from search_spaces.space import Integer, Real
 from search_spaces.study import Ablation, Edition, Search, Study
-from service.tracking.row_contents import TRAIN_S, experiment_note
-from service.tracking.rows import STUDY
-from service.tracking.store import HOME, NOTE, WRITTEN, Store, fingerprint, letters
+from service.tracking.rows import STUDY, TRAIN_S, cut
+from service.tracking.store import HOME, NOTE, WRITTEN, Store
 from trainables.recipe.outcome import at_image_size, of_ema
-
-SECTION = "locus"
-MOST_PATHS = 8
-"""The greatest number of paths with a chart each: an experiment's tag holds 20,000 letters."""
-MOST_RUNS = 500
-"""How many runs a chart draws at most."""
-
-SEED_METRICS = ("train/loss", "train/images_per_s", "time/epoch_s", TRAIN_S, "memory/peak_gib")
-
-Chart = dict[str, Any]
-
-
-def trial_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
-    """Returns means, each path against the score, the paths together, and what an answer costs.
-
-    `shown`: the metrics that MLflow has of trials.
-    """
-    score, test = f"{study.score.metric}_mean", f"{study.score.test}_mean"
-    charts = [_bar(score), _bar(test)]
-    if isinstance(study.plan, Search):
-        paths = list(study.plan.space.domains)[:MOST_PATHS]
-        charts.append({"type": "PARALLEL", "selectedParams": paths, "selectedMetrics": [score], "showAllRuns": True})
-        charts += [_scatter(_param(path), score) for path in paths]
-        charts += [_contour(pair[0], pair[1], score) for pair in [_numbers(study.plan)[:2]] if len(pair) == 2]
-    charts += [_scatter(_metric(TRAIN_S), score), _scatter(_param("parameters"), score)]
-    return _page("mean over seeds", charts, {*mean_metrics(study), *shown})
-
-
-def run_charts(study: Study, shown: Iterable[str]) -> dict[str, Any]:
-    """Returns curves over the epochs; if runs are grouped, the mean with a band. `shown`: MLflow's metrics of runs."""
-    charts = [_line(study.score.metric), _line("train/loss"), _bar(study.score.test), _bar(TRAIN_S)]
-    return _page("curves", charts, {*SEED_METRICS, *_scores(study), *shown})
-
-
-def mean_metrics(study: Study) -> list[str]:
-    """Returns the metrics of a trial: every score's mean, standard deviation and number of seeds, and the time."""
-    return [f"{name}_{end}" for name in _scores(study) for end in ("mean", "std", "n")] + [TRAIN_S]
-
-
-def _scores(study: Study) -> list[str]:
-    names = [study.score.metric, study.score.test]
-    names += [of_ema(name) for name in names]
-    return names + [at_image_size(study.score.test, side) for side in study.base.test_sizes]
-
-
-def _numbers(plan: Search) -> list[str]:
-    """Returns the paths of a search that every point has and whose values are numbers."""
-    return [path for path, domain in plan.space.domains.items() if isinstance(domain, Real | Integer)]
-
-
-def _page(name: str, charts: list[Chart], metrics: set[str]) -> dict[str, Any]:
-    drawn = {chart.get("metricKey") for chart in charts}
-    off = [
-        {"type": "LINE", "metricKey": metric, "isGenerated": True, "deleted": True}
-        for metric in sorted(metrics)
-        if metric not in drawn
-    ]
-    every = [
-        {"uuid": f"{SECTION}-{number}", "metricSectionId": SECTION, "isGenerated": False, "deleted": False, **chart}
-        for number, chart in enumerate([*charts, *off])
-    ]
-    section = {"uuid": SECTION, "name": name, "display": True, "isReordered": False, "deleted": False}
-    return {
-        "compareRunCharts": every,
-        "compareRunSections": [section],
-        "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""},
-        "runsHiddenMode": "SHOW_ALL",
-        "useGroupedValuesInCharts": True,
-    }
-
-
-def _param(key: str) -> dict[str, str]:
-    return {"key": key, "type": "PARAM"}
-
-
-def _metric(key: str) -> dict[str, str]:
-    return {"key": key, "type": "METRIC"}
-
-
-def _line(metric: str) -> Chart:
-    unsmoothed = {"xAxisKey": "step", "lineSmoothness": 0, "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True}
-    return _drawn("LINE", metric) | unsmoothed
-
-
-def _bar(metric: str) -> Chart:
-    return _drawn("BAR", metric)
-
-
-def _drawn(kind: str, metric: str) -> Chart:
-    return {"type": kind, "metricKey": metric, "selectedMetricKeys": [metric], "runsCountToCompare": MOST_RUNS}
-
-
-def _scatter(across: dict[str, str], metric: str) -> Chart:
-    return {"type": "SCATTER", "xaxis": across, "yaxis": _metric(metric), "runsCountToCompare": MOST_RUNS}
-
-
-def _contour(across: str, up: str, metric: str) -> Chart:
-    axes = {"xaxis": _param(across), "yaxis": _param(up), "zaxis": _metric(metric)}
-    return {"type": "CONTOUR", **axes, "runsCountToCompare": MOST_RUNS}
-
+from trainables.spec import digest
 
 PREFIX = "mlflow.sharedViewState."
 TRAINING = "workflowType=machine_learning"
 """Asks MLflow's pages for the side bar of trainings."""
 NAMES = {"trials": "trials, best first", "runs": "runs by trial", "flat": "runs, flat"}
 """What MLflow's menu calls the views, in its order."""
-MEAN = 160
-"""The width of a column in which MLflow writes means with all their digits. Units: pixels."""
+SECTION = "locus"
+MOST_PATHS = 8
+"""The greatest number of paths with a chart each: an experiment's tag holds 20,000 letters."""
+MOST_RUNS = 500
+"""How many runs a chart draws at most."""
+SEED_METRICS = ("train/loss", "train/images_per_s", "time/epoch_s", TRAIN_S, "memory/peak_gib")
 WIDTHS = {"role": 115, "locus.score": 185, "locus.test": 185, "locus.outcome": 115, "locus.reason": 330}
 """The widths of columns that are wider than their heads. Units: pixels."""
-LETTER, NARROW, WIDE = 8, 95, 230
-"""The width of a letter of a head, and of the narrowest and the widest column. Units: pixels."""
 
 
 @dataclass(frozen=True)
@@ -152,164 +54,182 @@ class Links:
 
 def links(store: Store, server: str) -> Links:
     """Returns the addresses at an MLflow server, of a store that was looked up and holds the study."""
-    page = f"{server.rstrip('/')}/#{runs_page(store.experiment)}"
+    page = f"{server.rstrip('/')}/#{_runs_page(store.experiment)}"
     addresses = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
     parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}" if STUDY in store.shown else page
     return Links(**addresses, parent=parent)
 
 
-def runs_page(experiment: str) -> str:
+def _runs_page(experiment: str) -> str:
     """Returns the route of the runs page of an experiment, within MLflow's pages."""
     return f"/experiments/{experiment}/runs?{TRAINING}"
 
 
 def name(home: str, id: str, level: str) -> str:
     """Returns the name of a view, in letters that a tag may have."""
-    return f"{home}.{letters(id)}.{level}"
+    return f"{home}.{id.replace('@', '.').replace('~', '.')}.{level}"
+
+
+def describe(store: Store, edition: Edition, began: float) -> None:
+    """Brings the experiment's tags up to date. `began`: when the study began, in seconds since 1970."""
+    metrics: dict[str, set[str]] = {}
+    for (level, _, _), shown in store.shown.items():
+        metrics.setdefault(level, set()).update(shown.latest)
+    tags = views(store.home, edition.id, edition.study, began, metrics)
+    before = store.experiment_tags()
+    store.describe(before, {**tags, **_description(before, before | tags, store.experiment)})
+
+
+def leave(store: Store) -> None:
+    """Removes a study's views from its experiment, and its part of the description."""
+    tags = {f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES}
+    before = store.experiment_tags()
+    after = {tag: text for tag, text in before.items() if tag not in tags}
+    store.describe(before, {**dict.fromkeys(tags), **_description(before, after, store.experiment)})
+
+
+def _description(before: dict[str, str], after: dict[str, str], experiment: str) -> dict[str, str | None]:
+    """Returns the tags of a new description: a link to each study's trials, then the questions; None for no study.
+
+    There are none if a person wrote the description that is there. The digests of both come first, so that a crash
+    before the second call makes none of it a person's.
+    """
+    studies = []
+    for tag, text in after.items():
+        if tag.startswith(PREFIX) and tag.endswith(".trials"):
+            view = json.loads(text)
+            if {"study", "home"} <= view.keys():  # a user's own view says no study
+                studies.append((view, f"#{_runs_page(experiment)}&viewStateShareKey={tag.removeprefix(PREFIX)}"))
+    studies.sort(key=lambda study: -study[0]["createdAt"])
+    homes = Counter(view["study"] for view, _ in studies)
+    addresses, questions = [], []
+    for view, address in studies:
+        id = f"{view['study']} (home {view['home']})" if homes[view["study"]] > 1 else view["study"]
+        addresses.append(f"[{id}]({address})")
+        questions.append(f"- {id}: {view['question']}")
+    head = f"Trials, best first: {', '.join(addresses)}. The menu Views lists all views."
+    note = cut("\n".join([head, "", *questions])) if studies else None
+
+    digests, old, new = before.get(WRITTEN, "").split(), digest(before.get(NOTE, "")), digest(note or "")
+    if old not in digests or (old == new and digests == [new]):
+        return {}
+    return {WRITTEN: new if old == new else f"{old} {new}", NOTE: note}
 
 
 def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:
     """Returns the experiment's tags that hold the views.
 
-    `home`: its id. `created`: when the study began, for MLflow's menu shows the newest view first. Units: seconds since
-    1970.
-    `metrics`: the metrics that MLflow has, by level.
+    `home`: its id; `created`: when the study began, for MLflow's menu shows the newest view first, in seconds since
+    1970; `metrics`: those that MLflow has, by level.
     """
-    trial, run = metrics.get("trial", set()), metrics.get("run", set())
-    states = {"trials": _trials(id, study, trial), "runs": _runs(id, study, run), "flat": _flat(id, study, run)}
+    paths, score, test = study.paths(), study.score.metric, study.score.test
+    if isinstance(study.plan, Ablation) and "encoding.kind" not in paths:
+        paths = ["encoding.kind", *paths]
+    varied = [f"params.`{path}`" for path in paths]
+    means = [f"{score}_mean", *(f"{at_image_size(test, side)}_mean" for side in study.base.test_sizes), TRAIN_S]
+    of_trials = [
+        "params.`role`",
+        "tags.`locus.score`",
+        "tags.`locus.test`",
+        "tags.`locus.best`",
+        "tags.`locus.outcome`",
+    ]
+    of_trials += [*varied, *(f"metrics.`{metric}`" for metric in means), "tags.`locus.reason`"]
+    of_runs = [f"metrics.`{metric}`" for metric in (score, test, TRAIN_S)]
+    of_runs += ["tags.`locus.outcome`", *varied, "tags.`locus.reason`"]
+    by_trial = {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "trial"}]}
+    trials = _table("trial", of_trials, "tags.`locus.rank`") | _trial_charts(study, metrics.get("trial", set()))
+    # curves over the epochs; if runs are grouped, the mean with a band
+    unsmoothed = {"xAxisKey": "step", "lineSmoothness": 0, "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True}
+    charts = [_bar(metric) | {"type": "LINE"} | unsmoothed for metric in (score, "train/loss")]
+    charts += [_bar(test), _bar(TRAIN_S)]
+    curves = _page("curves", charts, {*SEED_METRICS, *_scores(study), *metrics.get("run", ())})
+    states = {
+        "trials": trials | {"orderByAsc": True},
+        # without the column `seed`: MLflow would show a group's mean of the seeds
+        "runs": _table("run", of_runs, f"metrics.`{score}`") | curves | {"groupBy": by_trial},
+        # in the order of the score: in the order of time, MLflow folds runs into their trials
+        "flat": _table("run", ["params.`seed`", *of_runs], f"metrics.`{score}`") | curves,
+    }
     tags: dict[str, str] = {}
     for behind, (level, state) in enumerate(states.items()):
+        state["searchFilter"] = f"tags.`{HOME}` = '{home}' AND tags.`locus.study` = '{id}' AND {state['searchFilter']}"
         when = round(created * 1000) - behind
-        view = {
-            "name": f"{id}: {NAMES[level]}",
-            "createdAt": when,
-            "updatedAt": when,
-            "state": _packed(_of_home(home, state)),
-        }
+        packed = base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
+        view = {"name": f"{id}: {NAMES[level]}", "createdAt": when, "updatedAt": when, "state": f"deflate;{packed}"}
         # for the experiment's description; MLflow reads over these
         view |= {"home": home, "study": id, "question": study.question}
         tags[f"{PREFIX}{name(home, id, level)}"] = json.dumps(view)
     return tags
 
 
-def _of_home(home: str, state: dict[str, Any]) -> dict[str, Any]:
-    """Returns a view without the runs of other homes."""
-    return state | {"searchFilter": f"tags.`{HOME}` = '{home}' AND {state['searchFilter']}"}
-
-
-def _packed(state: dict[str, Any]) -> str:
-    return f"deflate;{base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()}"
-
-
-def _trials(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
-    test = study.score.test
-    means = [f"{study.score.metric}_mean", *(f"{at_image_size(test, side)}_mean" for side in study.base.test_sizes)]
-    columns = [
-        _column("params", "role"),
-        _column("tags", "locus.score"),
-        _column("tags", "locus.test"),
-        _column("tags", "locus.best"),
-        _column("tags", "locus.outcome"),
-        *_varied(study),
-        *(_column("metrics", metric) for metric in [*means, TRAIN_S]),
-        _column("tags", "locus.reason"),
-    ]
-    view = _view(id, "trial", columns, _column("tags", "locus.rank"), ascending=True)
-    return view | trial_charts(study, metrics)
-
-
-def _runs(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
-    """Returns a view without the column `seed`: MLflow would show a group's mean of the seeds."""
-    by_trial = {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "trial"}]}
-    view = _view(id, "run", _run_columns(study), _column("metrics", study.score.metric))
-    return view | run_charts(study, metrics) | {"groupBy": by_trial}
-
-
-def _flat(id: str, study: Study, metrics: set[str]) -> dict[str, Any]:
-    """Returns a view in the order of the score: in the order of time, MLflow folds runs into their trials."""
-    columns = [_column("params", "seed"), *_run_columns(study)]
-    return _view(id, "run", columns, _column("metrics", study.score.metric)) | run_charts(study, metrics)
-
-
-def _run_columns(study: Study) -> list[str]:
-    return [
-        *(_column("metrics", metric) for metric in (study.score.metric, study.score.test, TRAIN_S)),
-        _column("tags", "locus.outcome"),
-        *_varied(study),
-        _column("tags", "locus.reason"),
-    ]
-
-
-def _varied(study: Study) -> list[str]:
-    paths = study.paths()
-    kinds = ["encoding.kind"] if isinstance(study.plan, Ablation) and "encoding.kind" not in paths else []
-    return [_column("params", path) for path in [*kinds, *paths]]
-
-
-def _column(kind: str, key: str) -> str:
-    return f"{kind}.`{key}`"
-
-
-def _width(column: str) -> int:
-    key = column.partition("`")[2].removesuffix("`")
-    least = MEAN if column.startswith("metrics.") and not key.endswith("_mean") else NARROW
-    return WIDTHS.get(key, min(max(LETTER * len(key) + 45, least), WIDE))
-
-
-def _view(id: str, level: str, columns: list[str], order: str, *, ascending: bool = False) -> dict[str, Any]:
+def _table(level: str, columns: list[str], order: str) -> dict[str, Any]:
+    """Returns the rows of a level, their columns and their order."""
+    widths = {}
+    for column in columns:
+        key = column.partition("`")[2].removesuffix("`")
+        # a letter of a head takes 8 pixels; the means of a group of runs are written with all their digits
+        least = 160 if column.startswith("metrics.") and not key.endswith("_mean") else 95
+        widths[column] = WIDTHS.get(key, min(max(8 * len(key) + 45, least), 230))
     return {
-        "searchFilter": f"tags.`locus.study` = '{id}' AND tags.`locus.level` = '{level}'",
+        "searchFilter": f"tags.`locus.level` = '{level}'",
         "orderByKey": order,
-        "orderByAsc": ascending,
+        "orderByAsc": False,
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: _width(column) for column in columns},
+        "columnWidths": widths,
     }
 
 
-def describe(store: Store, edition: Edition, began: float) -> None:
-    """Brings the experiment's tags up to date. `began`: when the study began, in seconds since 1970."""
-    tags = views(store.home, edition.id, edition.study, began, store.metrics())
-    there = store.experiment_tags()
-    store.describe({**tags, **_description(there, _note_experiment(there | tags, store.experiment))})
+def _trial_charts(study: Study, metrics: set[str]) -> dict[str, Any]:
+    """Returns means, each path against the score, the paths together, and what an answer costs."""
+    score = f"{study.score.metric}_mean"
+    mean = {"key": score, "type": "METRIC"}
+
+    def against_score(kind: str, key: str) -> dict[str, Any]:
+        return {"type": "SCATTER", "xaxis": {"key": key, "type": kind}, "yaxis": mean, "runsCountToCompare": MOST_RUNS}
+
+    charts = [_bar(score), _bar(f"{study.score.test}_mean")]
+    if isinstance(study.plan, Search):
+        domains = study.plan.space.domains
+        paths = [*domains][:MOST_PATHS]
+        charts.append({"type": "PARALLEL", "selectedParams": paths, "selectedMetrics": [score], "showAllRuns": True})
+        charts += [against_score("PARAM", path) for path in paths]
+        numbers = [path for path, domain in domains.items() if isinstance(domain, Real | Integer)]
+        if len(numbers) > 1:  # paths that every point has
+            xaxis, yaxis = ({"key": path, "type": "PARAM"} for path in numbers[:2])
+            contour = {"xaxis": xaxis, "yaxis": yaxis, "zaxis": mean}
+            charts.append({"type": "CONTOUR", **contour, "runsCountToCompare": MOST_RUNS})
+    charts += [against_score("METRIC", TRAIN_S), against_score("PARAM", "parameters")]
+    means = {f"{metric}_{end}" for metric in _scores(study) for end in ("mean", "std", "n")}
+    return _page("mean over seeds", charts, {*means, TRAIN_S, *metrics})
 
 
-def leave(store: Store) -> None:
-    """Removes a study's views from its experiment, and its part of the description."""
-    mine = {f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES}
-    there = store.experiment_tags()
-    left = {tag: value for tag, value in there.items() if tag not in mine}
-    store.describe({**dict.fromkeys(mine), **_description(there, _note_experiment(left, store.experiment))})
+def _scores(study: Study) -> list[str]:
+    metrics = [study.score.metric, study.score.test]
+    metrics += [of_ema(metric) for metric in metrics]
+    return metrics + [at_image_size(study.score.test, side) for side in study.base.test_sizes]
 
 
-def _description(there: dict[str, str], note: str | None) -> dict[str, str | None]:
-    """Returns the tags of a new description; none if a person wrote the one that is there.
-
-    The fingerprints of both come first, so that a crash before the second call makes none of it a person's.
-    """
-    known = there.get(WRITTEN, "").split()
-    old, new = fingerprint(there.get(NOTE, "")), fingerprint(note or "")
-    if old not in known or (old == new and known == [new]):
-        return {}
-    return {WRITTEN: new if old == new else f"{old} {new}", NOTE: note}
+def _bar(metric: str) -> dict[str, Any]:
+    return {"type": "BAR", "metricKey": metric, "selectedMetricKeys": [metric], "runsCountToCompare": MOST_RUNS}
 
 
-def _note_experiment(tags: dict[str, str], place: str) -> str | None:
-    """Returns the description of an experiment; None if no study is left."""
-    studies = sorted(_studies(tags, runs_page(place)), key=lambda study: -study[0])
-    homes = Counter(study for _, _, study, _, _ in studies)
-    named = [
-        (f"{study} (home {home})" if homes[study] > 1 else study, question, link)
-        for _, home, study, question, link in studies
+def _page(title: str, charts: list[dict[str, Any]], metrics: set[str]) -> dict[str, Any]:
+    """Returns a page of charts. MLflow's own charts of the other metrics are switched off."""
+    off = [
+        {"type": "LINE", "metricKey": metric, "isGenerated": True, "deleted": True}
+        for metric in sorted(metrics - {chart.get("metricKey") for chart in charts})
     ]
-    return experiment_note(named) if named else None
-
-
-def _studies(tags: dict[str, str], page: str) -> Iterator[tuple[int, str, str, str, str]]:
-    """Yields when each study began, its home, id, question and link to its trials. A user's own view says no study."""
-    for tag, value in tags.items():
-        if tag.startswith(PREFIX) and tag.endswith(".trials"):
-            view = json.loads(value)
-            if {"study", "home"} <= view.keys():
-                link = f"#{page}&viewStateShareKey={tag.removeprefix(PREFIX)}"
-                yield view["createdAt"], view["home"], view["study"], view["question"], link
+    numbered = [
+        {"uuid": f"{SECTION}-{number}", "metricSectionId": SECTION, "isGenerated": False, "deleted": False, **chart}
+        for number, chart in enumerate([*charts, *off])
+    ]
+    section = {"uuid": SECTION, "name": title, "display": True, "isReordered": False, "deleted": False}
+    return {
+        "compareRunCharts": numbered,
+        "compareRunSections": [section],
+        "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""},
+        "runsHiddenMode": "SHOW_ALL",
+        "useGroupedValuesInCharts": True,
+    }

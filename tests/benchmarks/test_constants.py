@@ -17,7 +17,7 @@ from search_spaces.study import Edition, Search, Study
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
-from service.tracking.row_contents import NO_CONCLUSION
+from service.tracking.rows import NO_CONCLUSION
 from service.tracking.store import Store
 from service.tracking.sync import SyncState
 from tests.deploy.mlflow_served import USER, mlflow_served

@@ -24,7 +24,7 @@ from tests.faults.killed import ended, facts
 from tests.journeys.cluster import cluster_of_two
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
-from tests.rooms.service.tracking.facts import unpacked
+from tests.rooms.service.tracking.facts import packed, unpacked
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 ID = "waves@long"
@@ -78,7 +78,7 @@ def _group_by_encoding(store, client) -> str:
     known = views.PREFIX + views.name(store.home, store.study, "runs")
     state = unpacked(tags[known])
     state["groupBy"]["groupByKeys"] = [{"mode": "param", "groupByData": "encoding.kind"}]
-    told = tags[known].replace(re.search(r'"state": "([^"]+)"', tags[known]).group(1), views._packed(state))
+    told = tags[known].replace(re.search(r'"state": "([^"]+)"', tags[known]).group(1), packed(state))
     client.set_experiment_tag(store.experiment, f"{views.PREFIX}by-encoding", told)
     return f"viewStateShareKey={quote('by-encoding')}"
 

@@ -23,7 +23,7 @@ from service.storage.facts import Counts, StoppedAt
 from service.storage.home import Home
 from service.storage.journal import read
 from service.terminal import summaries
-from service.tracking.row_contents import Conclusion
+from service.tracking.rows import Conclusion
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import ByHand, ablated, at_sides, base, searched
 from tests.rooms.service.analysis.test_axes import crossed

@@ -14,9 +14,8 @@ from service.reporting.further_tables import points, random_points
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
-from service.tracking import row_contents
-from service.tracking.row_contents import role, title
-from service.tracking.rows import rows
+from service.tracking import rows as mlflow_rows
+from service.tracking.rows import role, rows, title
 from tests.rooms.service.execution.test_driver_rivals import search
 from tests.rooms.toy import conduct
 from trainables.recipe import Recipe
@@ -85,8 +84,8 @@ def test_mlflow_tells_random_points_from_others_and_hides_their_test_scores(resu
     assert role(history.edition, rival) == "random point"
     assert role(history.edition, fresh) == "random confirmation"
     assert title(history.edition, rival).startswith("r0 ")
-    assert all(not row_contents.test_scores(history, trial).n for trial in history.of("rival"))
-    assert row_contents.test_scores(history, fresh).n
+    assert all(not mlflow_rows.test_scores(history, trial).n for trial in history.of("rival"))
+    assert mlflow_rows.test_scores(history, fresh).n
     study = next(rows(history, "FINISHED"))
     assert study.values.values["progress/runs"] == study.values.values["progress/asked"]
 

@@ -23,9 +23,8 @@ from service.storage.home import Home
 from service.storage.journal import read
 from service.terminal.live import EventLines
 from service.terminal.tables import legend
-from service.tracking import row_contents
-from service.tracking.row_contents import TrialWords, role, title
-from service.tracking.rows import rows
+from service.tracking import rows as mlflow_rows
+from service.tracking.rows import role, rows, title, trial_content
 from tests.rooms.by_hand import edit_lines
 from tests.rooms.service.execution.test_driver_tuning import ARMS, BEYOND, Edited, fair
 from tests.rooms.service.planning.test_tuning import Following, tuned
@@ -160,9 +159,9 @@ def test_mlflow_tells_trials_that_tune_from_arms_and_hides_their_test_scores(res
     trial = history.of("tuning")[0]
     assert role(history.edition, trial) == "tuning"
     assert title(history.edition, trial).startswith("t0.0 token: gamma=")
-    assert TrialWords(history.edition, trial).params["encoding.gamma"] == f"{trial.recipe.encoding.gamma:.6g}"
-    assert not row_contents.test_scores(history, trial).n
-    assert row_contents.test_scores(history, history.of("trial")[0]).n
+    assert trial_content(history.edition, trial).params["encoding.gamma"] == f"{trial.recipe.encoding.gamma:.6g}"
+    assert not mlflow_rows.test_scores(history, trial).n
+    assert mlflow_rows.test_scores(history, history.of("trial")[0]).n
     study, *others = rows(history, "FINISHED")
     assert study.values.values["progress/runs"] == study.values.values["progress/asked"] == 18
     runs = {row.id: row for row in others}

@@ -33,19 +33,12 @@ TEXT = st.one_of(
     st.lists(st.sampled_from(PARTS), max_size=6).map("".join),
 )  # fmt: skip
 NAME = st.one_of(st.sampled_from(["encodings", "encodings@base", "direction"]), TEXT)
-VERBS = {
+VERBS: dict[str, list] = {
     "show": [("--set", TEXT), ("--budget", TEXT)],
     "plan": [("--set", TEXT), ("--budget", TEXT), ("--seeds", TEXT), ("--name", TEXT), ("--hours", TEXT)],
-    "status": [],
-    "report": [],
-    "export": [("--csv", None)],
-    "logs": [("--run", TEXT)],
-    "stop": [],
-    "verify": [],
-    "rerun": [],
-    "check": [("--set", TEXT)],
-    "forget": [("--yes", None)],
-}
+    "export": [("--csv", None)], "logs": [("--run", TEXT)], "check": [("--set", TEXT)], "forget": [("--yes", None)],
+    "status": [], "report": [], "stop": [], "verify": [], "rerun": [],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,40 +56,29 @@ def home(tmp_path_factory):
     return around / "home"
 
 
-@pytest.fixture(scope="module")
-def around(home) -> list:
-    return outside(home)
-
-
 def outside(home) -> list:
     """The files beside a home, with their content."""
     return [(path, path.read_bytes()) for path in sorted((home.parent / "other").rglob("*")) if path.is_file()]
 
 
-def typed(capsys, *words: str) -> tuple[int, str]:
-    """The exit code of a command, and all that it printed."""
-    capsys.readouterr()
-    code = 0
-    with mock.patch.object(sys, "argv", ["locus", *words]), mock.patch.object(sys, "stdin", io.StringIO()):
-        try:
-            cli.main()
-        except SystemExit as error:
-            code = int(error.code or 0)
-    said = capsys.readouterr()
-    return code, said.out + said.err
-
-
 @pytest.mark.parametrize("verb", VERBS)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_verb_answers_or_refuses_in_a_sentence(capsys, home, around, verb, data):
+def test_a_verb_answers_or_refuses_in_a_sentence(capsys, home, verb, data):
+    before, code = outside(home), 0
     words = [verb, data.draw(NAME, label="name")]
     for option, values in VERBS[verb]:
         if data.draw(st.booleans(), label=option):
             words += [option] if values is None else [option, data.draw(values, label=f"value of {option}")]
-    with mock.patch.dict(os.environ, {"LOCUS_HOME": str(home)}):
-        code, said = typed(capsys, *words)
-    assert code in (0, 1, 2) or (verb, code) == ("forget", 130), said
-    assert "Traceback" not in said, said
-    assert outside(home) == around, "nothing is touched outside the home"
-    assert code != 2 or re.search(r"\w", said), "a refusal has words"
+    capsys.readouterr()
+    typed = mock.patch.object(sys, "argv", ["locus", *words]), mock.patch.object(sys, "stdin", io.StringIO())
+    with mock.patch.dict(os.environ, {"LOCUS_HOME": str(home)}), typed[0], typed[1]:
+        try:
+            cli.main()
+        except SystemExit as error:
+            code = int(error.code or 0)
+    text = "".join(capsys.readouterr())
+    assert code in (0, 1, 2) or (verb, code) == ("forget", 130), text
+    assert "Traceback" not in text, text
+    assert outside(home) == before, "nothing is touched outside the home"
+    assert code != 2 or re.search(r"\w", text), "a refusal has words"

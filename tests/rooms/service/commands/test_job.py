@@ -54,27 +54,24 @@ def study(home, tmp_path, monkeypatch):
     return SubmittedStudy(Cluster(first=TOLD % home.root), "http://head:8265", "first", ID, None)
 
 
-def test_the_result_is_fetched_by_a_job(home, study):
+def test_the_result_is_fetched_by_a_job_but_from_a_home_that_is_seen(home, study):
     result = study.result()
     assert result.home.root.is_relative_to(home.root.parent / "cache")
     assert len(result.rows) > 1
     assert result.table().to_csv() == Result.open(home, ID).table().to_csv()
     assert result.home.fetched.read_text() == f"{home.root} of the cluster at http://head:8265"
 
-
-def test_a_home_that_is_seen_is_read_itself(home, study):
+    jobs = len(study.client.jobs)
     study.client.jobs["first"] = TOLD.replace("another", home.id) % home.root, 0
     assert study.result().home.root == home.root
-    assert [*study.client.jobs] == ["first"]
+    assert len(study.client.jobs) == jobs
 
 
-def test_a_refusal_is_the_clients_own(home, study):
-    for id, where, why in (("nothing@base", str(home.root), "no study 'nothing@base'"), (ID, "/proc/none", ID)):
+def test_a_refusal_is_the_clients_own_and_a_job_that_breaks_is_told_by_its_last_line(home, study, monkeypatch):
+    for id, folder, why in (("nothing@base", str(home.root), "no study 'nothing@base'"), (ID, "/proc/none", ID)):
         with pytest.raises(SubmissionError, match=why):
-            study.archive(id, where)
+            study.archive(id, folder)
 
-
-def test_a_job_that_breaks_is_told_by_its_last_line(study, monkeypatch):
     def killed(*, submission_id, **more):
         study.client.jobs[submission_id] = "Killed\n", 1
 

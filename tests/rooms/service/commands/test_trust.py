@@ -82,17 +82,15 @@ def test_no_verb_runs_it_before_it_is_trusted(strange, monkeypatch, capsys):
     assert "no code" in typed(monkeypatch, capsys, "trust", "gift")[1]
 
 
-def test_what_a_person_names_is_known_from_then_on(strange, tmp_path, monkeypatch):
+def test_what_a_person_names_is_known_from_then_on_and_the_working_folder_is_ones_own(strange, tmp_path, monkeypatch):
     with trusted.guarded():
         with pytest.raises(trusted.UntrustedError):
             OwnEncoding(kind="strange.py:Ramp", source=MARKS)
         with trusted.named():
             OwnEncoding(kind="strange.py:Ramp", source=MARKS)
     assert len(trusted.known()) == 1
-
-
-def test_the_working_folder_is_ones_own(strange, tmp_path, monkeypatch):
     (tmp_path / "strange.py").write_text(MARKS)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "nobody's"))
     with trusted.guarded():
         assert Recipe().put(carry({"encoding.kind": "strange.py:Ramp"})).encoding.label == "Ramp"

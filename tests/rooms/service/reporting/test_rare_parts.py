@@ -23,7 +23,7 @@ from service.results import Result
 from service.storage.facts import Confirms, Ended, Measured, Planned, Started
 from service.storage.history import History
 from service.storage.home import Home
-from service.tracking.row_contents import NO_CONCLUSION, means, seed_curve, study_note
+from service.tracking.rows import NO_CONCLUSION, means, seed_curve, study_note
 from tests.rooms import by_hand
 from tests.rooms.by_hand import EPOCHS, ByHand, base, with_parent
 from trainables.recipe.outcome import Measurement

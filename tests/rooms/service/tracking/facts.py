@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,7 @@ from mlflow.tracking import MlflowClient
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Halving, Search, Study, Trial
-from service.storage.facts import Ended, Measured, Planned, Started
+from service.storage.facts import Counts, Ended, Measured, Planned, Started
 from service.storage.home import Home
 from service.tracking.sync import MlflowSync, check
 from trainables.encodings import Fourier
@@ -72,6 +76,17 @@ def search(seeds: int = 2, base: Recipe = BASE) -> Edition:
     return Study(name="reach", question="How far?", base=base, plan=plan, seeds=seeds, family="thesis").at()
 
 
+def finished(trials: int, seeds: int) -> Facts:
+    """A search whose runs have all ended."""
+    facts = Facts(search(seeds=seeds))
+    facts.add(Counts(seeds=seeds, trials=trials))
+    for number in range(trials):
+        trial = facts.plan(number, encoding__gamma=0.5 + number)
+        for seed in range(seeds):
+            facts.complete(trial, seed, 0.5 + number / (2 * trials))
+    return facts
+
+
 def told(home: Home, facts: Facts, tracking: str | None = None, experiment: str | None = None) -> MlflowSync:
     """What shows a study in MLflow, once it was told all facts."""
     home.study(facts.edition.id).root.mkdir(parents=True, exist_ok=True)
@@ -115,6 +130,15 @@ def unpacked(tag: str) -> dict[str, Any]:
     return json.loads(zlib.decompress(base64.b64decode(state.removeprefix("deflate;"))))
 
 
+def tags_of(home: Home, experiment: str = "locus/reach") -> dict[str, str]:
+    return dict(MlflowClient(home.tracking).get_experiment_by_name(experiment).tags)
+
+
+def packed(state: dict[str, Any]) -> str:
+    """Returns what a view's tag holds of a state."""
+    return f"deflate;{base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()}"
+
+
 def everything(home: Home) -> dict:
     return {
         run.info.run_id: (
@@ -125,3 +149,31 @@ def everything(home: Home) -> dict:
         )
         for run in runs(home).values()
     }
+
+
+@contextmanager
+def answering(answer: Callable[[BaseHTTPRequestHandler], tuple[int, bytes, str]]) -> Iterator[str]:
+    """A server; its address. `answer`: the code, the content and its type that answer a request."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            code, content, kind = answer(self)
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 (the names that http.server calls)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()

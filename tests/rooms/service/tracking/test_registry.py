@@ -9,7 +9,6 @@ import pytest
 import torch
 from mlflow.tracking import MlflowClient
 
-from search_spaces.study import Trial
 from service.analysis.trial_result import Training
 from service.storage.editions import save_edition
 from service.tracking.databases import MlflowError
@@ -38,18 +37,15 @@ assert not [name for name in sys.modules if name.split(".")[0] in ("service", "t
 """
 
 
-def first(facts: Facts) -> Trial:
-    return facts.edition.trial(0, {"encoding.gamma": 2.5})
-
-
-def known(facts: Facts) -> tuple[str, str]:
-    """The key and the code of the first run."""
-    return Run(recipe=first(facts).recipe, seed=0).key, facts.code
+def training(facts: Facts) -> Training:
+    """The training of the first run."""
+    recipe = facts.edition.trial(0, {"encoding.gamma": 2.5}).recipe
+    return Training("0", 0, Run(recipe=recipe, seed=0).key, facts.code)
 
 
 def model_of(facts: Facts) -> TrainedModel:
     """The model of the first trial as it begins, on bytes that are normalized."""
-    trial = first(facts)
+    trial = facts.edition.trial(0, {"encoding.gamma": 2.5})
     recipe = trial.recipe.put({"data.normalize": MeanStd(mean=(0.5, 0.4, 0.6), std=(0.2, 0.3, 0.25))})
     host = build_model(recipe)
     init_weights(host, 3)
@@ -71,32 +67,31 @@ def expected(model: TrainedModel, images: np.ndarray) -> np.ndarray:
         return model(torch.from_numpy(images)).numpy()
 
 
-def test_a_run_that_was_trained_again_is_not_that_of_the_training_before(home, small):
+def test_the_run_of_a_training_is_that_of_its_key_and_its_code(home, small):
+    with pytest.raises(LocusError, match=r"MLflow at sqlite:.* must have the run of #0, seed 0, of .*got none: run"):
+        find_run(home, small.edition, None, training(small))
     show(home, small)
-    key, code = known(small)
-    assert find_run(home, small.edition, None, Training("0", 0, key, code)).tags["locus.key"] == key
-    for other in ((key, "0ther0ther00"), ("0" * 16, code)):
-        said = f"the run of #0, seed 0, of .* by code {other[1]}, got that of another training, by code {code}: run the"
-        with pytest.raises(LocusError, match=said):
-            find_run(home, small.edition, None, Training("0", 0, *other))
+    assert find_run(home, small.edition, None, training(small)).tags["locus.key"] == training(small).key
+    with pytest.raises(LocusError, match="#7, seed 0"):
+        find_run(home, small.edition, None, training(small)._replace(label="7"))
+    for other in ({"code": "0ther0ther00"}, {"key": "0" * 16}):
+        code = other.get("code", small.code)
+        must = f"the run of #0, seed 0, of .* by code {code}, got that of another training, by code {small.code}: run"
+        with pytest.raises(LocusError, match=must):
+            find_run(home, small.edition, None, training(small)._replace(**other))
 
 
 @pytest.mark.slow
 @pytest.mark.gate
 def test_a_registered_model_gives_the_same_numbers(home, small, images, tmp_path, monkeypatch):
-    with pytest.raises(LocusError, match=r"MLflow at sqlite:.* must have the run of #0, seed 0, of .*got none: run"):
-        find_run(home, small.edition, None, Training("0", 0, *known(small)))
     show(home, small)
-    with pytest.raises(LocusError, match="#7, seed 0"):
-        find_run(home, small.edition, None, Training("7", 0, *known(small)))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     before = mlflow.get_tracking_uri()
-    run, model = find_run(home, small.edition, None, Training("0", 0, *known(small))), model_of(small)
-    assert [register(home, None, run, "left-right", model) for _ in range(2)] == [
-        "models:/left-right/1", "models:/left-right/2",
-    ]  # fmt: skip
+    run, model = find_run(home, small.edition, None, training(small)), model_of(small)
+    uris = [register(home, None, run, "left-right", model) for _ in range(2)]
+    assert uris == ["models:/left-right/1", "models:/left-right/2"]
     assert (mlflow.get_tracking_uri(), [*elsewhere.iterdir()]) == (before, [])
     client = MlflowClient(home.tracking)
     version = client.get_model_version("left-right", "2")
@@ -108,13 +103,11 @@ def test_a_registered_model_gives_the_same_numbers(home, small, images, tmp_path
     assert logged.artifact_location.startswith(home.artifacts.as_uri())
     loaded = mlflow.pyfunc.load_model(logged.artifact_location)
     floats = images.astype(np.float32) / 255
-    assert np.array_equal(loaded.predict(floats), expected(model, images))
-    assert np.array_equal(loaded.predict(floats[:1]), expected(model, floats[:1]))
+    for batch in (floats, floats[:1], loaded.input_example):
+        assert np.array_equal(loaded.predict(batch), expected(model, batch))
     (taken,) = loaded.metadata.signature.inputs
     assert (taken.type, taken.shape) == (np.dtype(np.float32), (-1, 3, 32, 32))
     assert loaded.metadata.metadata["classes"] == '["left", "right"]'
-    example = loaded.input_example
-    assert np.array_equal(loaded.predict(example), expected(model, example))
     with pytest.raises(mlflow.exceptions.MlflowException, match="does not match expected dtype float32"):
         loaded.predict(images)
     with pytest.raises(MlflowError, match="answers with an error"):
@@ -131,7 +124,7 @@ def test_another_process_loads_it_from_a_server(home, small, images, tmp_path):
     with held_port() as port, server(home, port):
         address = f"http://127.0.0.1:{port}"
         show(home, small, tracking=address)
-        run = find_run(home, small.edition, address, Training("0", 0, *known(small)))
+        run = find_run(home, small.edition, address, training(small))
         place = register(home, address, run, "left-right", model)
         np.save(tmp_path / "images.npy", images.astype(np.float32) / 255)
         words = [sys.executable, "-c", LOADS, address, place, str(tmp_path)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
+import time
 from getpass import getuser
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
@@ -16,32 +17,30 @@ from search_spaces.study import Study
 from service.storage.facts import Counts, FailedWith
 from service.storage.home import Home
 from service.tracking import store, sync
-from service.tracking.store import MlflowError
+from service.tracking.store import MlflowError, look_up
 from service.tracking.sync import MlflowSync, check
-from tests.rooms.service.tracking.facts import Facts, everything, points, runs, search, show, told
+from tests.rooms.service.tracking.facts import Facts, everything, finished, points, runs, search, show, told
 from tests.waiting import until
 from trainables.recipe import Run
 
 
-def test_told_twice_nothing_changes(home, small):
+def test_told_twice_nothing_is_sent_again_and_what_a_person_adds_stays(home, small, monkeypatch):
+    monkeypatch.setenv("LOCUS_COMMIT", "1a2b3c4")
     show(home, small)
+    client = MlflowClient(home.tracking)
+    for run in runs(home).values():
+        client.log_metric(run.info.run_id, "mine/score", 0.5, step=1)
+        client.log_param(run.info.run_id, "mine", "7")
+        client.set_tag(run.info.run_id, "mine", "looked at")
+        client.log_text(run.info.run_id, "a text", "mine.txt")
+        origin = {"mlflow.source.name": "locus", "mlflow.source.git.commit": "1a2b3c4", "mlflow.user": getuser()}
+        assert origin.items() <= run.data.tags.items()
     before = everything(home)
     show(home, small)
     assert everything(home) == before
-    assert len(runs(home, ViewType.ALL)) == len(before)
-
-
-def test_a_run_tells_who_ran_it_by_which_commit(home, small, monkeypatch):
-    monkeypatch.setenv("LOCUS_COMMIT", "1a2b3c4")
-    show(home, small)
-    for run in runs(home).values():
-        tags = run.data.tags
-        assert (tags["mlflow.source.name"], tags["mlflow.source.git.commit"]) == ("locus", "1a2b3c4")
-        assert tags["mlflow.user"] == getuser()
-
-
-def test_what_is_there_is_not_sent_again(home, small, monkeypatch):
-    show(home, small)
+    assert len(runs(home, ViewType.ALL)) == len(before) == 9
+    files = [file.path for id in before for file in client.list_artifacts(id)]
+    assert sorted(files) == ["mine.txt"] * 9 + ["recipes.json"]
     calls = []
     verbs = ("create_run", "log_batch", "set_tag", "delete_run", "log_text", "log_inputs", "update_run")
     for verb in (*verbs, "set_terminated", "set_experiment_tag", "delete_experiment_tag"):
@@ -65,7 +64,7 @@ def test_a_study_ends_after_its_files_were_sent_also_where_they_cannot_be(home, 
     assert runs(home)["#00 seed 0"].info.status == "FINISHED"
 
 
-@pytest.mark.parametrize("cut", [3, 7, 9, 14, 19])
+@pytest.mark.parametrize("cut", [3, 9, 19])
 def test_cut_anywhere_and_told_again_it_ends_the_same(home, small, cut):
     whole = small.facts
     small.facts = whole[:cut]
@@ -86,8 +85,8 @@ def test_a_run_that_is_trained_again_shows_the_numbers_of_the_later_training(hom
     trial = small.plan(3, encoding__gamma=9.0)
     small.complete(trial, 0, 0.75)
     show(home, small)
-    known = {"run": Run(recipe=trial.recipe, seed=0).key, "code": small.code}
-    small.add(FailedWith(**known, reason="its answer is lost", counts=False))
+    run = {"run": Run(recipe=trial.recipe, seed=0).key, "code": small.code}
+    small.add(FailedWith(**run, reason="its answer is lost", counts=False))
     small.epoch_s = 3.0
     small.complete(trial, 0, 0.75)
     show(home, small)
@@ -99,97 +98,59 @@ def test_a_run_that_is_trained_again_shows_the_numbers_of_the_later_training(hom
     assert everything(home) == before
 
 
-def test_an_interrupted_study_leaves_nothing_running(home, small):
-    known = small.start(small.plan(3, encoding__gamma=9.0), 0)
-    small.measure(known, 0.625)
-    show(home, small, "SCHEDULED")
+def test_an_interrupted_study_leaves_nothing_running_and_a_second_call_runs_again(home, small, monkeypatch):
+    monkeypatch.setattr(sync, "PAUSE_S", 0.0)
+    small.measure(small.start(small.plan(3, encoding__gamma=9.0), 0), 0.625)
+    first = told(home, small)
+    until(lambda: "#03 seed 0" in runs(home))  # it was shown long before the study is stopped
+    assert first.close("SCHEDULED") is None
     shown = runs(home)
     states = {name: run.info.status for name, run in shown.items() if run.info.status != "FINISHED"}
     assert states == dict.fromkeys(["reach@base", "#03 gamma=9", "#03 seed 0"], "SCHEDULED")
     assert shown["#03 seed 0"].data.tags["locus.outcome"] == "stopped, continues"
     assert "val/accuracy_mean" not in shown["#03 gamma=9"].data.metrics
-
-
-def test_a_run_shown_long_ago_is_stopped_with_its_study(home, small, monkeypatch):
-    monkeypatch.setattr(sync, "PAUSE_S", 0.0)
-    small.start(small.plan(3, encoding__gamma=9.0), 0)
-    shown = told(home, small)
-    until(lambda: "#03 seed 0" in runs(home))
-    assert shown.close("SCHEDULED") is None
-    assert runs(home)["#03 seed 0"].info.status == "SCHEDULED"
-
-
-def test_a_server_that_was_lost_has_no_links_until_it_is_found_again(home, small):
-    shown = MlflowSync(small.edition, home, lambda recipe: small.code, "http://127.0.0.1:9")
-    shown._made.set()
-    assert shown.links(0) is None
-
-
-def test_a_second_call_runs_again(home, small):
-    show(home, small, "SCHEDULED")
     again = told(home, small)
-    assert again._made.wait(60)
-    assert runs(home)["reach@base"].info.status == "RUNNING"
+    until(lambda: runs(home)["reach@base"].info.status == "RUNNING")
     again.close("FINISHED")
     assert runs(home)["reach@base"].info.status == "FINISHED"
 
 
 def test_more_seeds_add_a_mean_to_the_trial_and_keep_its_runs(home, small):
     show(home, small)
-    before = runs(home)
+    before = {name: run.info.run_id for name, run in runs(home).items()}
     grown = Facts(search(seeds=3), small.facts, small.clock)
     grown.add(Counts(seeds=3, trials=4))
     grown.complete(grown.edition.trial(0, {"encoding.gamma": 2.5}), 2, 1.0)
     show(home, grown)
     after = runs(home)
     trial = after["#00 gamma=2.5"]
-    assert trial.info.run_id == before["#00 gamma=2.5"].info.run_id
+    assert {name: after[name].info.run_id for name in before} == before
     assert points(home, trial, "val/accuracy_n") == [(2, 2), (3, 3)]
-    assert trial.data.metrics["val/accuracy_mean"] == statistics.fmean([0.75, 0.875, 1.0])
-    for seed in range(3):
-        assert after[f"#00 seed {seed}"].data.tags["mlflow.parentRunId"] == trial.info.run_id
-    assert after["#00 seed 0"].info.run_id == before["#00 seed 0"].info.run_id
-    assert after["#01 gamma=31"].info.run_id == before["#01 gamma=31"].info.run_id
+    assert trial.data.metrics["val/accuracy_mean"] == (0.75 + 0.875 + 1.0) / 3
+    assert after["#00 seed 2"].data.tags["mlflow.parentRunId"] == trial.info.run_id
 
 
-def test_other_code_replaces_what_it_trains_again(home, small):
+def test_other_code_replaces_what_it_trains_again_and_means_of_the_old_one_leave(home, small):
     show(home, small)
-    before = runs(home)
-    newer = Facts(small.edition, small.facts, small.clock, code="feedfeedfeed")
-    newer.complete(newer.edition.trial(0, {"encoding.gamma": 2.5}), 0, 0.625)
-    show(home, newer)
+    before, trials = runs(home), [small.edition.trial(n, {"encoding.gamma": g}) for n, g in enumerate((2.5, 31.0, 1.5))]
+    small.code = "aaaaaaaaaaaa"
+    small.add(FailedWith(**small.start(trials[0], 1), reason="no memory"))
+    small.complete(trials[0], 0, 0.625)
+    show(home, small, "SCHEDULED")
     after = runs(home)
     assert after["#00 seed 0"].info.run_id != before["#00 seed 0"].info.run_id
     assert points(home, after["#00 seed 0"], "val/accuracy")[-1] == (3, 0.625)
-    assert after["#00 seed 1"].info.run_id == before["#00 seed 1"].info.run_id
-
-
-def again(facts: Facts, code: str, final: float) -> None:
-    """The code is edited, and all trials are trained again."""
-    facts.code = code
-    for number, gamma in enumerate((2.5, 31.0, 1.5)):
-        for seed in range(2):
-            facts.complete(facts.edition.trial(number, {"encoding.gamma": gamma}), seed, final)
-
-
-def test_a_best_that_is_no_more_is_none(home, small):
-    show(home, small)
-    again(small, "aaaaaaaaaaaa", 0.5)
-    show(home, small)
-    study = runs(home)["reach@base"]
-    assert study.data.tags["locus.best"] == "", "no trial is above chance"
-    again(small, "bbbbbbbbbbbb", 1.0)
-    show(home, small)
-    assert runs(home)["reach@base"].data.metrics["best/val/accuracy_mean"] == 1.0
-
-
-def test_a_mean_of_other_code_leaves_with_it(home, small):
-    show(home, small)
-    small.code = "aaaaaaaaaaaa"
-    trial = small.edition.trial(0, {"encoding.gamma": 2.5})
-    small.add(FailedWith(**small.start(trial, 0), reason="no memory"))
-    show(home, small, "SCHEDULED")
-    assert "val/accuracy_mean" not in runs(home)["#00 gamma=2.5"].data.metrics
+    assert after["#01 seed 0"].info.run_id == before["#01 seed 0"].info.run_id
+    assert "val/accuracy_mean" not in after["#00 gamma=2.5"].data.metrics
+    for code, final, best in (("bbbbbbbbbbbb", 0.5, None), ("cccccccccccc", 1.0, 1.0)):
+        small.code = code
+        for trial in trials:
+            for seed in range(2):
+                small.complete(trial, seed, final)
+        show(home, small)
+        study = runs(home)["reach@base"].data
+        assert (study.tags["locus.best"] == "") == (best is None), "no trial is above chance"
+    assert study.metrics["best/val/accuracy_mean"] == 1.0
 
 
 def test_a_journal_that_was_cut_and_went_on_otherwise_is_shown_as_it_is(home, small):
@@ -207,39 +168,19 @@ def test_a_journal_that_was_cut_and_went_on_otherwise_is_shown_as_it_is(home, sm
         assert shown[name].data.params["encoding.gamma"] == "4"
 
 
-def test_what_a_person_adds_stays(home, small):
-    show(home, small)
-    client, shown = MlflowClient(home.tracking), runs(home)
-    for run in shown.values():
-        client.log_metric(run.info.run_id, "mine/score", 0.5, step=1)
-        client.log_param(run.info.run_id, "mine", "7")
-        client.set_tag(run.info.run_id, "mine", "looked at")
-        client.log_text(run.info.run_id, "a text", "mine.txt")
-    show(home, small)
-    for name, run in runs(home).items():
-        assert run.info.run_id == shown[name].info.run_id
-        mine = run.data.metrics["mine/score"], run.data.params["mine"], run.data.tags["mine"]
-        assert mine == (0.5, "7", "looked at")
-        assert [file.path for file in client.list_artifacts(run.info.run_id)].count("mine.txt") == 1
-
-
 def test_two_studies_at_once_share_a_store(home):
-    facts = []
-    for name in ("reach", "other"):
-        study = Study(**{**dict(search().study), "name": name})
-        facts.append(Facts(study.at()))
-        facts[-1].complete(facts[-1].plan(0, encoding__gamma=4.0), 0, 0.75)
-    threads = [threading.Thread(target=show, args=(home, one)) for one in facts]
+    studies = [Facts(Study(**{**dict(search().study), "name": name}).at()) for name in ("reach", "other")]
+    for facts in studies:
+        facts.complete(facts.plan(0, encoding__gamma=4.0), 0, 0.75)
+    threads = [threading.Thread(target=show, args=(home, facts)) for facts in studies]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    client = MlflowClient(home.tracking)
-    for name in ("locus/reach", "locus/other"):
-        assert len(client.search_runs([client.get_experiment_by_name(name).experiment_id])) == 3
+    assert [len(look_up(home, facts.edition).shown) for facts in studies] == [3, 3]
 
 
-def test_a_server_that_does_not_answer_is_refused_before_anything_is_written(tmp_path):
+def test_a_server_that_is_lost_is_refused_before_anything_is_written_and_has_no_links(tmp_path, small):
     home = Home(tmp_path / "home")
     with pytest.raises(MlflowError) as refused:
         check(home, "http://127.0.0.1:1")
@@ -250,28 +191,29 @@ def test_a_server_that_does_not_answer_is_refused_before_anything_is_written(tmp
     assert not home.root.exists()
     with pytest.raises(MlflowError, match="must begin with"):
         check(home, (tmp_path / "mlruns").as_uri())
+    shown = MlflowSync(small.edition, home, lambda recipe: small.code, "http://127.0.0.1:9")
+    shown._made.set()  # as after a time at which it was there
+    assert shown.links(0) is None
 
 
 def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
     monkeypatch.setattr(sync, "PAUSE_S", 0.0)
-    shown = MlflowSync(
-        small.edition, home, lambda recipe: "c0dec0dec0de", f"sqlite:///{home.root}/mlflow.db/in-a-file.db"
-    )
+    shown = MlflowSync(small.edition, home, lambda recipe: small.code, f"sqlite:///{home.database}/in-a-file.db")
     shown.open()
     with FileLock(home.root / "mlflow.lock"):  # MLflow stands still
         for fact in small.facts:
             shown.add(fact)
     for name, seconds in (("SOON_S", 0.2), ("CLOSE_S", 1.0), ("LAST_S", 60.0)):
         monkeypatch.setattr(sync, name, seconds)
-    said = []
-    assert "MLflow lacks a part" in shown.close("FINISHED", note=said.append)
-    assert said[0].startswith("waiting for MLflow (")
+    notes = []
+    assert "MLflow lacks a part" in shown.close("FINISHED", note=notes.append)
+    assert notes[0].startswith("waiting for MLflow (")
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 60.0])
 def test_what_failed_once_is_sent_later(home, small, monkeypatch, pause_s):
     monkeypatch.setattr(sync, "PAUSE_S", pause_s)
-    shown = MlflowSync(small.edition, home, lambda recipe: "c0dec0dec0de")
+    shown = MlflowSync(small.edition, home, lambda recipe: small.code)
     calls = count()
 
     def shaky(real):
@@ -293,3 +235,20 @@ def test_what_failed_once_is_sent_later(home, small, monkeypatch, pause_s):
     show(home, small)
     assert everything(home) == shown_twice
     assert len(shown_twice) == 9
+
+
+def test_the_end_waits_as_long_as_rows_are_stored_and_says_how_far_it_is(home: Home, monkeypatch) -> None:
+    facts = finished(trials=4, seeds=2)
+    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code)
+    clock = SimpleNamespace(monotonic=lambda: 50.0 * shown._written, sleep=time.sleep)  # a call takes 50 s
+    monkeypatch.setattr(sync, "MOST_ROWS", 2)
+    monkeypatch.setattr(sync, "time", clock)
+    monkeypatch.setattr(sync, "TICK_S", 0.001)
+    shown.open()
+    for fact in facts.facts:
+        shown.add(fact)
+    notes: list[str] = []
+    assert shown.close("FINISHED", note=notes.append) is None
+    assert clock.monotonic() > 3 * sync.CLOSE_S
+    assert len(look_up(home, facts.edition).shown) == 13
+    assert any("of 13 rows are there" in line for line in notes), notes
