@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from search_spaces.words import quoted
+from service.analysis.findings import Finding, finding
 from service.analysis.statistics import estimate
 from service.storage.history import History
 
@@ -27,18 +27,19 @@ def ratio(own: Sequence[float], other: Sequence[float]) -> tuple[float, float] |
     return math.exp(interval[0]), math.exp(interval[1])
 
 
-def cost_words(history: History, name: str, partner: str | None) -> list[str]:
-    """Returns what an arm takes in training and in prediction, beside another one; none if it was not measured."""
+def costs_of(history: History, name: str, partner: str | None) -> list[Finding]:
+    """Returns what an arm takes in training and in prediction, beside another one; nothing if it was not measured."""
     own, other = history.costs.arms.get(name), history.costs.arms.get(partner or "")
     if own is None:
         return []
-    words = []
-    for what, of in (("training", "train_s"), ("prediction", "predict_s")):
-        mine = getattr(own, of)
-        beside = ""
-        if other is not None and partner and partner != name:
-            apart = ratio(mine, getattr(other, of))
-            theirs = f"{1000 * median(getattr(other, of)):.2f}"
-            beside = f" ({quoted(partner)} {theirs}" + ("" if apart else ", not distinguishable") + ")"
-        words.append(f"{1000 * median(mine):.2f} ms an image in {what}{beside}")
-    return words
+    costs = []
+    for work, field in (("training", "train_s"), ("prediction", "predict_s")):
+        turns = getattr(own, field)
+        own_ms = 1000 * median(turns)
+        if other is None or partner == name:
+            costs.append(finding("part.cost", own=own_ms, work=work))
+            continue
+        others = getattr(other, field)
+        kind = "part.cost beside" if ratio(turns, others) else "part.cost alike"
+        costs.append(finding(kind, own=own_ms, work=work, partner=partner, other=1000 * median(others)))
+    return costs

@@ -15,7 +15,7 @@ from typing import Literal
 from search_spaces.claim import Claim
 from search_spaces.study import Edition, Published
 from search_spaces.words import listed, plural
-from service.analysis.evidence import Evidence, Region, Word, gather, lacking, score_words
+from service.analysis.evidence import Evidence, Region, Word, claim_score, gather, lacking
 from service.analysis.format import fixed, p_text
 from service.analysis.multiple_testing import Adjusted, holm
 from service.analysis.statistics import FEWEST, Estimate, Interval, Scores
@@ -194,7 +194,7 @@ def judge_page(
     verdicts = [
         _decide(evidence, tests[f"claim {place}"])
         if evidence and f"claim {place}" in tests
-        else _undecided(claim, scores[place], missing[place] or "")
+        else _undecided(claim, scores[place], str(missing[place] or ""))
         for place, (claim, evidence) in enumerate(zip(claims, gathered, strict=True))
     ]
     if departure:
@@ -212,7 +212,7 @@ def _decide(evidence: Evidence, test: Adjusted) -> Verdict:
     inside, outside = evidence.ps
     decided: Word = "SUPPORTED" if inside < outside else "REFUTED"
     word: Word = decided if test.significant else "INCONCLUSIVE"
-    why = f"{evidence.words(word, test.level)} (p {p_text(test.p)})."
+    why = str(evidence.sentence(word, test))
     n, unseen = evidence.estimate.n, evidence.unseen(word)
     return Verdict(evidence.claim, word, why, n, evidence.estimate, test.level, evidence.margin, test.p, unseen)
 
@@ -224,7 +224,7 @@ def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
 def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict, departure: Departure) -> Verdict:
     """Returns the verdict on a claim that is not judged. `test`: what its test finds here, where that is told."""
     known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
-    here = "; ".join(dict.fromkeys(score_words(claim, name, trial) for name, trial in known))
+    here = "; ".join(dict.fromkeys(str(claim_score(claim, name, trial)) for name, trial in known))
     if test.p is not None:
         here = f"it comes out {test.word}: {test.reason.removesuffix('.')}"
     why = departure.sentence + (f" Here {here}." if here else "")

@@ -190,7 +190,7 @@ def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
         root = tmp_path / str(scores)
         result = ablated(root, {"a": (0.5, 0.5, 0.5), "b": scores})
         assert (result.best, result.winners) == (None, [])
-        assert result.headline == "No arm is above chance (0.50): nothing was learned in 8 epochs."
+        assert result.headline == "No trial is above chance (0.50): nothing was learned in 8 epochs."
         assert not any(row.best for row in one_status(Home(root), result.edition.id).rows)
         study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
         assert study.tags["locus.best"] == ""
@@ -210,7 +210,7 @@ def test_where_validation_finds_nothing_the_headline_names_what_more_test_images
             for trial, seed in hand.runs(values, 3):
                 hand.complete(trial, seed, 0.5 + seed / 24, test + (seed - 1) / 60 if trial.name == "b" else 0.5)
         result = Result.open(Home(tmp_path / name), edition.id)
-        assert result.headline == "No arm is above chance (0.50): nothing was learned in 8 epochs."
+        assert result.headline == "No trial is above chance (0.50): nothing was learned in 8 epochs."
         said.append(details(result))
     tests = [0.85 + place / 60 for place in (-1, 0, 1)]
     low, high = mean_interval(tests, 0.025, images=60)

@@ -105,11 +105,11 @@ def test_a_clear_winner_and_no_winner(tmp_path) -> None:
     clear = raced(tmp_path / "clear", MEANS | {"sines": 0.7})
     assert headline(clear).startswith("Take “waves”: it is significantly above “table”")
     assert not level(clear)
-    nothing = "No arm is above chance (0.50): nothing was learned in 8 epochs."
+    nothing = "No trial is above chance (0.50): nothing was learned in 8 epochs."
     assert headline(raced(tmp_path / "none", dict.fromkeys(MEANS, 0.5))) == nothing
     alike = raced(tmp_path / "alike", dict.fromkeys(MEANS, 0.9), got={})
     assert headline(alike) == (
-        "Nothing is decided: no arm is told apart from “sines”, the highest by validation on these 1,000 test images."
+        "Nothing is decided: no trial is told apart from “sines”, the highest by validation on these 1,000 test images."
     )
     assert level(alike).count("can be seen") == 3
     even = headline(raced(tmp_path / "even", race=False, got={}))
@@ -160,7 +160,7 @@ def test_where_an_arm_that_the_race_has_ended_is_ahead_nothing_is_taken(tmp_path
     """Two of six seeds of the arm that it was below are at chance; more seeds would not bring it back."""
     result = raced(tmp_path, MEANS | {"sines": 0.97}, got={"waves": 3}, chance={"sines": 2})
     assert headline(result) == (
-        "Nothing is decided: “waves”, which the race has ended, is ahead. Compare without a race."
+        "Nothing is decided: “waves”, which the race has ended, is ahead; compare without a race."
     )
     assert "Ended by the race (validation): “waves” after 3 seeds." in details(result)
     assert (result.best, result.winners) == (None, [])
@@ -172,7 +172,7 @@ def test_where_an_arm_that_the_race_has_ended_is_ahead_nothing_is_taken(tmp_path
 def test_an_arm_at_chance_beside_equal_ones_is_what_the_best_is_told_apart_from(tmp_path, got) -> None:
     """So it is where the race has ended that arm: it stays in view with the seeds it has."""
     result = raced(tmp_path, {"table": 0.9, "waves": 0.9, "sines": 0.9, "none": 0.5}, got=got)
-    assert headline(result) == "Take “sines”: it is told apart from 1 other arm on these 1,000 test images."
+    assert headline(result) == "Take “sines”: it is told apart from 1 other trial on these 1,000 test images."
     assert "“table”" in level(result)
     assert "“none”" not in level(result)
 
@@ -194,7 +194,7 @@ def test_seeds_that_fail_are_said_with_the_mean_of_all(tmp_path) -> None:
 @pytest.mark.parametrize("lucky", [0, 1])
 def test_an_arm_that_guesses_on_test_images_is_not_taken(tmp_path, lucky) -> None:
     chosen = raced(tmp_path, got={}, tests=dict.fromkeys(MEANS, 0.5), lucky=lucky)
-    assert headline(chosen).startswith("Nothing is decided: no arm is told apart from “sines”")
+    assert headline(chosen).startswith("Nothing is decided: no trial is told apart from “sines”")
 
 
 def test_what_is_taken_of_arms_that_tie_is_the_best_everywhere(tmp_path) -> None:
