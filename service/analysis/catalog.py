@@ -9,40 +9,24 @@ SENTENCES = {
     "headline.tasks unfinished": "No mean over tasks yet: no task has all its runs.",
     "headline.task mean": "{name:quoted} has the highest mean over tasks, {mean:fixed}{follows}.",
     "headline.task means": "{names:listed} share the highest mean over tasks, {mean:fixed}{follows}.",
-    "headline.race ended the leader": (
-        "Nothing is decided: {name:quoted}, which the race has ended, is ahead; compare without a race."
-    ),
+    "headline.race ended the leader": "Nothing is decided: {name:quoted}, which the race has ended, is ahead; compare without a race.",
     "headline.unfinished": "No answer yet: {missing:listed}.",
     "headline.no seeds": "No answer yet: no trial has all its seeds.",
-    "headline.one may be above chance": (
-        "No trial that has all its seeds is above chance ({chance:number}), but {trial} may be."
-    ),
+    "headline.one may be above chance": "No trial that has all its seeds is above chance ({chance:number}), but {trial} may be.",
     "headline.at chance": "No trial is above chance ({chance:number}): nothing was learned in {epochs:plural epoch}.",
     "headline.at chance so far": "No trial is above chance ({chance:number}): nothing was learned so far.",
     "headline.too easy": "All {trials} trials reach the highest score there is: the task is too easy for them.",
     "headline.tie": "{trials:listed} tie with the highest {metric:metric}, {score:fixed}.",
     "headline.tie so far": "{trials:listed} tie with the highest {metric:metric} so far, {score:fixed}.",
-    "headline.unconfirmed": ("{trial} is highest so far: {metric:metric} {score:fixed}, not confirmed on fresh seeds."),
+    "headline.unconfirmed": "{trial} is highest so far: {metric:metric} {score:fixed}, not confirmed on fresh seeds.",
     "headline.confirmed": "{trial} comes out best: {metric:metric} {score:fixed} on fresh seeds{images}.",
     "headline.best": "{name:quoted} comes out best by validation: {metric:metric} {score:fixed}{images}{beside}.",
-    "headline.best so far": (
-        "{name:quoted} comes out best so far by validation: {metric:metric} {score:fixed}{images}{beside}."
-    ),
-    "headline.race goes on": (
-        "Nothing to take yet: the race is not over; {name:quoted} is ahead, with {seeds} of {asked:plural seed}."
-    ),
-    "headline.race failed": (
-        "Nothing to take yet: runs failed; {name:quoted} is ahead, with {seeds} of {asked:plural seed}."
-    ),
-    "headline.few seeds": (
-        "Nothing is decided: a test needs {fewest} seeds; {name:quoted} is the highest by validation."
-    ),
-    "headline.another above": (
-        "Nothing is decided: validation chooses {name:quoted}, but {other:quoted} is significantly above it{images}."
-    ),
-    "headline.all level": (
-        "Nothing is decided: no trial is told apart from {name:quoted}, the highest by validation{images}."
-    ),
+    "headline.best so far": "{name:quoted} comes out best so far by validation: {metric:metric} {score:fixed}{images}{beside}.",
+    "headline.race goes on": "Nothing to take yet: the race is not over; {name:quoted} is ahead, with {seeds} of {asked:plural seed}.",
+    "headline.race failed": "Nothing to take yet: runs failed; {name:quoted} is ahead, with {seeds} of {asked:plural seed}.",
+    "headline.few seeds": "Nothing is decided: a test needs {fewest} seeds; {name:quoted} is the highest by validation.",
+    "headline.another above": "Nothing is decided: validation chooses {name:quoted}, but {other:quoted} is significantly above it{images}.",
+    "headline.all level": "Nothing is decided: no trial is told apart from {name:quoted}, the highest by validation{images}.",
     "headline.take": "Take {name:quoted}: it is significantly above {partner:quoted}{images}, by {gap:fixed}.",
     "headline.take of others": "Take {name:quoted}: it is told apart from {others:plural other trial}{images}.",
     "headline.trained": "Trained {epochs:plural epoch}, {found:small}",
@@ -55,9 +39,7 @@ SENTENCES = {
     "detail.is first": "It was tried first.",
     "detail.first": "The point tried first, {trial}, has {score}.",
     "detail.random": "The best of {points:plural random point}, {trial}, has {score}.",
-    "detail.above on tests": (
-        "On the test images, which choose nothing, {trial} is {gap:fixed} above it (p {sureness})."
-    ),
+    "detail.above on tests": "On the test images, which choose nothing, {trial} is {gap:fixed} above it (p {sureness}).",
     "detail.highest test": "On the {images:plural image} of the test set, which choose nothing, {trial} has {score}.",
     "detail.untested": "With {seeds:plural seed} no difference can be tested.",
     "detail.level": "Not told apart from it: {gaps:semicolons}.",
@@ -107,27 +89,17 @@ SENTENCES = {
     # why a claim cannot be decided yet
     "lacking.answers": "{name:quoted} has no test score{where} yet.",
     "lacking.values": "{name:quoted} has no value of the probe yet.",
-    "lacking.gains": (
-        "{seeds:plural seed} of {name:quoted} had nothing to keep: no answer yet, or a score at chance at the "
-        "training's own side."
-    ),
+    "lacking.gains": "{seeds:plural seed} of {name:quoted} had nothing to keep: no answer yet, or a score at chance at the training's own side.",
     "lacking.some answers": "Only {seeds} of {asked:plural seed} of {name:quoted} have an answer.",
     "lacking.some values": "Only {seeds} of {asked:plural seed} of {name:quoted} have a value of the probe.",
     "lacking.seeds": "{name:quoted} has {seeds}; a claim needs {fewest} seeds or more.",
     "lacking.any score": "All {seeds} seeds of {name:quoted} diverged, which shows no score at all.",
     "lacking.scores": "{diverged} of {seeds} seeds of {name:quoted} diverged, which shows no score at all.",
-    "lacking.seeds that train": (
-        "{failed} of {seeds} seeds of {name:quoted} failed; the claim needs {fewest} seeds that train."
-    ),
+    "lacking.seeds that train": "{failed} of {seeds} seeds of {name:quoted} failed; the claim needs {fewest} seeds that train.",
     "lacking.pairs": "{names:names} share {pairs:plural seed}; a claim needs {fewest}.",
-    "lacking.likeness": (
-        "The maps of two seeds of {name:quoted} correlate by {mean:fixed} only, so being as alike as they are says "
-        "nothing."
-    ),
+    "lacking.likeness": "The maps of two seeds of {name:quoted} correlate by {mean:fixed} only, so being as alike as they are says nothing.",
     # what the scores show about a claim
-    "claim.decided": (
-        "{about:capital} (95 % interval {low:fixed} to {high:fixed}, {seeds}{images:joined}); {place} (p {p:p})."
-    ),
+    "claim.decided": "{about:capital} (95 % interval {low:fixed} to {high:fixed}, {seeds}{images:joined}); {place} (p {p:p}).",
     "claim.score": "{measured} ({spread})",
     "about.score": "{name:quoted} has test score {mean:fixed}{where}",
     "about.value": "{name:quoted} has {mean:fixed}{where}",
@@ -155,15 +127,145 @@ SENTENCES = {
     "part.diverged seeds": "{count} diverged",
     "part.pairs": "{parts:commas}",
     "part.seed count": "{count:plural seed}",
-    "unseen.none failed": (
-        "of {count} {runs} each none failed; up to {most:percent} of a trial's {runs} may score otherwise"
-    ),
-    "unseen.some failed": (
-        "of {count} {runs} {failed} failed; up to {most:percent} of a trial's {runs} may score otherwise"
-    ),
+    "unseen.none failed": "of {count} {runs} each none failed; up to {most:percent} of a trial's {runs} may score otherwise",
+    "unseen.some failed": "of {count} {runs} {failed} failed; up to {most:percent} of a trial's {runs} may score otherwise",
+    "verdict": "{label}: {claim}{source}. {reason}{unseen}",
+    "verdict.later": "{why} With {seeds:plural seed}: {measured:fixed}, p {p:p}.",
+    "verdict.later lacks": "{why} Later: {later}",
+    "verdict.not judged, test": "{why} Here it comes out {word}: {reason}",
+    "verdict.not judged, scores": "{why} Here {scores:semicolons}.",
+    "part.source": " ({source})",
+    "part.unseen": " Seeds not seen: {unseen}.",
+    "part.more": "{count} more",
+    "departure.value": "{paths:listed} differs from the study's values",
+    "departure.values": "{paths:listed} differ from the study's values",
+    "departure.gap and values": "{gap}; and {own}",
+    "departure.sentence": "{why:capital}.",
+    "claims.after the last run": "These claims were written after the last run.",
+    "claims.after the first run": "These claims were written, or changed, on {day}, after the first run.",
+    "claims.before the runs": "These claims were written before the first run.",
+    "claims.before its own runs": "These claims were written before the first run of this study. Some of its runs are those of another study, trained before.",
+    "published.equal": "equal within {margin:short}",
+    "published.differs": "differs by more than {margin:short}",
+    "published.not resolved": "not resolved within {margin:short}",
+    # on which images intervals hold
+    "images.these": "Intervals hold for other seeds on these test images; other images would move scores and differences.",
+    "images.folds": "Seeds are folds of the same images; intervals and tests are wider for that (Nadeau and Bengio 2003).",
+    "images.all of the generator": "Intervals hold for other seeds and for other images of this generator.",
+    "images.some of the generator": "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere they hold for other seeds on these test images.",
+    "images.all of their kind": "Intervals hold for other seeds and for other images like these; other training images are not covered.",
+    "images.some of their kind": "Where single test images are counted, intervals hold for other images like these, too; elsewhere they hold for other seeds on these test images. Other training images are not covered.",
+    # which differences seeds can detect
+    "power.none": "{seeds:plural seed} can detect no difference: a test needs {fewest} or more.",
+    "power.no difference": "{seeds:plural seed} cannot tell two trials apart, whatever the difference.",
+    "power.measured": "{seeds:plural seed} can detect a difference of {least:fixed} or more{images} between two trials, {tests} (power {power:percent}, standard deviation of differences {std:fixed}, as measured).",
+    "power.guessed": "{seeds:plural seed} can detect a difference of {least:fixed} or more{images} between two trials, {tests} (power {power:percent}, standard deviation of differences {std:fixed}, a guess).",
+    "part.of images": ", about {count} of {images:count} test images,",
+    "part.tests": "tested with {others:plural other}",
+    "part.one test": "tested alone",
+    "look": "This is look {look}: its tests are at {now:level} of {all:short}. Seeds that are added after verdicts were seen are look {next}, at {after:level}; what was found stays.",
+    # how arms were tuned
+    "tuning.all diverged": "{arm:quoted} is not tuned: each of its {trials:plural trial} diverged, so it has the values that the study gives it.",
+    "tuning.other code": "The values of {arm:quoted} stay as they were chosen, by runs of other code that do not count any more; the study under another name (--as WORD) tunes again.",
+    "tuning.fewer": "{arm:quoted} was tuned over fewer trials: {failed} of its {trials} failed.",
+    "tuning.none completed": "{arm:quoted} is left out: none of its {trials:plural tuning trial} completed.",
+    # how far a study is
+    "status.unreadable": "{id}: {state}, {trouble}",
+    "status.line": "{id}: {state}, {done} of {asked} runs, {trials} trials{best}{stale}",
+    "status.best": "#{label} {name}  {score}{ties}",
+    "part.best so far": "; best so far {best}",
+    "part.of other code": "; {count} of other code",
+    "part.ties": " (tie with {others:plural other})",
+    "left.runs": "{done} of {total} runs{gone}",
+    "left.at most": "{done} of at most {total} runs{gone}",
+    "left.time": "{runs}, about {seconds:clock} left",
+    "left.unknown": "{runs}, time left unknown",
+    # what came out before
+    "record.date": "results of {date}{since}",
+    "record.head": "{date}: {seeds:plural seed}, {minutes:minutes} on {machine} ({versions:commas})",
+    "record.scores": "{metric:metric}, mean ± standard deviation over seeds ({level:confidence} interval):",
+    "record.many": "{rows} arms, whose scores are in the record",
+    "record.row": "{name:quoted}{values}: {scores:semicolons}",
+    "record.score": "{score}{interval}, {failed} of {seeds:plural seed} failed",
+    "record.side": "at {side} px {score}",
+    "record.diverged": "{diverged} of {seeds:plural seed} diverged",
+    "record.verdict": "{word}: {claim} ({measured:fixed}{interval}{p})",
+    "record.undecided": "{word}: {claim}",
+    "record.not judged": "NOT JUDGED {where}: {claims:plural claim}; {gap}",
+    "record.tested": "NOT JUDGED {where}: {claims:plural claim}; {gap}; here each test finds:",
+    "part.since": ", {since:commas}",
+    "part.values": " ({values:commas})",
+    "part.ends": " ({ends:between})",
+    "part.95 %": "; 95 % interval {ends:between}",
+    "part.p": "; p {p:p}",
     # what to type next
-    "next.seeds": (
-        "a difference of {gap:fixed} is found with a power of {power:percent} at the level {level:level}; about "
-        "{minutes:minutes} of training"
-    ),
+    "next.seeds": "a difference of {gap:fixed} is found with a power of {power:percent} at the level {level:level}; about {minutes:minutes} of training",
+    "next.report": "not written; locus report {study}{home} tries again",
+    "next.ui": "locus ui {study}{home}{tracking}",
+    "next.failed": "{runs:plural run}; the same command tries again",
+    "next.why": "locus status {study}{home}, and {log}",
+    "next.fewest seeds": "{command} --seeds {seeds}   (a test needs {seeds} seeds)",
+    "next.more seeds": "{command} --seeds {seeds}   ({why})",
+    "next.nothing": "no open question would be decided by up to {seeds} seeds, if scores are as measured",
+    "part.tracking": " --tracking {uri}",
+    "claims.not judged": ": {claims:plural claim}. {why} The report has the scores that each is about.",
+    # what lists and tables say below
+    "legend": "{parts:semicolons}",
+    "legend.metric": "{key}: {metric:metric}, mean over seeds",
+    "legend.deviation": "+-: standard deviation over seeds",
+    "legend.confirmed": "{label}: point {number} again, on fresh seeds",
+    "legend.t": "{label}: a trial that tunes an arm, on a seed of its own",
+    "legend.p": "{label}: a run that others start from",
+    "legend.more": "{count} more: locus status {study}",
+    "studies.time": "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)",
+    "studies.results": "results: locus show STUDY has them; those from before these rules were judged by earlier statistics",
+    "studies.counts": "trials that tune, random points, confirmations and parents are not counted here; locus plan counts all",
+    "studies.papers": "each table and figure of the papers, with its studies: locus studies --papers",
+    "studies.irpe": "irpe: the note numbers no tables and no figures; locus studies lists its studies",
+    "show.search": "  first: {first:semicolons}; {trials} trials",
+    "show.defaults": "and {count:plural default}",
+    "show.combinations": "  {arms:plural arm}, one a combination{without}",
+    "show.baseline": "  baseline: {name}{within}",
+    "show.tuning": "  {trials:plural trial} an arm, {seeds:plural seed} each, sampler {sampler}; first: {first:semicolons}",
+    "part.without": ", without {combinations:semicolons}",
+    "part.within": ", compared within the same {axes:listed}",
+    "status.nothing": "nothing was run in {home} yet; locus studies lists what could be",
+    "status.trouble": "{id} cannot be read: {trouble}",
+    "status.stale": "answers of other code are not counted; locus run NAME trains what is missing, locus plan NAME names the files",
+    "status.one": "{state}; {done} of {asked} runs{left}; last change {ago}",
+    "status.stale answers": "not counted: {count:plural answer} of other code; locus run trains what is missing, locus plan names the files",
+    "part.time left": "; about {seconds:clock} left",
+    "part.time left unknown": "; time left unknown",
+    "ago.days": "{count:plural day} ago",
+    "ago.hours": "{count:plural hour} ago",
+    "ago.minutes": "{count:plural minute} ago",
+    "ago.seconds": "{count} s ago",
+    "export.model": "study {study}, {trial:quoted}, seed {seed}{weights}: {scores:commas}",
+    "export.in": "in: images of shape (N, {shape:commas}), float32 from 0 (black) to 1 (white)",
+    "export.out": "out: shape (N, {outputs}), {classes}",
+    "part.averaged": ", the moving average of its weights",
+    "part.last step": ", its weights of the last step",
+    "part.classes": "logits of {count} classes: {names:commas}",
+    # what happens in a study
+    "event.of another run": "{run} {fact}, a run of other data or values than the study has now",
+    "event.of a run": "#{trial} seed {seed} {event}",
+    "event.planned": "#{label} {name} planned",
+    "event.tuned": "tuned: #{label} {name}",
+    "event.not tuned": "{arm:quoted} keeps its own values, as every trial of its tuning diverged",
+    "event.confirms": "confirming {labels:commas} on fresh seeds",
+    "event.started": "#{label} seed {seed} started",
+    "event.started again": "#{label} seed {seed} started, attempt {attempt}",
+    "event.epoch": "epoch {epoch}/{epochs}",
+    "event.measured": "epoch {epoch}/{epochs} {metric} {value}",
+    "event.failed": "failed: {reason}",
+    "event.reused": "{outcome}, reused",
+    # probes and looks at models
+    "probes.to compute": "probes: {probes:plural probe} of {runs:plural run} to compute",
+    "probes.further images": "testing {models:plural model} on further draws of the test images",
+    "probes.right images": "testing {models:plural model} on the test images again, to know which of them each has right",
+    "probes.done": "{done} of {count} done, about {left:clock} left",
+    "probes.failed": "the probe {where}, failed: {why}",
+    "probes.more failed": "{count:plural more probe} failed",
+    "probes.not installed": "probes need {package}, which is not installed here",
+    "probes.unlike": "intervals hold for other seeds alone where models answer otherwise here: {models:plural model} ({why})",
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from search_spaces.words import clock, listed, plural, quoted, rough_time
 from service.analysis.catalog import SENTENCES
-from service.analysis.format import fixed, metric_words, number, p_text, signed, whole_percent
+from service.analysis.format import between, fixed, metric_words, number, p_text, percent, signed, whole_percent
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ def _more(count: int) -> str:
 
 
 def _capital(part: object) -> str:
+    """Returns a part that begins a sentence; a path keeps its small letter."""
     text = str(part)
-    return text[:1].upper() + text[1:]
+    return text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
 def _small(part: object) -> str:
@@ -55,6 +56,8 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "number": number,
     "signed": signed,
     "beside": _beside,
+    "between": between,
+    "confidence": percent,
     "count": lambda count: f"{count:,}",
     "more": _more,
     "percent": whole_percent,

@@ -29,12 +29,12 @@ def studies(
     as_json: Json = False,
 ) -> None:
     """List the named studies: question, paper, plan, size at each budget."""
-    from service.terminal import catalog
+    from service.terminal import tables
 
     if papers:
-        catalog.papers(as_json)
+        tables.papers(as_json)
     else:
-        catalog.studies(as_json)
+        tables.studies(as_json)
 
 
 @app.command()

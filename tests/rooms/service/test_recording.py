@@ -19,7 +19,7 @@ from service.cli import app
 from service.recording import record
 from service.storage.home import Home
 from service.storage.journal import read_lines
-from service.terminal import catalog
+from service.terminal import tables
 from tests.rooms import toy
 from tests.rooms.by_hand import ENVIRONMENT, EPOCHS, ByHand, edit_lines
 from tests.rooms.service.analysis.logits import mean_interval
@@ -201,7 +201,7 @@ def test_a_record_of_methods_over_tasks_says_which_has_the_highest_mean(mine: Pa
             encoding, task = trial.name.split(", ")
             hand.complete(trial, seed, 0.9, scores[encoding][tasks.index(task)])
     found = read(record(hand.home, "mine.py:tasks"))
-    assert "Over 3 tasks “peg” has the highest mean, 0.8000; “gabor” follows with 0.7333." in paragraphs(found)
+    assert "“peg” has the highest mean over tasks, 0.8000; “gabor” follows with 0.7333." in paragraphs(found)
 
 
 def test_of_many_arms_the_record_alone_has_the_scores(mine: Path) -> None:
@@ -251,13 +251,13 @@ def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkey
     """In a folder without the records that are kept, which change with what has been run."""
     assert library.record_file("gap", "gap@cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
     monkeypatch.setattr(library, "folder", lambda name: mine / "studies")
-    before = {row["name"]: row["found"] for row in catalog.rows()}
+    before = {row["name"]: row["found"] for row in tables.rows()}
     assert before["irpe-index"]["cpu"] == "before these rules"
     assert before["atlas"]["images"] == before["gap"]["paper"] == "not run"
     conduct(Home(mine / "home"), library.find("fourier-gamma").at("smoke"))
     path = service.record("fourier-gamma", home=str(mine / "home"))
     assert path == mine / "studies/records/fourier-gamma@smoke.json"
-    after = {row["name"]: row["found"] for row in catalog.rows()}
+    after = {row["name"]: row["found"] for row in tables.rows()}
     assert after["fourier-gamma"] == before["fourier-gamma"] | {"smoke": f"results of {read(path).date}"}
     assert {**after, "fourier-gamma": ""} == {**before, "fourier-gamma": ""}
 

@@ -124,7 +124,7 @@ def test_the_sentence_names_its_numbers(pairs, spread, scale, images, tests, loo
     share = smallest / (scale.high - scale.low)  # of skill as of an accuracy
     assert (f", about {share * images:.0f} of {images} test images," in found) == bool(images)
     assert (f"tested with {tests - 1} other{'s' * (tests > 2)}" if tests > 1 else "tested alone") in found
-    assert found.endswith(f"(power 80%, standard deviation of differences {spread:.4f}, as measured).")
+    assert found.endswith(f"(power 80 %, standard deviation of differences {spread:.4f}, as measured).")
 
 
 def test_no_difference_is_named_that_the_scale_or_the_seeds_cannot_have():
