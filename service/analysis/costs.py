@@ -35,11 +35,11 @@ def costs_of(history: History, name: str, partner: str | None) -> list[Finding]:
     costs = []
     for work, field in (("training", "train_s"), ("prediction", "predict_s")):
         turns = getattr(own, field)
-        own_ms = 1000 * median(turns)
+        values = {"own": 1000 * median(turns), "work": work}
         if other is None or partner == name:
-            costs.append(finding("part.cost", own=own_ms, work=work))
+            costs.append(finding("part.cost", **values))
             continue
         others = getattr(other, field)
-        kind = "part.cost beside" if ratio(turns, others) else "part.cost alike"
-        costs.append(finding(kind, own=own_ms, work=work, partner=partner, other=1000 * median(others)))
+        kind = "part.cost" if ratio(turns, others) else "part.cost alike"
+        costs.append(finding(kind, **values, partner=partner, other=1000 * median(others)))
     return costs

@@ -129,21 +129,16 @@ class Evidence:
 
     def sentence(self, word: Word, test: Adjusted) -> Finding:
         """Returns the measured number, its interval and where that lies: `“best” has test score 0.9500 (...)`."""
-        interval = self.estimate.interval(1 - test.level)
-        assert interval is not None, "an estimate that can be tested comes first"
-        images = []
-        if self.estimate.draws > 1:
-            kind = "test images" if any(scores.right for scores in self.trials.values()) else "draws"
-            images.append(finding(f"part.{kind}", count=self.estimate.draws))
-        if self.estimate.overlap:
-            images.append(finding("part.folds"))
+        draws = self.estimate.draws if self.estimate.draws > 1 else None
+        single = any(scores.right for scores in self.trials.values())
         return finding(
             "claim.decided",
             about=self.about,
-            low=interval[0],
-            high=interval[1],
+            interval=self.estimate.interval(1 - test.level),
             seeds=self.seeds,
-            images=images,
+            images=draws if single else None,
+            draws=None if single else draws,
+            folds=finding("part.folds") if self.estimate.overlap else None,
             place=self.region.place(word),
             p=test.p,
         )
@@ -188,7 +183,7 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> Finding | None:
     if not scores.complete:
         return finding(f"lacking.some {'values' if probe else 'answers'}", seeds=n, asked=asked, name=name)
     if n < FEWEST:
-        return finding("lacking.seeds", name=name, seeds=_each_seed(scores), fewest=FEWEST)
+        return finding("lacking.seeds", name=name, seeds=finding("part.seeds", **_each(scores)), fewest=FEWEST)
     if diverged == n and isinstance(claim, NoWorse | Equivalent):
         return finding("lacking.any score", seeds=n, name=name)
     if diverged and isinstance(claim, NEEDS_SCORES):
@@ -285,8 +280,7 @@ def _pairs(estimate: Estimate, trials: Mapping[str, Scores]) -> Finding:
         for name, trial in trials.items()
         if (groups := group_words(trial))
     ]
-    lost = [finding("part.diverged seeds", count=diverged)] if diverged else []
-    return finding("part.pairs", parts=[finding("part.seed count", count=estimate.n), *groups, *lost])
+    return finding("part.pairs", seeds=estimate.n, groups=groups or None, diverged=diverged or None)
 
 
 def claim_score(claim: Claim, name: str, scores: Scores) -> Finding:
@@ -304,25 +298,17 @@ def score_and_spread(scores: Scores) -> Finding:
 def _spread(scores: Scores) -> Finding | str:
     """Returns the 95 % interval of the mean, and the seeds."""
     seeds, interval = seeds_of(scores), scores.interval
-    if interval is None:
-        return seeds
-    if scores.best_of > 1:
-        return finding("part.spread of the best", trials=scores.best_of, low=interval[0], high=interval[1], seeds=seeds)
-    return finding("part.spread", low=interval[0], high=interval[1], seeds=seeds)
+    trials = scores.best_of if scores.best_of > 1 else None
+    return seeds if interval is None else finding("part.spread", trials=trials, interval=interval, seeds=seeds)
 
 
 def seeds_of(scores: Scores) -> Finding | str:
     """Returns how many seeds there are; if they lie in two groups, these; if they are too few for an interval, all."""
-    if groups := group_words(scores):
-        return groups
-    diverged = finding("part.also diverged", count=len(scores.diverged)) if scores.diverged else None
-    return (
-        _each_seed(scores, diverged) if scores.n < FEWEST else finding("part.seeds", seeds=scores.n, diverged=diverged)
-    )
+    groups = group_words(scores)
+    return groups or finding("part.seeds", **_each(scores), diverged=len(scores.diverged) or None)
 
 
-def _each_seed(scores: Scores, diverged: Finding | None = None) -> Finding:
-    """Returns the seeds themselves: `2 seeds: 0.9700, 0.9800`."""
-    if scores.n > 1:
-        return finding("part.seed scores", seeds=scores.n, scores=[*scores.values.values()], diverged=diverged)
-    return finding("part.seeds", seeds=scores.n, diverged=diverged)
+def _each(scores: Scores) -> dict[str, object]:
+    """Returns the number of seeds, with the scores themselves where they are too few for an interval."""
+    each = [*scores.values.values()] if 1 < scores.n < FEWEST else None
+    return {"seeds": scores.n, "scores": each}

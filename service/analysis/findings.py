@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
@@ -20,7 +21,7 @@ class Finding:
     values: Mapping[str, object]
 
     def __str__(self) -> str:
-        return _SENTENCE.vformat(SENTENCES[self.kind], (), self.values)
+        return _written(SENTENCES[self.kind], self.values)
 
 
 def finding(kind: str, **values: object) -> Finding:
@@ -70,7 +71,6 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "quoted": quoted,
     "names": lambda names: listed([quoted(name) for name in names]),
     "listed": lambda parts: listed([*map(str, parts)]),
-    "joined": _joined(""),
     "commas": _joined(", "),
     "semicolons": _joined("; "),
     "words": _joined(" "),
@@ -82,19 +82,26 @@ FILTERS: dict[str, Callable[[Any], str]] = {
 """How a sentence writes a value: `{mean:fixed}`; `{seeds:plural seed}` counts a noun."""
 
 
-class _Sentence(Formatter):
-    """Fills in a sentence. Raises: KeyError for a value that is missing; ValueError for one that it does not use."""
+OPTIONAL = re.compile(r"\[([^][]*)\]")
+
+
+class _Writer(Formatter):
+    """Writes values by the filters."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec.startswith("plural "):
             return plural(value, format_spec.removeprefix("plural "))
-        if format_spec:
-            return FILTERS[format_spec](value)
-        return "" if value is None else str(value)
-
-    def check_unused_args(self, used_args: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        if unused := {*kwargs} - {*used_args}:
-            raise ValueError(f"values must be used by the sentence, got {', '.join(sorted(unused))}")
+        return FILTERS[format_spec](value) if format_spec else "" if value is None else str(value)
 
 
-_SENTENCE = _Sentence()
+def _written(sentence: str, values: Mapping[str, object]) -> str:
+    """Fills in a sentence. Raises: KeyError for a value that is missing; ValueError for one that it does not use."""
+
+    def names(text: str) -> set[str]:
+        return {name for _, name, *_ in Formatter().parse(text) if name}
+
+    if unused := {*values} - names(sentence):
+        raise ValueError(f"values must be used by the sentence, got {', '.join(sorted(unused))}")
+    given = {name for name, value in values.items() if value is not None}
+    whole = OPTIONAL.sub(lambda piece: piece[1] if names(piece[1]) <= given else "", sentence)
+    return _Writer().vformat(whole, (), values)

@@ -159,10 +159,8 @@ def point_name(result: StudyResult, row: TrialResult) -> str:
     """Returns a confirmed point in a table, with what is special about it: `#0 gamma=2.5 (tried first)`."""
     if row is result.named.get("first"):
         return str(finding("part.tabled first", label=_label(row), name=row.name))
-    if row is result.random:
-        points = len(result.of("rival"))
-        return str(finding("part.tabled random", label=_label(row), name=row.name, points=points))
-    return str(finding("part.tabled point", label=_label(row), name=row.name))
+    points = len(result.of("rival")) if row is result.random else None
+    return str(finding("part.tabled point", label=_label(row), name=row.name, points=points))
 
 
 def _label(row: TrialResult) -> str:
@@ -282,8 +280,7 @@ def _costs_and_sizes(result: StudyResult, best: TrialResult) -> Iterator[Finding
     costs = costs_of(result.history, best.name, partner.name if partner else None)
     count = estimate_cost(best.recipe).parameters
     more = count - estimate_cost(partner.recipe).parameters if partner else 0
-    beside = finding("part.parameters beside", count=count, more=more)
-    parameters = beside if more else finding("part.parameters", count=count)
+    parameters = finding("part.parameters", count=count, more=more or None)
     yield finding("detail.cost", costs=[*costs, parameters], busy=result.history.costs.busy)
     for side in best.test_sizes:
         rows = [row for row in (best, partner) if row and side in row.test_sizes]

@@ -57,9 +57,7 @@ class Lengths:
         ]
         if len(leaders) > 1:
             yield finding("detail.leaders", leaders=leaders)
-        ends = self.gain.interval()
-        interval = finding("part.interval", low=ends[0], high=ends[1]) if ends else None
-        yield finding("detail.doubling", gain=self.gain.mean, interval=interval)
+        yield finding("detail.doubling", gain=self.gain.mean, interval=self.gain.interval())
 
 
 def lengths(rows: Sequence[TrialResult]) -> Lengths | None:

@@ -74,11 +74,10 @@ def highest_mean(methods: Methods) -> Finding:
     if not methods.means:
         return finding("headline.tasks unfinished")
     (best, *others) = [[*names] for _, names in groupby(methods.means, lambda name: fixed(methods.means[name]))]
-    mean, follows = methods.means[best[0]], None
-    if others:
-        follows = finding("part.follows", name=others[0][0], mean=methods.means[others[0][0]])
-    if len(best) == 1:
-        return finding("headline.task mean", name=best[0], mean=mean, follows=follows)
-    names = [finding("part.arm", name=name) for name in best[:MOST]]
-    names += [finding("part.more methods", count=len(best) - MOST)] if len(best) > MOST else []
-    return finding("headline.task means", names=names, mean=mean, follows=follows)
+    mean = methods.means[best[0]]
+    if len(best) > 1:
+        names = [finding("part.arm", name=name) for name in best[:MOST]]
+        names += [finding("part.more methods", count=len(best) - MOST)] if len(best) > MOST else []
+        return finding("headline.task means", names=names, mean=mean)
+    after = others[0][0] if others else None
+    return finding("headline.task mean", name=best[0], mean=mean, next=after, next_mean=methods.means.get(after or ""))

@@ -128,12 +128,12 @@ def power_sentence(
     assert least is not None
     if least >= scale.high - scale.chance:
         return str(finding("power.no difference", seeds=pairs))
-    counted = round(least / (scale.high - scale.low) * images)
     sentence = finding(
         "power.guessed" if spread is None else "power.measured",
         seeds=pairs,
         least=least,
-        images=finding("part.of images", count=counted, images=images) if images else None,
+        counted=round(least / (scale.high - scale.low) * images),
+        images=images or None,
         tests=finding("part.tests", others=tests - 1) if tests > 1 else finding("part.one test"),
         power=POWER,
         std=std,

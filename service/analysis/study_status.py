@@ -75,17 +75,8 @@ class StudyStatus:
     def __repr__(self) -> str:
         if self.trouble:
             return str(finding("status.unreadable", id=self.id, state=self.state, trouble=self.trouble))
-        sentence = finding(
-            "status.line",
-            id=self.id,
-            state=self.state + self.where,
-            done=self.done,
-            asked=self.asked,
-            trials=self.trials,
-            best=finding("part.best so far", best=self.best) if self.best else None,
-            stale=finding("part.of other code", count=self.stale) if self.stale else None,
-        )
-        return str(sentence)
+        counts = {"done": self.done, "asked": self.asked, "trials": self.trials, "stale": self.stale or None}
+        return str(finding("status.line", id=self.id, state=self.state + self.where, best=self.best or None, **counts))
 
     def plain(self) -> dict[str, Any]:
         """Returns plain values, for --json; `best` lists the labels of the best trials."""
@@ -151,8 +142,8 @@ def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDige
     best = [summary for summary in summaries if summary.best]
     cell: object = ""
     if best:
-        ties = finding("part.ties", others=len(best) - 1) if len(best) > 1 else None
-        cell = finding("status.best", label=best[0].label, name=best[0].name, score=best[0].score, ties=ties)
+        row, ties = best[0], len(best) - 1 or None
+        cell = finding("status.best", label=row.label, name=row.name, score=row.score, ties=ties)
     return StudyStatus(
         id=edition.id,
         question=edition.study.question,
@@ -238,13 +229,9 @@ def standings(study: Study, name: str) -> dict[str, str]:
     ages = dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
     for size, (record, since) in _records(study, name).items():
         budget, _, mark = size.partition("~")
-        age = str(finding("record.date", date=record.date, since=_since(since))) if record else BEFORE
+        age = str(finding("record.date", date=record.date, since=since or None)) if record else BEFORE
         ages[budget] = f"{ages.get(budget, 'not run')}; {mark}: {age}" if mark else age
     return ages
-
-
-def _since(since: Sequence[str]) -> Finding | None:
-    return finding("part.since", since=since) if since else None
 
 
 MOST_ROWS = 24
@@ -256,7 +243,7 @@ def paragraphs(record: Record, since: Sequence[str] = ()) -> list[str]:
     parts: list[object] = [
         finding(
             "record.head",
-            date=finding("record.date", date=record.date, since=_since(since)),
+            date=finding("record.date", date=record.date, since=since or None),
             seeds=record.seeds,
             minutes=record.minutes,
             machine=record.machine,
@@ -286,30 +273,16 @@ def _row(row: Row) -> Finding:
     scores += [finding("record.side", side=side, score=_scored(scored)) for side, scored in row.test_sizes.items()]
     if row.diverged:
         scores.append(finding("record.diverged", diverged=row.diverged, seeds=row.asked))
-    values = setting_words(row.values)
-    return finding(
-        "record.row",
-        name=row.name,
-        values=finding("part.values", values=values) if values else None,
-        scores=scores,
-    )
+    return finding("record.row", name=row.name, values=setting_words(row.values) or None, scores=scores)
 
 
 def _scored(scored: Scored) -> Finding:
-    return finding(
-        "record.score",
-        score=spread(scored.mean, scored.std),
-        interval=finding("part.ends", ends=scored.interval) if scored.interval else None,
-        failed=scored.failed,
-        seeds=scored.n,
-    )
+    score = spread(scored.mean, scored.std)
+    return finding("record.score", score=score, interval=scored.interval, failed=scored.failed, seeds=scored.n)
 
 
 def _verdict(judged: Judged) -> Finding:
     if judged.measured is None:
         return finding("record.undecided", word=judged.word, claim=judged.claim)
-    interval = finding("part.95 %", ends=judged.interval) if judged.interval else None
-    p = finding("part.p", p=judged.p) if judged.p is not None else None
-    return finding(
-        "record.verdict", word=judged.word, claim=judged.claim, measured=judged.measured, interval=interval, p=p
-    )
+    tested = {"measured": judged.measured, "interval": judged.interval, "p": judged.p}
+    return finding("record.verdict", word=judged.word, claim=judged.claim, **tested)

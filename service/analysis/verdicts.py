@@ -128,8 +128,7 @@ class Verdict:
         return str(finding("verdict.later", why=self.why, seeds=later.n, measured=later.measured, p=later.p))
 
     def __str__(self) -> str:
-        source = finding("part.source", source=self.claim.source) if self.claim.source else None
-        unseen = finding("part.unseen", unseen=self.unseen) if self.unseen else None
+        source, unseen = self.claim.source or None, self.unseen or None
         values = {"label": self.label, "claim": self.claim, "source": source, "reason": self.reason, "unseen": unseen}
         return str(finding("verdict", **values))
 

@@ -73,10 +73,8 @@ class EventLines:
             case Confirms(numbers=numbers, rivals=rivals):
                 labels = [*(f"#{number}" for number in numbers), *(f"#r{number}" for number in rivals)]
                 event = finding("event.confirms", labels=labels)
-            case Started(label=label, seed=seed, attempt=attempt) if attempt > 1:
-                event = finding("event.started again", label=label, seed=seed, attempt=attempt)
-            case Started(label=label, seed=seed):
-                event = finding("event.started", label=label, seed=seed)
+            case Started(label=label, seed=seed, attempt=attempt):
+                event = finding("event.started", label=label, seed=seed, attempt=attempt if attempt > 1 else None)
         return None if event is None else str(event)
 
     def _of_run(self, fact: Measured | StoppedAt | FailedWith | Ended) -> Finding:
@@ -94,10 +92,8 @@ class EventLines:
         match fact:
             case Measured(epoch=epoch, values=values):
                 metric, epochs = trial.score.metric, trial.recipe.optimizer.trained_epochs
-                event = finding("event.epoch", epoch=epoch, epochs=epochs)
-                if metric in values:
-                    value = f"{values[metric]:.4f}"
-                    event = finding("event.measured", epoch=epoch, epochs=epochs, metric=metric, value=value)
+                value = f"{values[metric]:.4f}" if metric in values else None
+                event = finding("event.measured", epoch=epoch, epochs=epochs, metric=metric, value=value)
             case StoppedAt(epoch=0, cutoff=cutoff):
                 event = left_out_words(cutoff)
             case StoppedAt(epoch=epoch, cutoff=cutoff):

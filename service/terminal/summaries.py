@@ -66,7 +66,7 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
     else:
         labelled(out, "report", str(finding("next.report", study=study, home=home.option)))
     elsewhere = result.tracking if result.tracking != tracking_uri() else None
-    tracking = finding("part.tracking", uri=shlex.quote(elsewhere)) if elsewhere else None
+    tracking = shlex.quote(elsewhere) if elsewhere else None
     labelled(out, "MLflow", str(finding("next.ui", study=study, home=home.option, tracking=tracking)))
     if history.failed:
         labelled(out, "failed", str(finding("next.failed", runs=history.failed)), "bold red")

@@ -246,12 +246,10 @@ def _show_arms(out: Console, plan: Ablation) -> None:
         )
     if plan.axes:
         without = [", ".join(entry.values()) for entry in plan.without]
-        left_out = finding("part.without", combinations=without) if without else None
-        sentence(out, str(finding("show.combinations", arms=len(plan.arms), without=left_out)))
+        sentence(out, str(finding("show.combinations", arms=len(plan.arms), without=without or None)))
     else:
         section(out, "arms", [(arm, _settings(values) or "the base") for arm, values in plan.arms.items()])
-    within = finding("part.within", axes=plan.other_axes) if plan.other_axes else None
-    sentence(out, str(finding("show.baseline", name=plan.baseline, within=within)))
+    sentence(out, str(finding("show.baseline", name=plan.baseline, axes=plan.other_axes or None)))
     if plan.tune:
         section(out, "each arm is tuned", [*space_words(plan.tune.space).items()])
         first = [*map(_settings, plan.tune.first)] or ["none"]
@@ -319,11 +317,16 @@ def status_of_one(status: StudyStatus, home: Home) -> None:
     edition = editions.stored(home, status.id)
     sentence(out, title(status.id, status.question))
     out.print(trials_table(status.rows, edition))
-    left = finding("part.time left", seconds=status.left) if status.left else None
+    values = {
+        "state": status.state + status.where,
+        "done": status.done,
+        "asked": status.asked,
+        "ago": _ago(status.last),
+    }
     if status.state == "running" and status.left is None:
-        left = finding("part.time left unknown")
-    values = {"state": status.state + status.where, "done": status.done, "asked": status.asked, "left": left}
-    sentence(out, str(finding("status.one", **values, ago=_ago(status.last))))
+        sentence(out, str(finding("status.one, time unknown", **values)))
+    else:
+        sentence(out, str(finding("status.one", **values, left=status.left or None)))
     if status.stale:
         sentence(out, str(finding("status.stale answers", count=status.stale)))
     if any(trial.state.startswith("failed") for trial in status.rows):
