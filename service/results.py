@@ -289,7 +289,6 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
 
 
 def _missing(named: Iterable[tuple[TrialResult, str]]) -> list[Todo]:
-    """Returns what is not kept of these trials' probes."""
     runs = (Todo(row, seed, run, name) for row, name in named for seed, run in row.probes.items())
     return [todo for todo in runs if todo.run.kept(todo.name) is None]
 

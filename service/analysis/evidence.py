@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from search_spaces.claim import (
@@ -67,7 +67,6 @@ class Region:
         return min(1.0, 2 * min(self._ps(estimate.p_below(self.low), estimate.p_above(self.high))))
 
     def _ps(self, at_low: float | None, at_high: float | None) -> list[float]:
-        """Returns the ps at the ends that there are."""
         sides = [(self.low, at_low), (self.high, at_high)]
         ps = [p for end, p in sides if math.isfinite(end) and p is not None]
         assert ps, "an estimate that can be tested comes first"
@@ -88,8 +87,7 @@ class Evidence:
     """The numbers about a claim.
 
     `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `about`, `seeds`:
-    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials over the seeds that it is about, by
-    name; `seen`: those of all seeds.
+    how a sentence begins, and the seeds. `scores`: of the claim's trials, of all seeds.
     """
 
     claim: Claim
@@ -97,8 +95,7 @@ class Evidence:
     region: Region
     about: Finding
     seeds: Finding | str
-    trials: Mapping[str, Scores]
-    seen: Mapping[str, Scores] = field(default_factory=dict)
+    scores: Sequence[Scores]
 
     @property
     def ps(self) -> tuple[float, float]:
@@ -117,12 +114,11 @@ class Evidence:
         """
         if isinstance(self.claim, ClaimOfProbe):
             return ""
-        trials = [*self.seen.values()]
-        if len(trials) == 1:
-            return unseen_words(trials[0], refuted=word == "REFUTED")
-        failed, runs = zip(*map(failures, trials), strict=True)
+        if len(self.scores) == 1:
+            return unseen_words(self.scores[0], refuted=word == "REFUTED")
+        failed, runs = zip(*map(failures, self.scores), strict=True)
         most = max(map(most_that_fail, failed, runs))
-        noun = "runs" if isinstance(trials[0], ScoresOverTasks) else "seeds"
+        noun = "runs" if isinstance(self.scores[0], ScoresOverTasks) else "seeds"
         if any(failed):
             return str(finding("unseen.some failed", count=sum(runs), runs=noun, failed=sum(failed), most=most))
         return str(finding("unseen.none failed", count=min(runs), runs=noun, most=most))
@@ -130,7 +126,7 @@ class Evidence:
     def sentence(self, word: Word, test: Adjusted) -> Finding:
         """Returns the measured number, its interval and where that lies: `“best” has test score 0.9500 (...)`."""
         draws = self.estimate.draws if self.estimate.draws > 1 else None
-        single = any(scores.right for scores in self.trials.values())
+        single = any(scores.right for scores in self.scores)
         return finding(
             "claim.decided",
             about=self.about,
@@ -173,15 +169,14 @@ def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
 
 
 def _lacking(name: str, scores: Scores | None, claim: Claim) -> Finding | None:
-    """Returns what the scores of one trial lack to decide a claim; None if nothing."""
     probe = isinstance(claim, ClaimOfProbe)
     if scores is None or not scores.asked:
         return finding("lacking.values", name=name) if probe else _where("lacking.answers", claim, name=name)
-    n, asked, diverged = scores.n, scores.asked, len(scores.diverged)
+    n, diverged = scores.n, len(scores.diverged)
     if not scores.complete and isinstance(claim, KeepsMore):
-        return finding("lacking.gains", seeds=asked - n, name=name)
+        return finding("lacking.gains", seeds=scores.asked - n, name=name)
     if not scores.complete:
-        return finding(f"lacking.some {'values' if probe else 'answers'}", seeds=n, asked=asked, name=name)
+        return finding(f"lacking.some {'values' if probe else 'answers'}", seeds=n, asked=scores.asked, name=name)
     if n < FEWEST:
         return finding("lacking.seeds", name=name, seeds=finding("part.seeds", **_each(scores)), fewest=FEWEST)
     if diverged == n and isinstance(claim, NoWorse | Equivalent):
@@ -195,29 +190,27 @@ def _lacking(name: str, scores: Scores | None, claim: Claim) -> Finding | None:
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
     """Returns the evidence on a claim whose scores lack nothing."""
-    trials = judged(claim, scores)
     match claim:
         case AtLeast(value=value):
-            found = _of_mean(claim, trials, Region(low=value))
+            return _of_mean(claim, scores, Region(low=value))
         case AtChance(margin=margin):
-            chance = trials[claim.who].scale.chance
+            chance = scores[claim.who].scale.chance
             name = finding("region.chance", margin=margin, center=chance)
-            found = _of_mean(claim, trials, Region(chance - margin, chance + margin, name))
+            return _of_mean(claim, scores, Region(chance - margin, chance + margin, name))
         case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high):
-            found = _of_mean(claim, trials, _between(low, high))
+            return _of_mean(claim, scores, _between(low, high))
         case ProbeAsAlike(low=low, high=high):
-            found = _of_gap(claim, trials, _between(low, high))
+            return _of_gap(claim, scores, _between(low, high))
         case Better(margin=margin) | BetterOverTasks(margin=margin) | KeepsMore(margin=margin):
-            found = _of_gap(claim, trials, Region(low=margin))
+            return _of_gap(claim, scores, Region(low=margin))
         case NoWorse(margin=margin):
-            found = _of_gap(claim, trials, Region(low=-margin))
+            return _of_gap(claim, scores, Region(low=-margin))
         case Equivalent(margin=margin):
-            found = _of_gap(claim, trials, Region(-margin, margin, finding("region.zero", margin=margin)))
+            return _of_gap(claim, scores, Region(-margin, margin, finding("region.zero", margin=margin)))
         case Rising() | ProbeRising():
-            slope = _known(contrast([*trials.values()], slope_weights(len(trials))))
+            slope = _known(contrast([*judged(claim, scores).values()], slope_weights(len(claim.names))))
             about = _where("about.slope", claim, names=claim.listed, slope=slope.mean)
-            found = Evidence(claim, slope, Region(low=claim.margin), about, _pairs(slope, trials), trials)
-    return replace(found, seen={name: scores[name] for name in claim.names})
+            return _paired(claim, scores, slope, Region(low=claim.margin), about)
 
 
 def _between(low: float | None, high: float | None) -> Region:
@@ -225,17 +218,19 @@ def _between(low: float | None, high: float | None) -> Region:
     return Region(*ends, finding("region.ends", low=ends[0], high=ends[1]))
 
 
-def _of_mean(claim: Claim, trials: Mapping[str, Scores], region: Region) -> Evidence:
+def _of_mean(claim: Claim, scores: Mapping[str, Scores], region: Region) -> Evidence:
     name = claim.names[0]
-    scores = trials[name]
-    return Evidence(claim, _known(scores.estimate), region, _mean(claim, name, scores), seeds_of(scores), trials)
+    trial = judged(claim, scores)[name]
+    all_seeds = [scores[name] for name in claim.names]
+    return Evidence(claim, _known(trial.estimate), region, _mean(claim, name, trial), seeds_of(trial), all_seeds)
 
 
 def _of_gap(
     claim: Better | BetterOverTasks | KeepsMore | NoWorse | Equivalent | ProbeAsAlike,
-    trials: Mapping[str, Scores],
+    scores: Mapping[str, Scores],
     region: Region,
 ) -> Evidence:
+    trials = judged(claim, scores)
     who, than = trials[claim.who], trials[claim.than]
     alike = isinstance(claim, NoWorse | Equivalent)
     gap = _known(difference(who, than, least=ALIKE_IMAGES if alike else LEAST_IMAGES))
@@ -247,7 +242,20 @@ def _of_gap(
         about = _where(kind, claim, who=claim.who, than=claim.than, gap=gap.mean)
     if who is than:  # such as the best point of a search, where it is the one that was tried first
         about = finding("about.one trial", names=claim.names, difference=about)
-    return Evidence(claim, gap, region, about, _pairs(gap, trials), trials)
+    return _paired(claim, scores, gap, region, about)
+
+
+def _paired(claim: Claim, scores: Mapping[str, Scores], estimate: Estimate, region: Region, about: Finding) -> Evidence:
+    """Returns evidence of seeds that trials share, with the groups in which they lie, and how many of them diverged."""
+    trials = judged(claim, scores)
+    diverged = len(frozenset().union(*(trial.diverged for trial in trials.values())))
+    groups = [
+        finding("part.trial", name=name, seeds=groups)
+        for name, trial in trials.items()
+        if (groups := group_words(trial))
+    ]
+    seeds = finding("part.pairs", seeds=estimate.n, groups=groups or None, diverged=diverged or None)
+    return Evidence(claim, estimate, region, about, seeds, [scores[name] for name in claim.names])
 
 
 def _known(estimate: Estimate | None) -> Estimate:
@@ -256,7 +264,6 @@ def _known(estimate: Estimate | None) -> Estimate:
 
 
 def _mean(claim: Claim, name: str, scores: Scores) -> Finding:
-    """Returns the mean of a claim's trial, with what it is the mean of."""
     mean = scores.mean or 0.0
     if isinstance(claim, ProbeAsAlike) and name == claim.than:
         return finding("about.maps of seeds", name=name, mean=mean)
@@ -272,17 +279,6 @@ def _where(kind: str, claim: Claim, **values: object) -> Finding:
     return finding(kind, **values, where=getattr(claim, "where", ""))
 
 
-def _pairs(estimate: Estimate, trials: Mapping[str, Scores]) -> Finding:
-    """Returns how many seeds decided, the groups in which they lie, and how many of the trials' seeds diverged."""
-    diverged = len(frozenset().union(*(trial.diverged for trial in trials.values())))
-    groups = [
-        finding("part.trial", name=name, seeds=groups)
-        for name, trial in trials.items()
-        if (groups := group_words(trial))
-    ]
-    return finding("part.pairs", seeds=estimate.n, groups=groups or None, diverged=diverged or None)
-
-
 def claim_score(claim: Claim, name: str, scores: Scores) -> Finding:
     """Returns a trial's score with its 95 % interval, where it has one: nothing is decided by it."""
     return finding("claim.score", measured=_mean(claim, name, scores), spread=_spread(scores))
@@ -296,7 +292,6 @@ def score_and_spread(scores: Scores) -> Finding:
 
 
 def _spread(scores: Scores) -> Finding | str:
-    """Returns the 95 % interval of the mean, and the seeds."""
     seeds, interval = seeds_of(scores), scores.interval
     trials = scores.best_of if scores.best_of > 1 else None
     return seeds if interval is None else finding("part.spread", trials=trials, interval=interval, seeds=seeds)

@@ -86,8 +86,6 @@ OPTIONAL = re.compile(r"\[([^][]*)\]")
 
 
 class _Writer(Formatter):
-    """Writes values by the filters."""
-
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec.startswith("plural "):
             return plural(value, format_spec.removeprefix("plural "))

@@ -5,22 +5,24 @@ The first sentence has at most 25 words and two numbers. The table of results ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
 from service.analysis.best import chosen_by
-from service.analysis.costs import costs_of
 from service.analysis.evidence import score_and_spread
 from service.analysis.findings import Finding, finding
 from service.analysis.methods import highest_mean
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import POWER, seeds_needed, smallest_difference
-from service.analysis.statistics import ALPHA, FEWEST, Estimate, share_of
+from service.analysis.statistics import ALPHA, FEWEST, Estimate, estimate, share_of
 from service.analysis.trial_result import TrialResult, out_of_race
 from service.planning.schedule import unplanned
+from service.storage.history import History
 from trainables.recipe.cost import estimate_cost
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 MOST = 3
 """How many trials a sentence names; all stand in the table of results."""
+SURE = 0.99
+"""How sure a difference of costs must be; turns are many, so this asks little."""
+AGREE = 0.03
+"""The share by which two measurements of one arm may differ on a quiet machine; less is no difference."""
 
 
 def headline(result: StudyResult) -> str:
@@ -61,7 +67,11 @@ def _found(result: StudyResult) -> Finding:
     if not ranking.highest:
         return finding("headline.unfinished", missing=missing[:2]) if missing else finding("headline.no seeds")
     if not result.winners:
-        return _at_chance(result, finished=not missing)
+        chance = study.base.data.chance("val")
+        if missing:
+            return finding("headline.at chance so far", chance=chance)
+        epochs = max(row.recipe.optimizer.epochs for row in result.of("trial"))
+        return finding("headline.at chance", chance=chance, epochs=epochs)
     best, so_far = result.winners[0], " so far" if missing else ""
     if len(result.winners) > 1:
         score = chosen_by(result.history, best.trial)
@@ -93,20 +103,7 @@ def _found(result: StudyResult) -> Finding:
     )
 
 
-def _at_chance(result: StudyResult, *, finished: bool) -> Finding:
-    """Returns that no trial is best: none is above chance, or none of those that have all their seeds."""
-    chance = result.edition.study.base.data.chance("val")
-    for row in result.confirmed if result.ranking.confirmed else result.of("trial"):
-        if row.answer.status in ("open", "incomplete") and row.validation.any_above_chance:
-            return finding("headline.one may be above chance", chance=chance, trial=trial_part(result, row))
-    if not finished:
-        return finding("headline.at chance so far", chance=chance)
-    epochs = max(row.trial.recipe.optimizer.epochs for row in result.of("trial"))
-    return finding("headline.at chance", chance=chance, epochs=epochs)
-
-
 def _leader(result: StudyResult) -> Finding:
-    """Returns which trial of a race is ahead, while it goes on."""
     rows = [row for row in result.of("trial") if row.validation.mean is not None]
     ahead = max(rows, key=lambda row: row.validation.mean or 0.0)
     waits = any(row.answer.status == "open" for row in rows) or len(rows) < len(result.edition.study.names())
@@ -164,7 +161,6 @@ def point_name(result: StudyResult, row: TrialResult) -> str:
 
 
 def _label(row: TrialResult) -> str:
-    """Returns `7`; for a random point `r7`."""
     return f"{'r' if row.trial.role in RIVALS else ''}{row.trial.number}"
 
 
@@ -181,9 +177,7 @@ def further_findings(result: StudyResult) -> Iterator[Finding]:
     if result.methods is not None:
         if result.methods.counted:
             yield finding("detail.task count", tasks=len(result.methods.counted))
-    elif best is None:
-        yield from _highest_test(result)
-    else:
+    elif best is not None:
         metric = result.edition.study.score.test
         fresh = " on fresh seeds" if result.ranking.confirmed else ""
         for row in result.winners[:MOST]:
@@ -214,33 +208,15 @@ def further_findings(result: StudyResult) -> Iterator[Finding]:
         yield finding("detail.missing", missing=missing)
 
 
-def _highest_test(result: StudyResult) -> Iterator[Finding]:
-    """Yields the highest test score where no validation score is above chance, if it is one of more images."""
-    if not result.ranking.highest or not (result.ranking.confirmed or isinstance(result.edition.study.plan, Ablation)):
-        return
-    rows = [row for row in result.of("trial") if row.test.mean is not None]
-    best = max(rows, key=lambda row: row.test.mean or 0.0, default=None)
-    if best is not None and best.test.above_chance:
-        counts = best.recipe.data.image_counts
-        if counts.test > counts.validation:
-            trial, score = trial_part(result, best), score_and_spread(best.test)
-            yield finding("detail.highest test", images=counts.test, trial=trial, score=score)
-
-
 def _compared(result: StudyResult, best: TrialResult) -> Iterator[Finding]:
     """Yields the best trial beside what it is compared with: the baseline; the first and the best random point."""
-    plan = result.edition.study.plan
+    plan, first, random = result.edition.study.plan, result.named.get("first"), result.random
     if isinstance(plan, Ablation):
         partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
         if partner and gap:
             yield finding("detail.beside", gap=gap.mean, partner=partner, sureness=gap.sureness)
-        elif plan.is_baseline(best.name):
-            yield finding("detail.baseline")
         return
-    first, random = result.named.get("first"), result.random
-    if first is best:
-        yield finding("detail.is first")
-    elif first is not None:
+    if first is not None and first is not best:
         yield finding("detail.first", trial=trial_part(result, first), score=score_and_spread(first.test))
     if random is not None:
         trial, score = trial_part(result, random), score_and_spread(random.test)
@@ -288,6 +264,35 @@ def _costs_and_sizes(result: StudyResult, best: TrialResult) -> Iterator[Finding
         yield finding("detail.size", side=side, scores=scores)
 
 
+def ratio(own: Sequence[float], other: Sequence[float]) -> tuple[float, float] | None:
+    """Returns how many times as much one arm takes, at least and at most; None where they cannot be told apart.
+
+    A turn is compared with the other arm's turn beside it, so that what slows both down for a while does not count.
+    """
+    interval = estimate([math.log(a / b) for a, b in zip(own, other, strict=True)]).interval(SURE)
+    if interval is None or (interval[0] <= math.log1p(AGREE) and interval[1] >= -math.log1p(AGREE)):
+        return None
+    return math.exp(interval[0]), math.exp(interval[1])
+
+
+def costs_of(history: History, name: str, partner: str | None) -> list[Finding]:
+    """Returns what an arm takes in training and in prediction, beside another one; nothing if it was not measured."""
+    own, other = history.costs.arms.get(name), history.costs.arms.get(partner or "")
+    if own is None:
+        return []
+    costs = []
+    for work, field in (("training", "train_s"), ("prediction", "predict_s")):
+        turns = getattr(own, field)
+        values = {"own": 1000 * median(turns), "work": work}
+        if other is None or partner == name:
+            costs.append(finding("part.cost", **values))
+            continue
+        others = getattr(other, field)
+        kind = "part.cost" if ratio(turns, others) else "part.cost alike"
+        costs.append(finding(kind, **values, partner=partner, other=1000 * median(others)))
+    return costs
+
+
 def missing_parts(result: StudyResult) -> list[Finding]:
     """Returns what has no answer yet; nothing if the study is done."""
     history, plan = result.history, result.edition.study.plan
@@ -299,8 +304,8 @@ def missing_parts(result: StudyResult) -> list[Finding]:
         and not history.tuning.is_settled(row.trial)
     ]
     begun = sum(row.answer.status == "open" for row in rows)
-    asked = len(plan.arms) if isinstance(plan, Ablation) else history.trial_count
-    not_begun = max(asked - len(result.of("trial")), 0) + max(history.rival_count - len(result.of("rival")), 0)
+    trials = len(plan.arms) if isinstance(plan, Ablation) else history.trial_count
+    not_begun = max(trials - len(result.of("trial")), 0) + max(history.rival_count - len(result.of("rival")), 0)
     counts = {
         "part.not begun": not_begun + len([*unplanned(history)]),
         "part.begun": begun,
@@ -336,8 +341,8 @@ def next_seeds(result: StudyResult) -> NextSeeds | None:
     now, look = result.history.seeds, result.history.looks
     share = share_of(look + 1) / share_of(look)
     options = []
-    for estimate, away, level in _open_questions(result):
-        needed = seeds_needed(away, estimate.spread or 0.0, 2 * now, alpha=level * share, like=estimate)
+    for measured, away, level in _open_questions(result):
+        needed = seeds_needed(away, measured.spread or 0.0, 2 * now, alpha=level * share, like=measured)
         if needed is not None:
             options.append((max(needed, now + 1), abs(away)))
     if not options:

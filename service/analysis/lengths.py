@@ -65,8 +65,8 @@ def lengths(rows: Sequence[TrialResult]) -> Lengths | None:
 
     `rows`: the trials that are compared.
     """
-    asked = {row.recipe.optimizer.every_length for row in rows}
-    if len(asked) != 1 or len(every := asked.pop()) == 1:
+    schedules = {row.recipe.optimizer.every_length for row in rows}
+    if len(schedules) != 1 or len(every := schedules.pop()) == 1:
         return None
     by_row = {row.name: scores for row in rows if every[-1] in (scores := length_scores(row))}
     each = [{*scores[length]} for scores in by_row.values() for length in every]

@@ -45,7 +45,7 @@ class Methods:
         return [
             task
             for task, scores in self.tasks.items()
-            if {*scores} == {*self.names} and all(one.complete and one.n > 0 for one in scores.values())
+            if {*scores} == {*self.names} and all(of_task.complete and of_task.n > 0 for of_task in scores.values())
         ]
 
     @property
@@ -61,12 +61,12 @@ class Methods:
     @cached_property
     def means(self) -> dict[str, float]:
         """The mean over families of each method, the highest first, of all its seeds; empty if no task counts."""
-        found = {
+        means = {
             name: mean_over_families({task: self.tasks[task][name].mean or 0.0 for task in self.counted}, self.families)
             for name in self.names
             if self.counted
         }
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
 def highest_mean(methods: Methods) -> Finding:

@@ -87,16 +87,16 @@ def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
     An arm is compared with the baseline, or with what stands for it; a point of a search with the first point.
     `trials`: by name.
     """
-    known = {name: scores for name, scores in trials.items() if scores.n > 1}
-    first = next(iter(known), "")
-    others = (name for name in known if name != first)
-    partners = plan.partners(known) if isinstance(plan, Ablation) else dict.fromkeys(others, first)
-    pairs = [(known[name], known[other]) for name, other in partners.items()]
+    spread = {name: scores for name, scores in trials.items() if scores.n > 1}
+    first = next(iter(spread), "")
+    others = (name for name in spread if name != first)
+    partners = plan.partners(spread) if isinstance(plan, Ablation) else dict.fromkeys(others, first)
+    pairs = [(spread[name], spread[other]) for name, other in partners.items()]
     gaps = [gap for who, than in pairs if (gap := difference(who, than)) is not None]
     spreads = [(gap.n - 1, gap.spread) for gap in gaps if gap.spread is not None]
     if spreads:
         return math.sqrt(sum(df * std**2 for df, std in spreads) / sum(df for df, _ in spreads))
-    alone = known[first].estimate if known else None
+    alone = spread[first].estimate if spread else None
     return math.sqrt(2) * alone.spread if alone and alone.spread is not None else None
 
 
@@ -152,9 +152,9 @@ def tests_together(edition: Edition, points: int) -> int:
     if study.plan.race:
         return max(1, arms * (arms - 1) // 2)
     claims = study.claims if judged is None or judged.told else ()
-    asked = {frozenset(claim.names) for claim in claims if isinstance(claim, Better)}
+    claimed = {frozenset(claim.names) for claim in claims if isinstance(claim, Better)}
     partners = study.plan.partners(study.plan.arms).items()
-    return max(1, len(claims) + sum({name, other} not in asked for name, other in partners))
+    return max(1, len(claims) + sum({name, other} not in claimed for name, other in partners))
 
 
 def fewest_tested(recipes: Iterable[Recipe]) -> Data:

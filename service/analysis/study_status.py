@@ -103,15 +103,15 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
     """
     codes, name = CodeDigests(), f"status-{digest(str(home.root))}.json"
     mark = seen(*(Path(str(package.__file__)).parent for package in (service, search_spaces, trainables)))
-    known: dict[str, Any] = kept(name, mark) or {}
+    earlier: dict[str, Any] = kept(name, mark) or {}
     fresh: dict[str, Any] = {}
     statuses = []
     for id in ids:
         try:
             folder = home.study(id)
             driver, files = folder.driver, seen(folder.study, folder.journal)
-            if driver is None and id in known and known[id]["files"] == files:
-                statuses.append(StudyStatus.read(known[id]["status"]))
+            if driver is None and id in earlier and earlier[id]["files"] == files:
+                statuses.append(StudyStatus.read(earlier[id]["status"]))
                 continue
             edition = editions.stored(home, id)
             status = _folded(home, edition, driver, codes)
@@ -125,13 +125,11 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
             fresh[id] = {"files": files, "status": asdict(status)}
         statuses.append(status)
     if fresh:
-        there = {*home.ids()}
-        keep(name, mark, {id: entry for id, entry in known.items() if id in there} | fresh)
+        keep(name, mark, {id: earlier[id] for id in home.ids() if id in earlier} | fresh)
     return statuses
 
 
 def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests) -> StudyStatus:
-    """Returns the status of a study, from its facts."""
     history = History.open(home, edition, codes)
     alive = driver is not None
     summaries = summarize(history, alive=alive)
@@ -201,12 +199,12 @@ def _records(study: Study, name: str) -> dict[str, tuple[Record | None, list[str
     Words of an earlier time have no record. A record of a budget that the study no longer has is left out.
     """
     codes, files = CodeDigests(), record_file(name, f"{study.name}@*")
-    known = [record for record in map(read, sorted(files.parent.glob(files.name))) if record]
+    written = [record for record in map(read, sorted(files.parent.glob(files.name))) if record]
     records: dict[str, tuple[Record | None, list[str]]] = {}
     for size in ("base", *study.budgets):
         if size in study.found:
             records[size] = None, []
-        for record in known:
+        for record in written:
             if record.budget == size:
                 try:
                     since = record.since(record.edition(study), codes)
@@ -268,7 +266,6 @@ def paragraphs(record: Record, since: Sequence[str] = ()) -> list[str]:
 
 
 def _row(row: Row) -> Finding:
-    """Returns what a trial of a record scored."""
     scores = [_scored(row.test)]
     scores += [finding("record.side", side=side, score=_scored(scored)) for side, scored in row.test_sizes.items()]
     if row.diverged:

@@ -47,15 +47,15 @@ def departure(edition: Edition) -> Departure | None:
     too: any value may change the question, and no study lists values that do not.
     """
     budget = edition.study.budgets.get(edition.budget)
-    gap, own = budget.gap if budget else "", None
+    gap, change = budget.gap if budget else "", None
     paths = [path for path in edition.own_paths if not path.endswith(".source")]
     if paths:
         named = paths if len(paths) <= 2 else [paths[0], finding("part.more", count=len(paths) - 1)]
-        own = finding(f"departure.{'values' if len(paths) > 1 else 'value'}", paths=named)
+        change = finding(f"departure.{'values' if len(paths) > 1 else 'value'}", paths=named)
     if gap:
-        why = str(finding("departure.gap and values", gap=gap, own=own)) if own else gap
-        return Departure(f"at {edition.budget}", why)
-    return Departure("with own values", str(own), told=True) if own else None
+        why = finding("departure.gap and values", gap=gap, change=change) if change else gap
+        return Departure(f"at {edition.budget}", str(why))
+    return Departure("with own values", str(change), told=True) if change else None
 
 
 def written_words(history: History) -> str:
@@ -138,11 +138,11 @@ def images_words(draws: Iterable[int], sets: Iterable[Data]) -> str:
 
     `draws`: of each interval. `sets`: the images that are shown together.
     """
-    shown = [*sets]
-    folds = next((data for data in shown if data.overlap), None)
+    images = [*sets]
+    folds = next((data for data in images if data.overlap), None)
     if folds and folds.cross_validated:
         return str(finding("images.folds"))
-    generated = all(data.kind in DRAWN_AGAIN for data in shown)
+    generated = all(data.kind in DRAWN_AGAIN for data in images)
     counted = {count > 1 for count in draws}
     if True not in counted:
         kind = "images.these"
@@ -168,39 +168,37 @@ def judge_page(
     """
     scores = [scores_of(claim) for claim in claims]
     missing = [lacking(claim, trials) for claim, trials in zip(claims, scores, strict=True)]
-    gathered = [
-        None if reason else gather(claim, trials) for claim, trials, reason in zip(claims, scores, missing, strict=True)
-    ]
-    ps = {f"claim {place}": min(evidence.ps) if evidence else 1.0 for place, evidence in enumerate(gathered)}
+    rows = [*zip(claims, scores, missing, strict=True)]
+    gathered = [None if reason else gather(claim, trials) for claim, trials, reason in rows]
+    ps = {f"claim {number}": min(evidence.ps) if evidence else 1.0 for number, evidence in enumerate(gathered)}
     tests = holm(({} if departure and not departure.told else ps) | dict(differences), look)
     verdicts = []
-    for place, (claim, trials, evidence) in enumerate(zip(claims, scores, gathered, strict=True)):
-        test = tests.get(f"claim {place}")
+    for number, ((claim, trials, reason), evidence) in enumerate(zip(rows, gathered, strict=True)):
+        test = tests.get(f"claim {number}")
         if evidence and test:
             inside, outside = evidence.ps
             decided: Word = "SUPPORTED" if inside < outside else "REFUTED"
             word: Word = decided if test.significant else "INCONCLUSIVE"
-            why, estimate = str(evidence.sentence(word, test)), evidence.estimate
-            unseen = evidence.unseen(word)
+            why, unseen, estimate = str(evidence.sentence(word, test)), evidence.unseen(word), evidence.estimate
             verdict = Verdict(claim, word, why, estimate.n, estimate, test.level, evidence.margin, test.p, unseen)
         else:
             fewest = min(trials[name].n if name in trials else 0 for name in claim.names)
-            verdict = Verdict(claim, "INCONCLUSIVE", str(missing[place] or ""), fewest)
+            verdict = Verdict(claim, "INCONCLUSIVE", str(reason or ""), fewest)
         verdicts.append(_not_judged(trials, verdict, departure) if departure else verdict)
     return verdicts, {name: tests[name] for name in differences}
 
 
 def _not_judged(scores: Mapping[str, Scores], test: Verdict, departure: Departure) -> Verdict:
-    """Returns the verdict on a claim that is not judged. `test`: what its test finds here, where that is told."""
+    """Returns a verdict that judges nothing. `test`: what the claim's test finds here, where that is told."""
     claim = test.claim
-    known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
+    trials = {name: scores[name] for name in claim.names if name in scores and scores[name].values}
     why = finding("departure.sentence", why=departure.why)
     if test.p is not None:
         why = finding("verdict.not judged, test", why=why, word=test.word, reason=test.reason)
-    elif known:
-        here = [*dict.fromkeys(str(claim_score(claim, name, trial)) for name, trial in known)]
+    elif trials:
+        here = [*dict.fromkeys(str(claim_score(claim, name, trial)) for name, trial in trials.items())]
         why = finding("verdict.not judged, scores", why=why, scores=here)
-    n = min(trial.n for _, trial in known) if known and len(known) == len(claim.names) else 0
+    n = min(trial.n for trial in trials.values()) if {*trials} == {*claim.names} else 0
     return Verdict(claim, "NOT JUDGED", str(why), n, where=departure.where)
 
 
@@ -217,7 +215,7 @@ Likeness = Literal["equal", "differs", "not resolved"]
 class Agreement:
     """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm)."""
 
-    known: Published
+    published: Published
     word: Likeness
     p: float
 
@@ -229,7 +227,7 @@ class Agreement:
     @property
     def words(self) -> str:
         """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
-        return str(finding(f"published.{self.word}", margin=self.known.within or 0.0))
+        return str(finding(f"published.{self.word}", margin=self.published.within or 0.0))
 
 
 def agreements(
@@ -244,16 +242,16 @@ def agreements(
     seeds, none of them diverged.
     """
     sound = {name for name, trial in scores.items() if trial.complete and not trial.diverged and trial.n >= FEWEST}
-    known = {
-        place: figure
-        for place, figure in enumerate(published)
+    figures = {
+        number: figure
+        for number, figure in enumerate(published)
         if figure.within is not None and comparable(figure) and figure.who in sound
     }
-    return judge_published(known, scores, look)
+    return judge_published(figures, scores, look)
 
 
 def judge_published(
-    known: Mapping[int, Published], scores: Mapping[str, Scores], look: int = 1
+    figures: Mapping[int, Published], scores: Mapping[str, Scores], look: int = 1
 ) -> dict[int, Agreement]:
     """Returns two one-sided tests around each published value, and the tests against them; adjusted for all together.
 
@@ -261,16 +259,16 @@ def judge_published(
     seeds, or not known.
     """
     inside, outside = {}, {}
-    for place, figure in known.items():
+    for number, figure in figures.items():
         estimate = scores[figure.who].estimate
         assert estimate is not None
         assert figure.within is not None
         region = Region(figure.value - figure.within, figure.value + figure.within)
-        inside[str(place)], outside[str(place)] = region.p_inside(estimate), region.p_outside(estimate)
+        inside[str(number)], outside[str(number)] = region.p_inside(estimate), region.p_outside(estimate)
     supports, refutes = holm(inside, look), holm(outside, look)
-    found = {}
-    for place, figure in known.items():
-        equal, other = supports[str(place)], refutes[str(place)]
+    judged = {}
+    for number, figure in figures.items():
+        equal, other = supports[str(number)], refutes[str(number)]
         word: Likeness = "equal" if equal.significant else "differs" if other.significant else "not resolved"
-        found[place] = Agreement(figure, word, other.p if word == "differs" else equal.p)
-    return found
+        judged[number] = Agreement(figure, word, other.p if word == "differs" else equal.p)
+    return judged

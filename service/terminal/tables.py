@@ -154,8 +154,8 @@ def sizes(study: Study) -> dict[str, str]:
 
 def time_words(study: Study, budget: str) -> str:
     """Returns what a study says of a budget's time, to stand behind its counts; nothing if it says none."""
-    words = study.time_words(budget)
-    return f" ({words})" if words else ""
+    time_of_budget = study.time_words(budget)
+    return f" ({time_of_budget})" if time_of_budget else ""
 
 
 def papers(as_json: bool) -> None:
@@ -239,7 +239,6 @@ def _show_base(out: Console, study: Study, named: set[str], defaults: bool) -> N
 
 
 def _show_arms(out: Console, plan: Ablation) -> None:
-    """Prints the arms of an ablation, or the axes of which they are made, and how they are tuned."""
     for axis, named in plan.axes.items():
         section(
             out, f"{axis} ({len(named)})", [(name, _settings(values) or "the base") for name, values in named.items()]
