@@ -1,16 +1,26 @@
-"""A finding is data: a kind, with its numbers and names. `catalog` has the sentence of each kind."""
+"""A finding is data: a kind, with its numbers and names. `catalog.txt` has the sentence of each kind."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
 from search_spaces.words import clock, listed, plural, quoted, rough_time
-from service.analysis.catalog import SENTENCES
 from service.analysis.format import between, fixed, metric_words, number, p_text, percent, signed, whole_percent
+
+CATALOG = Path(__file__).with_name("catalog.txt")
+
+
+@cache
+def sentences() -> dict[str, str]:
+    """Returns the sentence of each kind, as the catalog has it."""
+    lines = CATALOG.read_text(encoding="utf-8").splitlines()
+    return dict(line.split(" = ", 1) for line in lines if line and not line.startswith("#"))
 
 
 @dataclass(frozen=True)
@@ -21,7 +31,7 @@ class Finding:
     values: Mapping[str, object]
 
     def __str__(self) -> str:
-        return _written(SENTENCES[self.kind], self.values)
+        return _written(sentences()[self.kind], self.values)
 
 
 def finding(kind: str, **values: object) -> Finding:

@@ -14,7 +14,7 @@ from search_spaces.library import record_file
 from search_spaces.record import ANOTHER, BEFORE, Judged, Record, Row, Scored, read
 from search_spaces.study import Ablation, Edition, Search, Study
 from search_spaces.words import setting_words
-from service.analysis.findings import Finding, finding
+from service.analysis.findings import CATALOG, Finding, finding
 from service.analysis.format import Lines, spread
 from service.analysis.trial_result import TrialSummary, summarize
 from service.planning.forecast import Forecast, Left
@@ -102,7 +102,8 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
     `all_of_them`: a study whose files cannot be read has a status that says so, and hides no other study.
     """
     codes, name = CodeDigests(), f"status-{digest(str(home.root))}.json"
-    mark = seen(*(Path(str(package.__file__)).parent for package in (service, search_spaces, trainables)))
+    packages = (Path(str(package.__file__)).parent for package in (service, search_spaces, trainables))
+    mark = seen(*packages, CATALOG)
     earlier: dict[str, Any] = kept(name, mark) or {}
     fresh: dict[str, Any] = {}
     statuses = []

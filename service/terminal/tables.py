@@ -18,7 +18,7 @@ import trainables
 from search_spaces import library
 from search_spaces.study import Ablation, Budget, Edition, Study
 from search_spaces.words import configuration, setting_words, space_words, value_words
-from service.analysis.findings import finding
+from service.analysis.findings import CATALOG, finding
 from service.storage import editions
 from service.terminal.output import (
     NARROW,
@@ -125,8 +125,8 @@ def rows() -> list[dict[str, Any]]:
     It is kept until a file changes that a study is made of.
     """
     places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
-    analysis = Path(__file__).parents[1] / "analysis"
-    mark = seen(*places, Path(__file__), analysis / "study_status.py", analysis / "catalog.py", *library.records())
+    of_standings = CATALOG.with_name("study_status.py")
+    mark = seen(*places, Path(__file__), of_standings, CATALOG, *library.records())
     name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
     listing: list[dict[str, Any]] | None = kept(name, mark)
     if listing is None:

@@ -10,8 +10,7 @@ from string import Formatter
 
 import pytest
 
-from service.analysis.catalog import SENTENCES
-from service.analysis.findings import OPTIONAL, finding
+from service.analysis.findings import OPTIONAL, finding, sentences
 
 FILE = Path(__file__).with_name("sentences.txt")
 BY_FILTER: dict[str, object] = {
@@ -47,7 +46,7 @@ def fields(sentence: str) -> list[tuple[str, str]]:
 
 def values(kind: str) -> dict[str, object]:
     longest = LONGEST if kind.startswith("headline.") else {}
-    made = {name: longest.get(name, BY_FILTER.get(spec, name)) for name, spec in fields(SENTENCES[kind])}
+    made = {name: longest.get(name, BY_FILTER.get(spec, name)) for name, spec in fields(sentences()[kind])}
     return made | {"trials": 4} if kind == "headline.too easy" else made
 
 
@@ -56,10 +55,10 @@ def written(kind: str) -> str:
 
 
 def test_each_kind_has_its_sentence() -> None:
-    assert FILE.read_text(encoding="utf-8").splitlines() == [f"{kind}: {written(kind)}" for kind in SENTENCES]
+    assert FILE.read_text(encoding="utf-8").splitlines() == [f"{kind}: {written(kind)}" for kind in sentences()]
 
 
-FIRST = [written(kind) for kind in SENTENCES if kind.startswith("headline.")]
+FIRST = [written(kind) for kind in sentences() if kind.startswith("headline.")]
 FIRST += [
     str(finding("headline.trained, rising", epochs=160, found=finding(kind, **of, images=finding("part.these images"))))
     for kind, of in OF_LENGTHS.items()
@@ -76,7 +75,7 @@ def test_a_first_sentence_is_short(sentence) -> None:
 
 
 def test_a_piece_in_brackets_is_left_out_if_a_value_of_it_is_not_given() -> None:
-    for kind, sentence in SENTENCES.items():
+    for kind, sentence in sentences().items():
         optional = {name for piece in OPTIONAL.findall(sentence) for name, _ in fields(piece)}
         needed = {name: value for name, value in values(kind).items() if name not in optional}
         short = str(finding(kind, **needed))
@@ -92,4 +91,4 @@ def test_a_value_must_be_there_and_used() -> None:
 
 
 if __name__ == "__main__":
-    FILE.write_text("".join(f"{kind}: {written(kind)}\n" for kind in SENTENCES), encoding="utf-8")
+    FILE.write_text("".join(f"{kind}: {written(kind)}\n" for kind in sentences()), encoding="utf-8")

@@ -17,8 +17,8 @@ from scipy import stats
 
 from search_spaces.claim import Better
 from search_spaces.study import Ablation, Score, Study
-from service.analysis.catalog import SENTENCES
 from service.analysis.evidence import gather
+from service.analysis.findings import sentences
 from service.analysis.headline import headline
 from service.analysis.multiple_testing import Adjusted
 from service.analysis.probes import images_look, over_other_images
@@ -223,9 +223,9 @@ def test_a_model_that_answers_otherwise_here_is_not_counted(home, monkeypatch) -
     assert notes[-1] == f"intervals hold for other seeds alone where models answer otherwise here: 6 models ({why})"
 
 
-FOLDS, NOT_COVERED = SENTENCES["images.folds"], SENTENCES["images.these"]
-COVERED, PARTLY = (SENTENCES[f"images.{some} of the generator"] for some in ("all", "some"))
-LIKE_THESE, PARTLY_LIKE_THESE = (SENTENCES[f"images.{some} of their kind"] for some in ("all", "some"))
+FOLDS, NOT_COVERED = sentences()["images.folds"], sentences()["images.these"]
+COVERED, PARTLY = (sentences()[f"images.{some} of the generator"] for some in ("all", "some"))
+LIKE_THESE, PARTLY_LIKE_THESE = (sentences()[f"images.{some} of their kind"] for some in ("all", "some"))
 
 
 def test_what_stands_beside_intervals_is_true(folder_home, home) -> None:
