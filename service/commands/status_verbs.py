@@ -29,12 +29,12 @@ def studies(
     as_json: Json = False,
 ) -> None:
     """List the named studies: question, paper, plan, size at each budget."""
-    from service.terminal import tables
+    from service.terminal import catalog
 
     if papers:
-        tables.papers(as_json)
+        catalog.papers(as_json)
     else:
-        tables.studies(as_json)
+        catalog.studies(as_json)
 
 
 @app.command()

@@ -1,25 +1,22 @@
-"""What `studies`, `show` and `status` print: studies and trials as tables."""
+"""What `show` and `status` print: studies and trials as tables."""
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-import search_spaces
-import trainables
 from search_spaces import library
-from search_spaces.study import Ablation, Budget, Edition, Study
+from search_spaces.study import Ablation, Edition, Study
 from search_spaces.words import configuration, setting_words, space_words, value_words
-from service.analysis.findings import CATALOG, finding
+from service.analysis.findings import finding
 from service.storage import editions
+from service.terminal import catalog
 from service.terminal.output import (
     NARROW,
     address,
@@ -32,7 +29,6 @@ from service.terminal.output import (
     sentence,
     title,
 )
-from trainables.kept import keep, kept, seen
 from trainables.recipe import kinds
 
 if TYPE_CHECKING:
@@ -41,8 +37,6 @@ if TYPE_CHECKING:
     from service.storage.home import Home
 
 STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "magenta", "failed": "red"}
-LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
-"""What `studies --json` says of a study, beside its sizes and what was found."""
 
 
 def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None = None) -> RenderableType:
@@ -96,85 +90,6 @@ def shown(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
     return [trial for trial in trials if id(trial) in worth]
 
 
-def studies(as_json: bool) -> None:
-    """Prints the named studies."""
-    listing = rows()
-    if as_json:
-        print_json([{key: study[key] for key in (*LISTED, "sizes", "found")} for study in listing])
-        return
-    out = console()
-    wide = out.width >= NARROW
-    heading = "trials x seeds (time), results at each budget"
-    view = columns("study", "question", *(["paper", "plan"] if wide else []), heading)
-    for study in listing:
-        results = {budget: f", {age}" for budget, age in study["found"].items()}
-        sizes = [
-            f"{budget} {size}{study['times'][budget]}{results.get(budget, '')}"
-            for budget, size in study["sizes"].items()
-        ]
-        about = [study["paper"].partition(",")[0], study["plan"]] if wide else []
-        row(view, study["name"], study["question"], *about, "\n".join(sizes))
-    out.print(view)
-    for kind in ("time", "results", "counts", "papers"):
-        sentence(out, str(finding(f"studies.{kind}")))
-
-
-def rows() -> list[dict[str, Any]]:
-    """Returns what the list says of each named study; to build all studies takes half a second.
-
-    It is kept until a file changes that a study is made of.
-    """
-    places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
-    of_standings = CATALOG.with_name("study_status.py")
-    mark = seen(*places, Path(__file__), of_standings, CATALOG, *library.records())
-    name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
-    listing: list[dict[str, Any]] | None = kept(name, mark)
-    if listing is None:
-        from service.analysis.study_status import standings
-
-        listing = []
-        for study in map(library.find, library.names()):
-            counts = sizes(study)
-            times = {budget: time_words(study, budget) for budget in counts}
-            found = standings(study, study.name)
-            about = {key: getattr(study, key) for key in LISTED}
-            listing.append({**about, "plan": study.plan.kind, "sizes": counts, "times": times, "found": found})
-        keep(name, mark, listing)
-    return listing
-
-
-def sizes(study: Study) -> dict[str, str]:
-    """Returns trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
-    plan, budgets = study.plan, study.budgets or {"base": Budget()}
-    tuned = isinstance(plan, Ablation)  # its budgets count the trials of a tuning
-    usual = len(study.usual or plan.arms) if isinstance(plan, Ablation) else plan.trials
-    trials = {name: usual if tuned else size.trials or usual for name, size in budgets.items()}
-    return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in budgets.items()}
-
-
-def time_words(study: Study, budget: str) -> str:
-    """Returns what a study says of a budget's time, to stand behind its counts; nothing if it says none."""
-    time_of_budget = study.time_words(budget)
-    return f" ({time_of_budget})" if time_of_budget else ""
-
-
-def papers(as_json: bool) -> None:
-    """Prints every table and figure of the papers: the studies that ask its question, what no study asks, and why."""
-    from search_spaces.coverage import PAPERS
-
-    if as_json:
-        print_json({paper: {name: item._asdict() for name, item in items.items()} for paper, items in PAPERS.items()})
-        return
-    out = console()
-    for paper, items in PAPERS.items():
-        sentence(out, Text(paper, style="bold"))
-        view = columns("  table, figure", "studies", "not asked, and why")
-        for name, item in items.items():
-            row(view, f"  {name}", ", ".join(item.studies) or "-", item.gap)
-        out.print(view)
-    sentence(out, str(finding("studies.irpe")))
-
-
 def show(
     given: Study | Edition, as_json: bool, results: Mapping[str, list[str]] | None = None, *, defaults: bool = False
 ) -> None:
@@ -207,9 +122,9 @@ def show(
         sentence(out, str(finding("show.search", first=[*map(_settings, plan.first)] or ["none"], trials=plan.trials)))
     _show_base(out, study, {*study.paths(), *own_paths}, defaults)
 
-    counts = counts or sizes(study)
+    counts = counts or catalog.sizes(study)
     budgets = [
-        (name, f"{_settings(size.values) or 'as it is'}; {counts[name]}{time_words(study, name)}")
+        (name, f"{_settings(size.values) or 'as it is'}; {counts[name]}{catalog.time_words(study, name)}")
         for name, size in study.budgets.items()
         if name in counts
     ]

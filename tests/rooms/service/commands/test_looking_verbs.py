@@ -11,7 +11,7 @@ from search_spaces.study import Ablation, Study
 from service.cli import app
 from service.commands.options import study_names
 from service.storage.home import Home
-from service.terminal import output, tables
+from service.terminal import catalog, output, tables
 from tests.rooms.toy import conduct
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe, kinds
@@ -36,7 +36,7 @@ def typed(*words, home=None):
 @pytest.fixture
 def narrow(monkeypatch):
     def at(width):
-        for module in (tables, output):
+        for module in (catalog, tables, output):
             monkeypatch.setattr(module, "console", lambda: Console(width=width, force_terminal=True, highlight=False))
 
     return at
@@ -46,7 +46,7 @@ def narrow(monkeypatch):
 def test_no_name_is_broken(tmp_path, capsys, narrow, width):
     narrow(width)
     conduct(Home(tmp_path), STUDY.at())
-    tables.studies(as_json=False)
+    catalog.studies(as_json=False)
     text = capsys.readouterr().out
     assert all(name in text for name in library.names())
     assert all(len(line) <= width for line in plain(text).splitlines())
@@ -164,7 +164,7 @@ def test_sizes_are_those_of_the_editions():
     """They are read from the budgets, for an edition takes long to build."""
     for name in library.names():
         study = library.find(name)
-        for budget, size in tables.sizes(study).items():
+        for budget, size in catalog.sizes(study).items():
             built = study.at(budget).study
             trials = len(built.plan.arms) if isinstance(built.plan, Ablation) else built.plan.trials
             assert size == f"{trials} x {built.seeds}", f"{name}@{budget}"

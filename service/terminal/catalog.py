@@ -1,0 +1,103 @@
+"""What `studies` prints. The rows are kept between calls, for to build all studies takes half a second."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import search_spaces
+import trainables
+from search_spaces import library
+from service.terminal.output import NARROW, columns, console, print_json, row, sentence
+from trainables.kept import keep, kept, seen
+
+if TYPE_CHECKING:
+    from search_spaces.study import Study
+
+LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
+"""What `studies --json` says of a study, beside its sizes and what was found."""
+
+
+def studies(as_json: bool) -> None:
+    """Prints the named studies."""
+    listing = rows()
+    if as_json:
+        print_json([{key: study[key] for key in (*LISTED, "sizes", "found")} for study in listing])
+        return
+    out = console()
+    wide = out.width >= NARROW
+    heading = "trials x seeds (time), results at each budget"
+    view = columns("study", "question", *(["paper", "plan"] if wide else []), heading)
+    for study in listing:
+        results = {budget: f", {age}" for budget, age in study["found"].items()}
+        budgets = [
+            f"{budget} {size}{study['times'][budget]}{results.get(budget, '')}"
+            for budget, size in study["sizes"].items()
+        ]
+        about = [study["paper"].partition(",")[0], study["plan"]] if wide else []
+        row(view, study["name"], study["question"], *about, "\n".join(budgets))
+    out.print(view)
+    sentence(out, "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
+    sentence(out, "results: locus show STUDY has them; those from before these rules were judged by earlier statistics")
+    sentence(
+        out, "trials that tune, random points, confirmations and parents are not counted here; locus plan counts all"
+    )
+    sentence(out, "each table and figure of the papers, with its studies: locus studies --papers")
+
+
+def rows() -> list[dict[str, Any]]:
+    """Returns what the list says of each named study. It is kept until a file changes that a study is made of."""
+    places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
+    analysis = Path(__file__).parents[1] / "analysis"
+    mark = seen(*places, Path(__file__), analysis / "study_status.py", analysis / "catalog.txt", *library.records())
+    name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
+    listing: list[dict[str, Any]] | None = kept(name, mark)
+    if listing is None:
+        from service.analysis.study_status import standings
+
+        listing = []
+        for study in map(library.find, library.names()):
+            counts = sizes(study)
+            times = {budget: time_words(study, budget) for budget in counts}
+            about = {key: getattr(study, key) for key in LISTED}
+            results = standings(study, study.name)
+            listing.append({**about, "plan": study.plan.kind, "sizes": counts, "times": times, "found": results})
+        keep(name, mark, listing)
+    return listing
+
+
+def sizes(study: Study) -> dict[str, str]:
+    """Returns trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
+    from search_spaces.study import Ablation, Budget
+
+    plan, budgets = study.plan, study.budgets or {"base": Budget()}
+    tuned = isinstance(plan, Ablation)  # its budgets count the trials of a tuning
+    usual = len(study.usual or plan.arms) if isinstance(plan, Ablation) else plan.trials
+    trials = {name: usual if tuned else size.trials or usual for name, size in budgets.items()}
+    return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in budgets.items()}
+
+
+def time_words(study: Study, budget: str) -> str:
+    """Returns what a study says of a budget's time, to stand behind its counts; nothing if it says none."""
+    time = study.time_words(budget)
+    return f" ({time})" if time else ""
+
+
+def papers(as_json: bool) -> None:
+    """Prints every table and figure of the papers: the studies that ask its question, what no study asks, and why."""
+    from rich.text import Text
+
+    from search_spaces.coverage import PAPERS
+
+    if as_json:
+        print_json({paper: {name: item._asdict() for name, item in items.items()} for paper, items in PAPERS.items()})
+        return
+    out = console()
+    for paper, items in PAPERS.items():
+        sentence(out, Text(paper, style="bold"))
+        view = columns("  table, figure", "studies", "not asked, and why")
+        for name, item in items.items():
+            row(view, f"  {name}", ", ".join(item.studies) or "-", item.gap)
+        out.print(view)
+    sentence(out, "irpe: the note numbers no tables and no figures; locus studies lists its studies")
