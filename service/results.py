@@ -16,8 +16,8 @@ from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from search_spaces.study import Edition
-from search_spaces.words import clock, plural
 from service.analysis.comparison import Comparison, side
+from service.analysis.findings import finding
 from service.analysis.headline import headline
 from service.analysis.probes import RunProbes
 from service.analysis.study_result import StudyResult
@@ -51,7 +51,7 @@ class Result(StudyResult):
 
     @property
     def headline(self) -> str:
-        """The study's question, answered in a sentence or two."""
+        """The study's question, answered in a sentence."""
         return headline(self)
 
     def table(self) -> DataFrame:
@@ -86,7 +86,12 @@ class Result(StudyResult):
         require_writable(self.home.study(self.edition.id).report, "; copy the home, and report with --home COPY")
         from service.reporting.page import write_report
 
-        return ReportPath(write_report(self, _named(links or self._served_links()), refresh_s))
+        if links is None and (self.mlflow_url or "").startswith("http"):
+            from service.tracking.server import reachable_links
+
+            links = reachable_links(self.home, self.edition, (self.mlflow_url or "").partition("/#/")[0])
+        named = {"trials": links.trials, "runs": links.runs, "the study": links.parent} if links else {}
+        return ReportPath(write_report(self, named, refresh_s))
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, training: Training) -> str:
@@ -107,26 +112,10 @@ class Result(StudyResult):
         run = find_run(self.home, self.edition, self.tracking, training)
         return register(self.home, self.tracking, run, name, model)
 
-    def _served_links(self) -> Links | None:
-        """Returns the addresses of the study at its MLflow server.
-
-        None for another kind of store, or one that is away.
-        """
-        if not (self.mlflow_url or "").startswith("http"):
-            return None
-        from service.tracking.server import reachable_links
-
-        server = (self.mlflow_url or "").partition("/#/")[0]
-        return reachable_links(self.home, self.edition, server)
-
     def __repr__(self) -> str:
-        verdicts = "\n".join(f"  {verdict}" for verdict in self.claims)
-        lines = [
-            f"{self.edition.id}: {self.edition.study.question}",
-            self.headline,
-            str(self.saved),
-        ]
-        return "\n".join(line for line in (*lines, verdicts) if line)
+        head = f"{self.edition.id}: {self.edition.study.question}"
+        verdicts = [f"  {verdict}" for verdict in self.claims]
+        return "\n".join(filter(None, [head, self.headline, str(self.saved), *verdicts]))
 
     def _repr_html_(self) -> str:
         from service.analysis.tables import brief_table
@@ -135,13 +124,6 @@ class Result(StudyResult):
         head = f"<b>{html.escape(self.edition.id)}</b> {html.escape(self.edition.study.question)}"
         rows = brief_table(self).to_html(index=False)
         return f"<p>{head}</p><p>{html.escape(self.headline)}</p><ul>{verdicts}</ul>{rows}"
-
-
-def _named(links: Links | None) -> dict[str, str]:
-    """Returns the addresses by what a page calls them."""
-    if links is None:
-        return {}
-    return {"trials": links.trials, "runs": links.runs, "the study": links.parent}
 
 
 def watch_report(
@@ -247,56 +229,6 @@ def compare(home: Home, a: str, b: str) -> ComparedStudies:
     return ComparedStudies(side(one), side(other), home)
 
 
-def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
-    """Computes what is not kept, until all is there or a person stops it.
-
-    `note` is called with a sentence before the first one, with how many are done after each tenth of ten or more, and
-    for the first probes that fail: the others go on, and the report says what is missing. If torch is not installed,
-    nothing is computed.
-    """
-    named = result.edition.study.probes
-    probes = _missing((row, name) for row in result.probed for name in named)
-    models = [todo for todo in _missing(result.looked_at) if todo.run.can_be_computed]
-    if probes:
-        runs = sum(len(row.probes) for row in result.probed)
-        note(f"probes: {plural(len(probes), 'probe')} of {plural(runs, 'run')} to compute")
-    for look, where in LOOKED.items():
-        if looks := sum(todo.name == look for todo in models):
-            note(f"testing {plural(looks, 'model')} {where}")
-    count = len(probes) + len(models)
-    tenths = {count * tenth // 10 for tenth in range(1, 10)} if count >= 10 else {}
-    computed = chain(_computed(probes, 1, stopped), _computed(models, cores(), stopped))
-    begun, failed = time.monotonic(), 0
-    try:
-        for done, (where, error) in enumerate(computed, start=1):
-            if done in tenths:
-                left = (time.monotonic() - begun) / done * (count - done)
-                note(f"{done} of {count} done, about {clock(left)} left")
-            if isinstance(error, ModuleNotFoundError):
-                raise error
-            if error is not None:  # the study has its answers, which no probe may take from it
-                failed += 1
-                if failed <= MOST_TOLD:
-                    why = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
-                    note(f"the probe {where}, failed: {why}")
-    except ModuleNotFoundError as error:
-        note(f"probes need {error.name}, which is not installed here")
-    if failed > MOST_TOLD:
-        note(f"{plural(failed - MOST_TOLD, 'more probe')} failed")
-    if unlike := _unlike(models):
-        count_words = plural(len(unlike), "model")
-        note(f"intervals hold for other seeds alone where models answer otherwise here: {count_words} ({unlike[0]})")
-
-
-MOST_TOLD = 5
-"""How many probes that fail are told of one by one."""
-LOOKED = {
-    FURTHER_IMAGES: "on further draws of the test images",
-    RIGHT_IMAGES: "on the test images again, to know which of them each has right",
-}
-"""What each look at kept models does, in words."""
-
-
 class Todo(NamedTuple):
     """A probe, or a look, that is not kept: of which trial and seed, in which run, and its name."""
 
@@ -306,16 +238,58 @@ class Todo(NamedTuple):
     name: str
 
 
+MOST_TOLD = 5
+"""How many probes that fail are told of one by one."""
+
+
+def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
+    """Computes what is not kept, until all is there or a person stops it.
+
+    `note` is called with a sentence before the first one, with how many are done after each tenth of ten or more, and
+    for the first probes that fail: the others go on, and the report says what is missing. If torch is not installed,
+    nothing is computed.
+    """
+
+    def tell(kind: str, **values: object) -> None:
+        note(str(finding(kind, **values)))
+
+    named = result.edition.study.probes
+    probes = _missing((row, name) for row in result.probed for name in named)
+    models = [todo for todo in _missing(result.looked_at) if todo.run.can_be_computed]
+    if probes:
+        tell("probes.to compute", probes=len(probes), runs=sum(len(row.probes) for row in result.probed))
+    for look, kind in ((FURTHER_IMAGES, "probes.further images"), (RIGHT_IMAGES, "probes.right images")):
+        if looks := sum(todo.name == look for todo in models):
+            tell(kind, models=looks)
+
+    count = len(probes) + len(models)
+    tenths = {count * tenth // 10 for tenth in range(1, 10)} if count >= 10 else {}
+    computed = chain(_computed(probes, 1, stopped), _computed(models, cores(), stopped))
+    begun, failed = time.monotonic(), 0
+    try:
+        for done, (where, error) in enumerate(computed, start=1):
+            if done in tenths:
+                left = (time.monotonic() - begun) / done * (count - done)
+                tell("probes.done", done=done, count=count, left=left)
+            if isinstance(error, ModuleNotFoundError):
+                raise error
+            if error is not None:  # the study has its answers, which no probe may take from it
+                failed += 1
+                if failed <= MOST_TOLD:
+                    why = str(error) if isinstance(error, LocusError) else f"{type(error).__name__}: {error}"
+                    tell("probes.failed", where=where, why=why)
+    except ModuleNotFoundError as error:
+        tell("probes.not installed", package=error.name)
+    if failed > MOST_TOLD:
+        tell("probes.more failed", count=failed - MOST_TOLD)
+    looks_again = [todo.run.kept(todo.name) for todo in models if todo.name == RIGHT_IMAGES]
+    if notes := [probed.after.note for probed in looks_again if probed is not None and probed.after.note]:
+        tell("probes.unlike", models=len(notes), why=notes[0])
+
+
 def _missing(named: Iterable[tuple[TrialResult, str]]) -> list[Todo]:
-    """Returns what is not kept of these trials' probes."""
     runs = (Todo(row, seed, run, name) for row, name in named for seed, run in row.probes.items())
     return [todo for todo in runs if todo.run.kept(todo.name) is None]
-
-
-def _unlike(models: list[Todo]) -> list[str]:
-    """Returns why looks at models do not count, one sentence each; none for those that do."""
-    looks = [todo.run.kept(todo.name) for todo in models if todo.name == RIGHT_IMAGES]
-    return [probed.after.note for probed in looks if probed is not None and probed.after.note]
 
 
 def _computed(
@@ -335,13 +309,11 @@ def _computed(
 
     with runtime(1, "float64"), ThreadPoolExecutor(threads) as pool:  # what threads restore is what is set here
         try:
-            of = {
-                pool.submit(compute, run, name): f"{name} of {row.name}, seed {seed}" for row, seed, run, name in todo
-            }
-            for done, where in of.items():  # in order, so that the same probes are told of in each run
-                error = done.exception()
+            tasks = [(pool.submit(compute, one.run, one.name), one) for one in todo]
+            for task, one in tasks:  # in order, so that the same probes are told of in each run
+                error = task.exception()
                 if stopped():
                     return
-                yield where, error
+                yield f"{one.name} of {one.row.name}, seed {one.seed}", error
         finally:  # an interrupted study begins none of the others
             pool.shutdown(cancel_futures=True)

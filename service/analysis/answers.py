@@ -36,13 +36,13 @@ class Answers:
     def of(cls, row: TrialResult) -> Answers | None:
         """Returns what is kept; None if a seed lacks its answers, such as one that was looked at by older code."""
         looks = {seed: run.kept(RIGHT_IMAGES) for seed, run in row.probes.items()}
-        kept = {seed: look.after.arrays for seed, look in looks.items() if look and "predicted" in look.after.arrays}
-        if not kept or {*kept} | row.test.diverged != {*row.test.values}:
+        seeds = {seed: look.after.arrays for seed, look in looks.items() if look and "predicted" in look.after.arrays}
+        if not seeds or {*seeds} | row.test.diverged != {*row.test.values}:
             return None
         names: dict[int, str] = {}
-        for arrays in kept.values():
+        for arrays in seeds.values():
             names |= zip(np.flatnonzero(~arrays["right"]).tolist(), map(str, arrays.get("wrong", ())), strict=False)
-        predicted = {seed: arrays["predicted"] for seed, arrays in sorted(kept.items())}
+        predicted = {seed: arrays["predicted"] for seed, arrays in sorted(seeds.items())}
         return cls([*map(str, arrays["classes"])], arrays["targets"], predicted, names, row.test.diverged)
 
     def of_class(self, number: int) -> Scores:
@@ -70,10 +70,10 @@ class Answers:
 
         First come the images that most models have wrong; of these, those that most models take for one class.
         """
-        said = np.stack([*self.predicted.values()])
-        places = np.flatnonzero(2 * (said != self.targets).sum(axis=0) > len(said)).tolist() if len(said) > 1 else []
-        answers = {
-            place: Counter(self.classes[number] for number in said[:, place] if number != self.targets[place])
-            for place in places
+        answers = np.stack([*self.predicted.values()])
+        mostly_wrong = 2 * (answers != self.targets).sum(axis=0) > len(answers)
+        wrong = {
+            image: Counter(self.classes[number] for number in answers[:, image] if number != self.targets[image])
+            for image in (np.flatnonzero(mostly_wrong).tolist() if len(answers) > 1 else [])
         }
-        return dict(sorted(answers.items(), key=lambda item: (-item[1].total(), -max(item[1].values()))))
+        return dict(sorted(wrong.items(), key=lambda item: (-item[1].total(), -max(item[1].values()))))

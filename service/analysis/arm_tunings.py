@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
-from search_spaces.words import plural, quoted, setting_words
+from search_spaces.words import setting_words
+from service.analysis.findings import finding
 from service.analysis.trial_result import TrialResult
 
 if TYPE_CHECKING:
@@ -62,21 +63,16 @@ class ArmTuning:
     @property
     def remark(self) -> str:
         """What a reader must know before believing the arm's score; mostly nothing."""
+        reason = None
         if self.settled and self.chosen is None:
-            return (
-                f"{quoted(self.arm)} is not tuned: each of its {plural(self.asked, 'trial')} diverged, so it has the "
-                "values that the study gives it."
-            )
-        if self.chosen is not None and self.chosen.answer.status != "completed":
-            return (
-                f"The values of {quoted(self.arm)} stay as they were chosen, by runs of other code that do not count "
-                "any more; the study under another name (--as WORD) tunes again."
-            )
-        if self.settled and self.failed:
-            return f"{quoted(self.arm)} was tuned over fewer trials: {self.failed} of its {self.asked} failed."
-        if not self.settled and self.ended == self.asked:
-            return f"{quoted(self.arm)} is left out: none of its {plural(self.asked, 'tuning trial')} completed."
-        return ""
+            reason = finding("tuning.all diverged", arm=self.arm, trials=self.asked)
+        elif self.chosen is not None and self.chosen.answer.status != "completed":
+            reason = finding("tuning.other code", arm=self.arm)
+        elif self.settled and self.failed:
+            reason = finding("tuning.fewer", arm=self.arm, failed=self.failed, trials=self.asked)
+        elif not self.settled and self.ended == self.asked:
+            reason = finding("tuning.none completed", arm=self.arm, trials=self.asked)
+        return str(reason or "")
 
 
 def tunings(result: StudyResult) -> list[ArmTuning]:
@@ -86,11 +82,8 @@ def tunings(result: StudyResult) -> list[ArmTuning]:
         return []
     tuned = []
     for arm in plan.arms:
-        rows = sorted((row for row in result.of("tuning") if _arm(row) == arm), key=lambda row: row.trial.number)
-        chosen = next((row for row in rows if arm in settled and row.trial.number == settled[arm]), None)
+        rows = [row for row in result.of("tuning") if row.trial.tunes and row.trial.tunes[0] == arm]
+        rows.sort(key=lambda row: row.trial.number)
+        chosen = next((row for row in rows if row.trial.number == settled.get(arm)), None)
         tuned.append(ArmTuning(arm, plan.tune.trials, tuple(plan.tune.paths), tuple(rows), arm in settled, chosen))
     return tuned
-
-
-def _arm(row: TrialResult) -> str:
-    return row.trial.tunes[0] if row.trial.tunes else ""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from search_spaces.claim import (
@@ -25,8 +25,8 @@ from search_spaces.claim import (
     ProbeRising,
     Rising,
 )
-from search_spaces.words import listed, plural, quoted
-from service.analysis.format import between, fixed, number, signed, whole_percent
+from service.analysis.findings import Finding, finding
+from service.analysis.multiple_testing import Adjusted
 from service.analysis.scores import ScoresOverTasks, failures, group_words, most_that_fail, unseen_words
 from service.analysis.statistics import (
     ALIKE_IMAGES,
@@ -44,11 +44,11 @@ Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
 
 @dataclass(frozen=True)
 class Region:
-    """The numbers from `low` to `high`, either of which may be infinite. `name`: in words, where it has two ends."""
+    """The numbers from `low` to `high`, either of which may be infinite. `name`: where it has two ends."""
 
     low: float = -math.inf
     high: float = math.inf
-    name: str = ""
+    name: Finding | None = None
 
     @property
     def ends(self) -> int:
@@ -67,25 +67,19 @@ class Region:
         return min(1.0, 2 * min(self._ps(estimate.p_below(self.low), estimate.p_above(self.high))))
 
     def _ps(self, at_low: float | None, at_high: float | None) -> list[float]:
-        """Returns the ps at the ends that there are."""
         sides = [(self.low, at_low), (self.high, at_high)]
         ps = [p for end, p in sides if math.isfinite(end) and p is not None]
         assert ps, "an estimate that can be tested comes first"
         return ps
 
-    def margin(self, estimate: Estimate) -> float:
-        """Returns how far a mean lies inside; negative outside."""
-        return min(estimate.mean - self.low, self.high - estimate.mean)
-
-    def place(self, word: Word) -> str:
+    def place(self, word: Word) -> Finding:
         """Returns where the interval that decided lies."""
         if self.ends == 2:
-            where = {"SUPPORTED": "inside", "REFUTED": "outside"}.get(word, "partly outside")
-            return f"the interval lies {where} {self.name}"
-        above, line = math.isfinite(self.low), self.low if math.isfinite(self.low) else self.high
-        sides = ("lies above", "lies below") if above else ("lies below", "lies above")
-        where = {"SUPPORTED": sides[0], "REFUTED": sides[1]}.get(word, "contains")
-        return f"the interval {where} {number(line)}"
+            kind = {"SUPPORTED": "place.inside", "REFUTED": "place.outside"}.get(word, "place.partly outside")
+            return finding(kind, region=self.name)
+        above = math.isfinite(self.low) == (word == "SUPPORTED")
+        kind = "place.contains" if word == "INCONCLUSIVE" else "place.above" if above else "place.below"
+        return finding(kind, line=self.low if math.isfinite(self.low) else self.high)
 
 
 @dataclass(frozen=True)
@@ -93,17 +87,15 @@ class Evidence:
     """The numbers about a claim.
 
     `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `about`, `seeds`:
-    how a sentence begins, and the seeds. `trials`: the scores of the claim's trials over the seeds that it is about, by
-    name; `seen`: those of all seeds.
+    how a sentence begins, and the seeds. `scores`: of the claim's trials, of all seeds.
     """
 
     claim: Claim
     estimate: Estimate
     region: Region
-    about: str
-    seeds: str
-    trials: Mapping[str, Scores]
-    seen: Mapping[str, Scores] = field(default_factory=dict)
+    about: Finding
+    seeds: Finding | str
+    scores: Sequence[Scores]
 
     @property
     def ps(self) -> tuple[float, float]:
@@ -113,7 +105,7 @@ class Evidence:
     @property
     def margin(self) -> float:
         """How far the number lies inside the claim; negative outside."""
-        return self.region.margin(self.estimate)
+        return min(self.estimate.mean - self.region.low, self.region.high - self.estimate.mean)
 
     def unseen(self, word: Word) -> str:
         """Returns what seeds that were not seen might do to the verdict.
@@ -122,42 +114,52 @@ class Evidence:
         """
         if isinstance(self.claim, ClaimOfProbe):
             return ""
-        trials = [*self.seen.values()]
-        if len(trials) == 1:
-            return unseen_words(trials[0], refuted=word == "REFUTED")
-        failed, runs = zip(*map(failures, trials), strict=True)
-        most = whole_percent(max(map(most_that_fail, failed, runs)))
-        noun = "runs" if isinstance(trials[0], ScoresOverTasks) else "seeds"
-        count = f"of {sum(runs)} {noun} {sum(failed)}" if any(failed) else f"of {min(runs)} {noun} each none"
-        return f"{count} failed; up to {most} of a trial's {noun} may score otherwise"
+        if len(self.scores) == 1:
+            return unseen_words(self.scores[0], refuted=word == "REFUTED")
+        failed, runs = zip(*map(failures, self.scores), strict=True)
+        most = max(map(most_that_fail, failed, runs))
+        noun = "runs" if isinstance(self.scores[0], ScoresOverTasks) else "seeds"
+        if any(failed):
+            return str(finding("unseen.some failed", count=sum(runs), runs=noun, failed=sum(failed), most=most))
+        return str(finding("unseen.none failed", count=min(runs), runs=noun, most=most))
 
-    def words(self, word: Word, level: float) -> str:
-        """Returns the measured number with its interval: `“best” has test score 0.9500 (interval ..., 3 seeds).
-
-        ...`.
-        """
-        about, interval = f"{self.about[:1].upper()}{self.about[1:]}", self.estimate.interval(1 - level)
-        single = any(scores.right for scores in self.trials.values())
-        noun = "test images" if single else "draws of images"
-        images = f", {self.estimate.draws} {noun}" if self.estimate.draws > 1 else ""
-        images += ", folds of the same images" if self.estimate.overlap else ""
-        return f"{about} (95 % interval {between(interval)}, {self.seeds}{images}); {self.region.place(word)}"
+    def sentence(self, word: Word, test: Adjusted) -> Finding:
+        """Returns the measured number, its interval and where that lies: `“best” has test score 0.9500 (...)`."""
+        draws = self.estimate.draws if self.estimate.draws > 1 else None
+        single = any(scores.right for scores in self.scores)
+        return finding(
+            "claim.decided",
+            about=self.about,
+            interval=self.estimate.interval(1 - test.level),
+            seeds=self.seeds,
+            images=draws if single else None,
+            draws=None if single else draws,
+            folds=finding("part.folds") if self.estimate.overlap else None,
+            place=self.region.place(word),
+            p=test.p,
+        )
 
 
 NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 """Claims on which a diverged seed decides nothing: at chance it looks like a low value."""
 
 
-def lacking(claim: Claim, scores: Mapping[str, Scores]) -> str | None:
-    """Returns why the scores cannot decide a claim, in a sentence; None if they can."""
-    reasons = (_lacking(name, scores.get(name), claim) for name in claim.names)
-    reason = next((reason for reason in reasons if reason), None)
-    if reason or len(claim.names) == 1:
-        return reason
+def lacking(claim: Claim, scores: Mapping[str, Scores]) -> Finding | None:
+    """Returns why the scores cannot decide a claim; None if they can."""
+    for name in claim.names:
+        if reason := _lacking(name, scores.get(name), claim):
+            return reason
+    if len(claim.names) == 1:
+        return None
     pairs = len(set.intersection(*({*trial.values} for trial in judged(claim, scores).values())))
     if pairs < FEWEST:
-        return f"{_listed(claim.names)} share {plural(pairs, 'seed')}; a claim needs {FEWEST}."
-    return _unlike_itself(claim, scores[claim.than]) if isinstance(claim, ProbeAsAlike) else None
+        return finding("lacking.pairs", names=claim.names, pairs=pairs, fewest=FEWEST)
+    if isinstance(claim, ProbeAsAlike):
+        least = max(abs(end) for end in (claim.low, claim.high) if end is not None)
+        mean = scores[claim.than].mean or 0.0
+        if mean <= least:
+            return finding("lacking.likeness", name=claim.than, mean=mean)
+    return None
 
 
 def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
@@ -166,106 +168,94 @@ def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
     return {name: scores[name].trained if train else scores[name] for name in claim.names}
 
 
-def _unlike_itself(claim: ProbeAsAlike, seeds: Scores) -> str | None:
-    """Returns why maps cannot be compared: those of two seeds have too little in common; None if they can."""
-    least = max(abs(end) for end in (claim.low, claim.high) if end is not None)
-    mean = seeds.mean or 0.0
-    if mean > least:
-        return None
-    who = quoted(claim.than)
-    return (
-        f"The maps of two seeds of {who} correlate by {fixed(mean)} only, so being as alike as they are says nothing."
-    )
-
-
-def _lacking(name: str, scores: Scores | None, claim: Claim) -> str | None:
-    who = quoted(name)
+def _lacking(name: str, scores: Scores | None, claim: Claim) -> Finding | None:
+    probe = isinstance(claim, ClaimOfProbe)
     if scores is None or not scores.asked:
-        answer = "value of the probe" if isinstance(claim, ClaimOfProbe) else f"test score{claim.where}"
-        return f"{who} has no {answer} yet."
+        return finding("lacking.values", name=name) if probe else _where("lacking.answers", claim, name=name)
+    n, diverged = scores.n, len(scores.diverged)
     if not scores.complete and isinstance(claim, KeepsMore):
-        none = plural(scores.asked - scores.n, "seed")
-        return f"{none} of {who} had nothing to keep: no answer yet, or a score at chance at the training's own side."
+        return finding("lacking.gains", seeds=scores.asked - n, name=name)
     if not scores.complete:
-        answer = "a value of the probe" if isinstance(claim, ClaimOfProbe) else "an answer"
-        return f"Only {scores.n} of {plural(scores.asked, 'seed')} of {who} have {answer}."
-    if scores.n < FEWEST:
-        return f"{who} has {_values(scores)}; a claim needs {FEWEST} seeds or more."
-    if len(scores.diverged) == scores.n and isinstance(claim, NoWorse | Equivalent):
-        return f"All {scores.n} seeds of {who} diverged, which shows no score at all."
-    if scores.diverged and isinstance(claim, NEEDS_SCORES):
-        return f"{len(scores.diverged)} of {scores.n} seeds of {who} diverged, which shows no score at all."
+        return finding(f"lacking.some {'values' if probe else 'answers'}", seeds=n, asked=scores.asked, name=name)
+    if n < FEWEST:
+        return finding("lacking.seeds", name=name, seeds=finding("part.seeds", **_each(scores)), fewest=FEWEST)
+    if diverged == n and isinstance(claim, NoWorse | Equivalent):
+        return finding("lacking.any score", seeds=n, name=name)
+    if diverged and isinstance(claim, NEEDS_SCORES):
+        return finding("lacking.scores", diverged=diverged, seeds=n, name=name)
     if judged(claim, {**dict.fromkeys(claim.names, scores)})[name].n < FEWEST:
-        return f"{len(scores.failed)} of {scores.n} seeds of {who} failed; the claim needs {FEWEST} seeds that train."
+        return finding("lacking.seeds that train", failed=len(scores.failed), seeds=n, name=name, fewest=FEWEST)
     return None
 
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
     """Returns the evidence on a claim whose scores lack nothing."""
-    found = _gathered(claim, judged(claim, scores))
-    return replace(found, seen={name: scores[name] for name in claim.names})
-
-
-def _gathered(claim: Claim, trials: Mapping[str, Scores]) -> Evidence:
     match claim:
         case AtLeast(value=value):
-            return _of_mean(claim, trials, Region(low=value))
+            return _of_mean(claim, scores, Region(low=value))
         case AtChance(margin=margin):
-            chance = trials[claim.who].scale.chance
-            return _of_mean(claim, trials, _around(chance, margin, f"chance, {number(chance)}"))
+            chance = scores[claim.who].scale.chance
+            name = finding("region.chance", margin=margin, center=chance)
+            return _of_mean(claim, scores, Region(chance - margin, chance + margin, name))
         case ProbeBetween(low=low, high=high) | ProbeAlike(low=low, high=high):
-            return _of_mean(claim, trials, _between(low, high))
+            return _of_mean(claim, scores, _between(low, high))
         case ProbeAsAlike(low=low, high=high):
-            return _of_gap(claim, trials, _between(low, high))
+            return _of_gap(claim, scores, _between(low, high))
         case Better(margin=margin) | BetterOverTasks(margin=margin) | KeepsMore(margin=margin):
-            return _of_gap(claim, trials, Region(low=margin))
+            return _of_gap(claim, scores, Region(low=margin))
         case NoWorse(margin=margin):
-            return _of_gap(claim, trials, Region(low=-margin))
+            return _of_gap(claim, scores, Region(low=-margin))
         case Equivalent(margin=margin):
-            return _of_gap(claim, trials, _around(0.0, margin, "0"))
+            return _of_gap(claim, scores, Region(-margin, margin, finding("region.zero", margin=margin)))
         case Rising() | ProbeRising():
-            return _of_slope(claim, trials)
-
-
-def _around(center: float, margin: float, name: str) -> Region:
-    return Region(center - margin, center + margin, f"the margin of {margin:g} around {name}")
+            slope = _known(contrast([*judged(claim, scores).values()], slope_weights(len(claim.names))))
+            about = _where("about.slope", claim, names=claim.listed, slope=slope.mean)
+            return _paired(claim, scores, slope, Region(low=claim.margin), about)
 
 
 def _between(low: float | None, high: float | None) -> Region:
     ends = (-math.inf if low is None else low, math.inf if high is None else high)
-    return Region(*ends, name=f"{number(ends[0])} to {number(ends[1])}")
+    return Region(*ends, finding("region.ends", low=ends[0], high=ends[1]))
 
 
-def _of_mean(claim: Claim, trials: Mapping[str, Scores], region: Region) -> Evidence:
-    who = trials[claim.names[0]]
-    estimate = _known(who.estimate)
-    return Evidence(claim, estimate, region, _mean_words(claim, claim.names[0], who.mean), seeds_words(who), trials)
+def _of_mean(claim: Claim, scores: Mapping[str, Scores], region: Region) -> Evidence:
+    name = claim.names[0]
+    trial = judged(claim, scores)[name]
+    all_seeds = [scores[name] for name in claim.names]
+    return Evidence(claim, _known(trial.estimate), region, _mean(claim, name, trial), seeds_of(trial), all_seeds)
 
 
 def _of_gap(
     claim: Better | BetterOverTasks | KeepsMore | NoWorse | Equivalent | ProbeAsAlike,
-    trials: Mapping[str, Scores],
+    scores: Mapping[str, Scores],
     region: Region,
 ) -> Evidence:
+    trials = judged(claim, scores)
     who, than = trials[claim.who], trials[claim.than]
     alike = isinstance(claim, NoWorse | Equivalent)
     gap = _known(difference(who, than, least=ALIKE_IMAGES if alike else LEAST_IMAGES))
-    words = f"{quoted(claim.who)} minus {quoted(claim.than)} is {signed(gap.mean)}"
     if isinstance(claim, ProbeAsAlike):
-        sides = [_mean_words(claim, name, trials[name].mean) for name in claim.names]
-        words = f"{'; '.join(sides)}: {signed(gap.mean)}"
-    if isinstance(claim, KeepsMore):
-        words = f"the share kept by {words.replace(' minus ', ' minus that of ')}"
-    words += _where(claim)
+        measured = [_mean(claim, name, trials[name]) for name in claim.names]
+        about = finding("about.likeness", measured=measured, gap=gap.mean)
+    else:
+        kind = "about.shares" if isinstance(claim, KeepsMore) else "about.difference"
+        about = _where(kind, claim, who=claim.who, than=claim.than, gap=gap.mean)
     if who is than:  # such as the best point of a search, where it is the one that was tried first
-        words = f"{_listed(claim.names)} are the same trial; {words}"
-    return Evidence(claim, gap, region, words, _pairs(gap, trials), trials)
+        about = finding("about.one trial", names=claim.names, difference=about)
+    return _paired(claim, scores, gap, region, about)
 
 
-def _of_slope(claim: Rising | ProbeRising, trials: Mapping[str, Scores]) -> Evidence:
-    slope = _known(contrast([*trials.values()], slope_weights(len(trials))))
-    about = f"the slope along {claim.listed} is {signed(slope.mean)} a step{_where(claim)}"
-    return Evidence(claim, slope, Region(low=claim.margin), about, _pairs(slope, trials), trials)
+def _paired(claim: Claim, scores: Mapping[str, Scores], estimate: Estimate, region: Region, about: Finding) -> Evidence:
+    """Returns evidence of seeds that trials share, with the groups in which they lie, and how many of them diverged."""
+    trials = judged(claim, scores)
+    diverged = len(frozenset().union(*(trial.diverged for trial in trials.values())))
+    groups = [
+        finding("part.trial", name=name, seeds=groups)
+        for name, trial in trials.items()
+        if (groups := group_words(trial))
+    ]
+    seeds = finding("part.pairs", seeds=estimate.n, groups=groups or None, diverged=diverged or None)
+    return Evidence(claim, estimate, region, about, seeds, [scores[name] for name in claim.names])
 
 
 def _known(estimate: Estimate | None) -> Estimate:
@@ -273,55 +263,47 @@ def _known(estimate: Estimate | None) -> Estimate:
     return estimate
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    return listed([quoted(name) for name in names])
-
-
-def _mean_words(claim: Claim, name: str, value: float | None) -> str:
-    mean = fixed(value or 0.0)
+def _mean(claim: Claim, name: str, scores: Scores) -> Finding:
+    mean = scores.mean or 0.0
     if isinstance(claim, ProbeAsAlike) and name == claim.than:
-        return f"those of two seeds of {quoted(name)} by {mean}"
+        return finding("about.maps of seeds", name=name, mean=mean)
     if isinstance(claim, ClaimOfMaps):
-        return f"the maps of {_listed(claim.names)} correlate by {mean}"
-    if isinstance(claim, KeepsMore):
-        return f"{quoted(name)} keeps {mean} of what it scores above chance{claim.where}"
-    what = "" if isinstance(claim, ClaimOfProbe) else "test score "
-    return f"{quoted(name)} has {what}{mean}{_where(claim)}"
+        return finding("about.maps", names=claim.names, mean=mean)
+    kinds = ((KeepsMore, "about.share"), (ClaimOfProbe, "about.value"))
+    kind = next((kind for cls, kind in kinds if isinstance(claim, cls)), "about.score")
+    return _where(kind, claim, name=name, mean=mean)
 
 
-def _where(claim: Claim) -> str:
-    """Returns on which images or tasks a claim is, with a blank before it; empty if on the study's own."""
-    return str(getattr(claim, "where", ""))
+def _where(kind: str, claim: Claim, **values: object) -> Finding:
+    """Returns a finding with the images or tasks that a claim is about, where they are not the study's own."""
+    return finding(kind, **values, where=getattr(claim, "where", ""))
 
 
-def _pairs(estimate: Estimate, trials: Mapping[str, Scores]) -> str:
-    """Returns how many seeds decided, the groups in which they lie, and how many of the trials' seeds diverged."""
-    diverged = len(frozenset().union(*(trial.diverged for trial in trials.values())))
-    groups = [f"{quoted(name)} {words}" for name, trial in trials.items() if (words := group_words(trial))]
-    lost = [f"{diverged} diverged"] if diverged else []
-    return ", ".join([plural(estimate.n, "seed"), *groups, *lost])
+def claim_score(claim: Claim, name: str, scores: Scores) -> Finding:
+    """Returns a trial's score with its 95 % interval, where it has one: nothing is decided by it."""
+    return finding("claim.score", measured=_mean(claim, name, scores), spread=_spread(scores))
 
 
-def score_words(claim: Claim, name: str, scores: Scores) -> str:
-    """Returns a trial's score in a sentence, with its 95 % interval where it has one: nothing is decided by it."""
-    return f"{_mean_words(claim, name, scores.mean)} ({spread_words(scores)})"
+def score_and_spread(scores: Scores) -> Finding:
+    """Returns the mean over all seeds with its interval, and the groups in which the seeds lie."""
+    if scores.mean is None:
+        return finding("part.unknown")
+    return finding("part.score", mean=scores.mean, spread=_spread(scores))
 
 
-def spread_words(scores: Scores) -> str:
-    """Returns the 95 % interval of the mean, and the seeds."""
-    best = f" for the best of {scores.best_of}:" if scores.best_of > 1 else ""
-    return f"{f'95 % interval{best} {between(scores.interval)}, ' if scores.interval else ''}{seeds_words(scores)}"
+def _spread(scores: Scores) -> Finding | str:
+    seeds, interval = seeds_of(scores), scores.interval
+    trials = scores.best_of if scores.best_of > 1 else None
+    return seeds if interval is None else finding("part.spread", trials=trials, interval=interval, seeds=seeds)
 
 
-def seeds_words(scores: Scores) -> str:
+def seeds_of(scores: Scores) -> Finding | str:
     """Returns how many seeds there are; if they lie in two groups, these; if they are too few for an interval, all."""
-    if groups := group_words(scores):
-        return groups
-    diverged = f", {len(scores.diverged)} diverged" if scores.diverged else ""
-    return f"{_values(scores) if scores.n < FEWEST else plural(scores.n, 'seed')}{diverged}"
+    groups = group_words(scores)
+    return groups or finding("part.seeds", **_each(scores), diverged=len(scores.diverged) or None)
 
 
-def _values(scores: Scores) -> str:
-    """Returns the seeds themselves, where they are too few for an interval: `2 seeds: 0.9700, 0.9800`."""
-    values = ", ".join(fixed(value) for value in sorted(scores.values.values()))
-    return f"{plural(scores.n, 'seed')}: {values}" if scores.n > 1 else plural(scores.n, "seed")
+def _each(scores: Scores) -> dict[str, object]:
+    """Returns the number of seeds, with the scores themselves where they are too few for an interval."""
+    each = [*scores.values.values()] if 1 < scores.n < FEWEST else None
+    return {"seeds": scores.n, "scores": each}

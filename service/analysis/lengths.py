@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from search_spaces.words import listed, quoted
-from service.analysis.format import fixed
+from service.analysis.findings import Finding, finding
 from service.analysis.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
@@ -50,20 +49,15 @@ class Lengths:
         interval = self.gain.interval()
         return interval is not None and interval[0] > 0
 
-    @property
-    def trained(self) -> str:
-        """For which length an answer holds, as a sentence begins: `Trained 160 epochs, where scores still rise`."""
-        return f"Trained {max(self.ahead)} epochs" + (", where scores still rise" if self.rising else "")
-
-    @property
-    def sentences(self) -> list[str]:
-        """Who is ahead at which length, where that changes, and what a doubling brings."""
-        runs = [(name, [*own]) for name, own in groupby(self.ahead, self.ahead.__getitem__)]
-        led = "; ".join(f"{quoted(name)} at {listed([*map(str, own)])} epochs" for name, own in runs)
-        order = [f"Ahead by validation: {led}."] if len(runs) > 1 else []
-        ends = self.gain.interval()
-        sure = f" (95 % interval {fixed(ends[0])} to {fixed(ends[1])})" if ends else ""
-        return [*order, f"At the longest training a doubling of its length brings {fixed(self.gain.mean)}{sure}."]
+    def findings(self) -> Iterator[Finding]:
+        """Yields who is ahead at which length, where that changes, and what a doubling of the longest one brings."""
+        leaders = [
+            finding("part.leader", name=name, lengths=[*lengths])
+            for name, lengths in groupby(self.ahead, self.ahead.__getitem__)
+        ]
+        if len(leaders) > 1:
+            yield finding("detail.leaders", leaders=leaders)
+        yield finding("detail.doubling", gain=self.gain.mean, interval=self.gain.interval())
 
 
 def lengths(rows: Sequence[TrialResult]) -> Lengths | None:
@@ -71,8 +65,8 @@ def lengths(rows: Sequence[TrialResult]) -> Lengths | None:
 
     `rows`: the trials that are compared.
     """
-    asked = {row.recipe.optimizer.every_length for row in rows}
-    if len(asked) != 1 or len(every := asked.pop()) == 1:
+    schedules = {row.recipe.optimizer.every_length for row in rows}
+    if len(schedules) != 1 or len(every := schedules.pop()) == 1:
         return None
     by_row = {row.name: scores for row in rows if every[-1] in (scores := length_scores(row))}
     each = [{*scores[length]} for scores in by_row.values() for length in every]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from statistics import fmean
 
-from search_spaces.words import listed, plural, quoted
+from service.analysis.findings import Finding, finding
 from service.analysis.format import fixed
 from service.analysis.statistics import Scores
 
@@ -44,7 +45,7 @@ class Methods:
         return [
             task
             for task, scores in self.tasks.items()
-            if {*scores} == {*self.names} and all(one.complete and one.n > 0 for one in scores.values())
+            if {*scores} == {*self.names} and all(of_task.complete and of_task.n > 0 for of_task in scores.values())
         ]
 
     @property
@@ -55,39 +56,28 @@ class Methods:
     @property
     def in_families(self) -> bool:
         """Whether some of the tasks that count share a family."""
-        return self._family_count < len(self.counted)
-
-    @property
-    def _family_count(self) -> int:
-        return len({self.families.get(task, task) for task in self.counted})
-
-    @property
-    def over(self) -> str:
-        """What the means are over, in words: `7 tasks`, `7 tasks of 2 families`."""
-        count = self._family_count
-        families = f" of {'1 family' if count == 1 else f'{count} families'}" if self.in_families else ""
-        return f"{plural(len(self.counted), 'task')}{families}"
+        return len({self.families.get(task, task) for task in self.counted}) < len(self.counted)
 
     @cached_property
     def means(self) -> dict[str, float]:
         """The mean over families of each method, the highest first, of all its seeds; empty if no task counts."""
-        found = {
+        means = {
             name: mean_over_families({task: self.tasks[task][name].mean or 0.0 for task in self.counted}, self.families)
             for name in self.names
             if self.counted
         }
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
-def methods_sentence(methods: Methods, claims: bool) -> str:
-    """Returns which method has the highest mean, and which one the next. `claims`: whether the study has claims."""
-    shown = {name: fixed(mean) for name, mean in methods.means.items()}
-    if not shown:
-        return "No mean over tasks yet: no task has all its runs."
-    (first, highest), *_ = shown.items()
-    best, rest = ([name for name in shown if (shown[name] == highest) == same] for same in (True, False))
-    more = [f"{len(best) - MOST} more"] if len(best) > MOST else []
-    who = listed([*map(quoted, best[:MOST]), *more])
-    sentence = f"Over {methods.over} {who} {'has' if best == [first] else 'share'} the highest mean, {highest}"
-    follows = f"; {quoted(rest[0])} follows with {shown[rest[0]]}" if rest else ""
-    return f"{sentence}{follows}.{' Claims below say which differences are tested.' * claims}"
+def highest_mean(methods: Methods) -> Finding:
+    """Returns which method has the highest mean, or which ones in the digits that are shown, and which one the next."""
+    if not methods.means:
+        return finding("headline.tasks unfinished")
+    (best, *others) = [[*names] for _, names in groupby(methods.means, lambda name: fixed(methods.means[name]))]
+    mean = methods.means[best[0]]
+    if len(best) > 1:
+        names = [finding("part.arm", name=name) for name in best[:MOST]]
+        names += [finding("part.more methods", count=len(best) - MOST)] if len(best) > MOST else []
+        return finding("headline.task means", names=names, mean=mean)
+    after = others[0][0] if others else None
+    return finding("headline.task mean", name=best[0], mean=mean, next=after, next_mean=methods.means.get(after or ""))

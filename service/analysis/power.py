@@ -9,9 +9,8 @@ from dataclasses import replace
 from search_spaces.claim import Better
 from search_spaces.roles import CONFIRMED
 from search_spaces.study import Ablation, Edition, Plan
-from search_spaces.words import plural
 from service.analysis.best import confirmed_points
-from service.analysis.format import fixed
+from service.analysis.findings import finding
 from service.analysis.scales import Scale
 from service.analysis.scores import score_scale, validation_scores
 from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scores, difference, share_of
@@ -88,16 +87,16 @@ def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
     An arm is compared with the baseline, or with what stands for it; a point of a search with the first point.
     `trials`: by name.
     """
-    known = {name: scores for name, scores in trials.items() if scores.n > 1}
-    first = next(iter(known), "")
-    others = (name for name in known if name != first)
-    partners = plan.partners(known) if isinstance(plan, Ablation) else dict.fromkeys(others, first)
-    pairs = [(known[name], known[other]) for name, other in partners.items()]
+    spread = {name: scores for name, scores in trials.items() if scores.n > 1}
+    first = next(iter(spread), "")
+    others = (name for name in spread if name != first)
+    partners = plan.partners(spread) if isinstance(plan, Ablation) else dict.fromkeys(others, first)
+    pairs = [(spread[name], spread[other]) for name, other in partners.items()]
     gaps = [gap for who, than in pairs if (gap := difference(who, than)) is not None]
     spreads = [(gap.n - 1, gap.spread) for gap in gaps if gap.spread is not None]
     if spreads:
         return math.sqrt(sum(df * std**2 for df, std in spreads) / sum(df for df, _ in spreads))
-    alone = known[first].estimate if known else None
+    alone = spread[first].estimate if spread else None
     return math.sqrt(2) * alone.spread if alone and alone.spread is not None else None
 
 
@@ -122,20 +121,24 @@ def power_sentence(
     `tests`: how many differences are tested together: the surest of them must pass the smallest level (Holm).
     """
     if pairs < FEWEST:
-        return f"{plural(pairs, 'seed')} can detect no difference: a test needs {FEWEST} or more."
+        return str(finding("power.none", seeds=pairs, fewest=FEWEST))
     std = guessed_spread(scale) if spread is None else spread
-    source = "a guess" if spread is None else "as measured"
     like = replace(PLAIN, overlap=scale.overlap)
     least = smallest_difference(pairs, std, alpha=ALPHA * share_of(look) / tests, like=like)
     assert least is not None
     if least >= scale.high - scale.chance:
-        return f"{plural(pairs, 'seed')} cannot tell two trials apart, whatever the difference."
-    counted = f", about {least / (scale.high - scale.low) * images:.0f} of {images:,} test images," if images else ""
-    together = f"tested with {plural(tests - 1, 'other')}" if tests > 1 else "tested alone"
-    return (
-        f"{plural(pairs, 'seed')} can detect a difference of {fixed(least)} or more{counted} between two trials, "
-        f"{together} (power {POWER:.0%}, standard deviation of differences {fixed(std)}, {source})."
+        return str(finding("power.no difference", seeds=pairs))
+    sentence = finding(
+        "power.guessed" if spread is None else "power.measured",
+        seeds=pairs,
+        least=least,
+        counted=round(least / (scale.high - scale.low) * images),
+        images=images or None,
+        tests=finding("part.tests", others=tests - 1) if tests > 1 else finding("part.one test"),
+        power=POWER,
+        std=std,
     )
+    return str(sentence)
 
 
 def tests_together(edition: Edition, points: int) -> int:
@@ -149,9 +152,9 @@ def tests_together(edition: Edition, points: int) -> int:
     if study.plan.race:
         return max(1, arms * (arms - 1) // 2)
     claims = study.claims if judged is None or judged.told else ()
-    asked = {frozenset(claim.names) for claim in claims if isinstance(claim, Better)}
+    claimed = {frozenset(claim.names) for claim in claims if isinstance(claim, Better)}
     partners = study.plan.partners(study.plan.arms).items()
-    return max(1, len(claims) + sum({name, other} not in asked for name, other in partners))
+    return max(1, len(claims) + sum({name, other} not in claimed for name, other in partners))
 
 
 def fewest_tested(recipes: Iterable[Recipe]) -> Data:
@@ -170,26 +173,18 @@ def seeds_sentence(history: History) -> str:
     Those of a search's confirmed points where it has them, as its verdicts are of these.
     """
     edition, plan, look = history.edition, history.edition.study.plan, history.looks
+    confirmed, spread = confirmed_points(history), None
+    for trials in (confirmed, history.of("trial")):
+        scores = {trial.name: validation_scores(history, trial) for trial in trials}
+        spread = paired_spread(scores, plan) if spread is None else spread
     arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
-    data, spread = fewest_tested(arms), _spread_so_far(history)
-    points = len(confirmed_points(history)) or min(CONFIRMED, history.trials_asked)
-    tests, scale = tests_together(edition, points), score_scale(data, "test")
+    data = fewest_tested(arms)
+    tests = tests_together(edition, len(confirmed) or min(CONFIRMED, history.trials_asked))
+    scale = score_scale(data, "test")
     return f"{power_sentence(history.seeds, spread, scale, counted_images(data), tests, look)} {look_words(look)}"
 
 
 def look_words(look: int) -> str:
     """Says which look this is, at which level its tests are, and what a further one would cost."""
     now, after = ALPHA * share_of(look), ALPHA * share_of(look + 1)
-    return (
-        f"This is look {look}: its tests are at {now:.3g} of {ALPHA:g}. Seeds that are added after verdicts were seen "
-        f"are look {look + 1}, at {after:.3g}; what was found stays."
-    )
-
-
-def _spread_so_far(history: History) -> float | None:
-    """Returns `paired_spread` of the confirmed points, the best first, as in the table of results; else of trials."""
-    for trials in (confirmed_points(history), history.of("trial")):
-        scores = {trial.name: validation_scores(history, trial) for trial in trials}
-        if (spread := paired_spread(scores, history.edition.study.plan)) is not None:
-            return spread
-    return None
+    return str(finding("look", look=look, now=now, all=ALPHA, next=look + 1, after=after))

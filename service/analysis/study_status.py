@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -13,8 +13,9 @@ import trainables
 from search_spaces.library import record_file
 from search_spaces.record import ANOTHER, BEFORE, Judged, Record, Row, Scored, read
 from search_spaces.study import Ablation, Edition, Search, Study
-from search_spaces.words import clock, plural, quoted, rough_time, setting_words
-from service.analysis.format import Lines, between, fixed, metric_words, p_text, percent, spread
+from search_spaces.words import setting_words
+from service.analysis.findings import CATALOG, Finding, finding
+from service.analysis.format import Lines, spread
 from service.analysis.trial_result import TrialSummary, summarize
 from service.planning.forecast import Forecast, Left
 from service.planning.schedule import Done, next_action
@@ -73,11 +74,9 @@ class StudyStatus:
 
     def __repr__(self) -> str:
         if self.trouble:
-            return f"{self.id}: {self.state}, {self.trouble}"
-        state = f"{self.state}{self.where}"
-        best = f"; best so far {self.best}" if self.best else ""
-        stale = f"; {self.stale} of other code" if self.stale else ""
-        return f"{self.id}: {state}, {self.done} of {self.asked} runs, {self.trials} trials{best}{stale}"
+            return str(finding("status.unreadable", id=self.id, state=self.state, trouble=self.trouble))
+        counts = {"done": self.done, "asked": self.asked, "trials": self.trials, "stale": self.stale or None}
+        return str(finding("status.line", id=self.id, state=self.state + self.where, best=self.best or None, **counts))
 
     def plain(self) -> dict[str, Any]:
         """Returns plain values, for --json; `best` lists the labels of the best trials."""
@@ -87,67 +86,74 @@ class StudyStatus:
 
 def one_status(home: Home, id: str) -> StudyStatus:
     """Returns the status of one study. Cost: reads two files, where they are new."""
-    with _Shelf(home) as shelf:
-        return shelf.status(id)
+    (status,) = _statuses(home, [id])
+    return status
 
 
-class _Shelf:
-    """Statuses of the studies of a home. Those that no driver runs are kept until their files or this code change.
+def all_status(home: Home) -> Lines[StudyStatus]:
+    """Returns the status of every study of a home, the one touched last at the end."""
+    return Lines(_statuses(home, home.ids(), all_of_them=True), none=f"no study was run in {home.root} yet")
 
-    Those with a class of somebody's own are not kept: the files that it reads decide, too, which answers count.
+
+def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> list[StudyStatus]:
+    """Returns the status of each study. If no driver runs it, it is kept until its files or this code change.
+
+    That of a class of somebody's own is not kept: the files that it reads decide, too, which answers count.
+    `all_of_them`: a study whose files cannot be read has a status that says so, and hides no other study.
     """
-
-    def __init__(self, home: Home) -> None:
-        self._home, self._codes = home, CodeDigests()
-        self._name = f"status-{digest(str(home.root))}.json"
-        self._mark = seen(*(Path(str(package.__file__)).parent for package in (service, search_spaces, trainables)))
-        self._known: dict[str, Any] = kept(self._name, self._mark) or {}
-        self._fresh: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._fresh:
-            there = {*self._home.ids()}
-            known = {id: entry for id, entry in self._known.items() if id in there}
-            keep(self._name, self._mark, known | self._fresh)
-
-    def status(self, id: str) -> StudyStatus:
-        """Returns the status of one study."""
-        folder = self._home.study(id)
-        driver, files = folder.driver, seen(folder.study, folder.journal)
-        if driver is None and id in self._known and self._known[id]["files"] == files:
-            return StudyStatus.read(self._known[id]["status"])
-        edition = editions.stored(self._home, id)
-        status = _folded(self._home, edition, driver, self._codes)
+    codes, name = CodeDigests(), f"status-{digest(str(home.root))}.json"
+    packages = (Path(str(package.__file__)).parent for package in (service, search_spaces, trainables))
+    mark = seen(*packages, CATALOG)
+    earlier: dict[str, Any] = kept(name, mark) or {}
+    fresh: dict[str, Any] = {}
+    statuses = []
+    for id in ids:
+        try:
+            folder = home.study(id)
+            driver, files = folder.driver, seen(folder.study, folder.journal)
+            if driver is None and id in earlier and earlier[id]["files"] == files:
+                statuses.append(StudyStatus.read(earlier[id]["status"]))
+                continue
+            edition = editions.stored(home, id)
+            status = _folded(home, edition, driver, codes)
+        except (LocusError, ValueError, OSError) as error:
+            if not all_of_them:
+                raise
+            trouble = " ".join(str(error).split())
+            statuses.append(StudyStatus(id, "", "unreadable", 0, 0, 0, 0, 0, "", None, [], trouble=trouble))
+            continue
         if driver is None and not editions.has_own(edition):
-            self._fresh[id] = {"files": files, "status": asdict(status)}
-        return status
+            fresh[id] = {"files": files, "status": asdict(status)}
+        statuses.append(status)
+    if fresh:
+        keep(name, mark, {id: earlier[id] for id in home.ids() if id in earlier} | fresh)
+    return statuses
 
 
 def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests) -> StudyStatus:
-    """Returns the status of a study, from its facts."""
     history = History.open(home, edition, codes)
     alive = driver is not None
     summaries = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
     trials, plan = history.of("trial"), edition.study.plan
-    ended = sum(history.answer(trial).status != "open" for trial in trials)
     states = [history.state(run) for trial in history.trials for run in history.asked(trial)]
-    running = sum(state.status == "running" for state in states) if alive else 0
     left = Forecast(history)(together(history))
+    best = [summary for summary in summaries if summary.best]
+    cell: object = ""
+    if best:
+        row, ties = best[0], len(best) - 1 or None
+        cell = finding("status.best", label=row.label, name=row.name, score=row.score, ties=ties)
     return StudyStatus(
         id=edition.id,
         question=edition.study.question,
         state="running" if alive else "unfinished" if not complete else "failed" if history.failed else "done",
         done=left.done,
-        running=running,
+        running=sum(state.status == "running" for state in states) if alive else 0,
         asked=left.total,
-        trials_ended=ended,
+        trials_ended=sum(history.answer(trial).status != "open" for trial in trials),
         seeds=history.seeds,
         trials_asked=len(plan.arms) if isinstance(plan, Ablation) else max(history.trial_count, len(trials)),
-        best=_best(summaries),
+        best=str(cell),
         last=history.last,
         rows=summaries,
         stale=history.stale,
@@ -168,32 +174,11 @@ def left_words(left: Left, plan: Ablation | Search, gone: str = "") -> str:
     `gone`: what stands behind the runs.
     """
     fewer = isinstance(plan, Search) or plan.race or plan.tune is not None
-    amount = f"{left.done} of {'at most ' if fewer and left.done < left.total else ''}{left.total} runs{gone}"
+    kind = "left.at most" if fewer and left.done < left.total else "left.runs"
+    runs = finding(kind, done=left.done, total=left.total, gone=gone)
     if left.seconds is None:
-        return f"{amount}, time left unknown"
-    return f"{amount}, about {clock(left.seconds)} left" if left.seconds else amount
-
-
-def _best(trials: list[TrialSummary]) -> str:
-    """Returns the best trial in a cell; of several that tie the first, with the number of others."""
-    best = [trial for trial in trials if trial.best]
-    others = f" (tie with {plural(len(best) - 1, 'other')})" if len(best) > 1 else ""
-    return f"#{best[0].label} {best[0].name}  {best[0].score}{others}" if best else ""
-
-
-def all_status(home: Home) -> Lines[StudyStatus]:
-    """Returns the status of every study of a home, the one touched last at the end."""
-    with _Shelf(home) as shelf:
-        return Lines((_readable(shelf, id) for id in home.ids()), none=f"no study was run in {home.root} yet")
-
-
-def _readable(shelf: _Shelf, id: str) -> StudyStatus:
-    """Returns the status of one study, or that its files cannot be read: the other studies are shown all the same."""
-    try:
-        return shelf.status(id)
-    except (LocusError, ValueError, OSError) as error:
-        why = " ".join(str(error).split())
-        return StudyStatus(id, "", "unreadable", 0, 0, 0, 0, 0, best="", last=None, rows=[], trouble=why)
+        return str(finding("left.unknown", runs=runs))
+    return str(finding("left.time", runs=runs, seconds=left.seconds) if left.seconds else runs)
 
 
 def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
@@ -209,99 +194,93 @@ def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
     return [f"{BEFORE}: {text}"] if text else []
 
 
-def _records(study: Study, name: str) -> dict[str, Record | None]:
-    """Returns the records of a study, by what follows `@` in their ids; None for words of an earlier time.
+def _records(study: Study, name: str) -> dict[str, tuple[Record | None, list[str]]]:
+    """Returns the records of a study, by what follows `@` in their ids, and how it differs today from each.
 
-    A record of a budget that the study no longer has is left out.
+    Words of an earlier time have no record. A record of a budget that the study no longer has is left out.
     """
-    files = record_file(name, f"{study.name}@*")
-    found = [record for record in map(read, sorted(files.parent.glob(files.name))) if record]
-    records: dict[str, Record | None] = {}
+    codes, files = CodeDigests(), record_file(name, f"{study.name}@*")
+    written = [record for record in map(read, sorted(files.parent.glob(files.name))) if record]
+    records: dict[str, tuple[Record | None, list[str]]] = {}
     for size in ("base", *study.budgets):
-        own = {record.id.partition("@")[2]: record for record in found if record.budget == size}
-        records |= dict.fromkeys([size] if size in study.found else []) | own
+        if size in study.found:
+            records[size] = None, []
+        for record in written:
+            if record.budget == size:
+                try:
+                    since = record.since(record.edition(study), codes)
+                except SpecError:  # the study does not take these values any more
+                    since = [ANOTHER]
+                records[record.id.partition("@")[2]] = record, since
     return records
 
 
 def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
     """Returns what came out of a study, as `recorded` says it, by budget; `cpu~pets` for a person's own values."""
-    codes = CodeDigests()
     return {
-        size: paragraphs(record, _since(record, study, codes)) if record else [f"{BEFORE}: {study.found[size]}"]
-        for size, record in _records(study, name).items()
+        size: paragraphs(record, since) if record else [f"{BEFORE}: {study.found[size]}"]
+        for size, (record, since) in _records(study, name).items()
     }
-
-
-def _since(record: Record, study: Study, codes: CodeDigests) -> list[str]:
-    """Returns how the study differs today from what was recorded, in words."""
-    try:
-        return record.since(record.edition(study), codes)
-    except SpecError:  # the study does not take these values any more
-        return [ANOTHER]
 
 
 def standings(study: Study, name: str) -> dict[str, str]:
     """Returns how old the results are, by budget, in a few words; `not run` for those that nobody has run."""
-    codes, words = CodeDigests(), dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
-    for size, record in _records(study, name).items():
+    ages = dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
+    for size, (record, since) in _records(study, name).items():
         budget, _, mark = size.partition("~")
-        told = BEFORE if record is None else _dated(record, _since(record, study, codes))
-        words[budget] = f"{words.get(budget, 'not run')}; {mark}: {told}" if mark else told
-    return words
-
-
-def paragraphs(record: Record, since: list[str] | None = None) -> list[str]:
-    """Returns a record in words, a paragraph an entry. `since`: in what today differs."""
-    versions = ", ".join(f"{name} {version}" for name, version in record.versions.items())
-    where = f"{plural(record.seeds, 'seed')}, {rough_time(record.minutes)} on {record.machine}"
-    scores = f"{metric_words(record.metric)}, mean ± standard deviation over seeds ({percent(record.level)} interval)"
-    return [
-        f"{_dated(record, since or [])}: {where} ({versions})",
-        record.headline,
-        *([f"{scores}:", *map(_row, record.rows)] if 0 < len(record.rows) <= MOST_ROWS else []),
-        *([f"{len(record.rows)} arms, whose scores are in the record"] if len(record.rows) > MOST_ROWS else []),
-        *_verdicts(record),
-    ]
+        age = str(finding("record.date", date=record.date, since=since or None)) if record else BEFORE
+        ages[budget] = f"{ages.get(budget, 'not run')}; {mark}: {age}" if mark else age
+    return ages
 
 
 MOST_ROWS = 24
 """How many arms of a record are told of one by one."""
 
 
-def _dated(record: Record, since: list[str]) -> str:
-    return ", ".join([f"results of {record.date}", *since])
-
-
-def _row(row: Row) -> str:
-    chosen = ", ".join(setting_words(row.values))
-    parts = [
-        f"{quoted(row.name)}{f' ({chosen})' if chosen else ''}: {_scored(row.test)}",
-        *(f"at {side} px {_scored(scored)}" for side, scored in row.test_sizes.items()),
-        f"{row.diverged} of {plural(row.asked, 'seed')} diverged" if row.diverged else "",
+def paragraphs(record: Record, since: Sequence[str] = ()) -> list[str]:
+    """Returns a record in words, a paragraph an entry. `since`: in what today differs."""
+    parts: list[object] = [
+        finding(
+            "record.head",
+            date=finding("record.date", date=record.date, since=since or None),
+            seeds=record.seeds,
+            minutes=record.minutes,
+            machine=record.machine,
+            versions=[f"{name} {version}" for name, version in record.versions.items()],
+        ),
+        record.headline,
     ]
-    return "; ".join(part for part in parts if part)
+    if len(record.rows) > MOST_ROWS:
+        parts.append(finding("record.many", rows=len(record.rows)))
+    elif record.rows:
+        parts.append(finding("record.scores", metric=record.metric, level=record.level))
+        parts += map(_row, record.rows)
 
-
-def _scored(scored: Scored) -> str:
-    interval = f" ({between(scored.interval)})" if scored.interval else ""
-    return f"{spread(scored.mean, scored.std)}{interval}, {scored.failed} of {plural(scored.n, 'seed')} failed"
-
-
-def _verdicts(record: Record) -> list[str]:
     verdicts = [_verdict(judged) for judged in record.verdicts]
-    if not (record.gap and verdicts):
-        return verdicts
-    where, count = "with own values" if record.own else f"at {record.budget}", plural(len(verdicts), "claim")
-    untested = any(judged.word == "NOT JUDGED" for judged in record.verdicts)
-    not_judged = f"NOT JUDGED {where}: {count}; {record.gap}"
-    return [not_judged] if untested else [f"{not_judged}; here each test finds:", *verdicts]
+    if record.gap and verdicts:
+        untested = any(judged.word == "NOT JUDGED" for judged in record.verdicts)
+        kind = "record.not judged" if untested else "record.tested"
+        where = "with own values" if record.own else f"at {record.budget}"
+        parts.append(finding(kind, where=where, claims=len(verdicts), gap=record.gap))
+        verdicts = [] if untested else verdicts
+    return [*map(str, [*parts, *verdicts])]
 
 
-def _verdict(judged: Judged) -> str:
+def _row(row: Row) -> Finding:
+    scores = [_scored(row.test)]
+    scores += [finding("record.side", side=side, score=_scored(scored)) for side, scored in row.test_sizes.items()]
+    if row.diverged:
+        scores.append(finding("record.diverged", diverged=row.diverged, seeds=row.asked))
+    return finding("record.row", name=row.name, values=setting_words(row.values) or None, scores=scores)
+
+
+def _scored(scored: Scored) -> Finding:
+    score = spread(scored.mean, scored.std)
+    return finding("record.score", score=score, interval=scored.interval, failed=scored.failed, seeds=scored.n)
+
+
+def _verdict(judged: Judged) -> Finding:
     if judged.measured is None:
-        return f"{judged.word}: {judged.claim}"
-    numbers = [fixed(judged.measured)]
-    if judged.interval is not None:
-        numbers.append(f"95 % interval {between(judged.interval)}")
-    numbers += [f"p {p_text(judged.p)}"] if judged.p is not None else []
-    return f"{judged.word}: {judged.claim} ({'; '.join(numbers)})"
+        return finding("record.undecided", word=judged.word, claim=judged.claim)
+    tested = {"measured": judged.measured, "interval": judged.interval, "p": judged.p}
+    return finding("record.verdict", word=judged.word, claim=judged.claim, **tested)

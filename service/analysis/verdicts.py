@@ -14,9 +14,8 @@ from typing import Literal
 
 from search_spaces.claim import Claim
 from search_spaces.study import Edition, Published
-from search_spaces.words import listed, plural
-from service.analysis.evidence import Evidence, Region, Word, gather, lacking, score_words
-from service.analysis.format import fixed, p_text
+from service.analysis.evidence import Region, Word, claim_score, gather, lacking
+from service.analysis.findings import finding
 from service.analysis.multiple_testing import Adjusted, holm
 from service.analysis.statistics import FEWEST, Estimate, Interval, Scores
 from service.storage.history import History
@@ -37,10 +36,8 @@ class Departure:
 
     @property
     def sentence(self) -> str:
-        """`why` as a sentence; a path keeps its small letter."""
-        first = self.why.partition(" ")[0]
-        start = self.why[:1] if "." in first else self.why[:1].upper()
-        return f"{start}{self.why[1:]}."
+        """`why` as a sentence."""
+        return str(finding("departure.sentence", why=self.why))
 
 
 def departure(edition: Edition) -> Departure | None:
@@ -50,34 +47,29 @@ def departure(edition: Edition) -> Departure | None:
     too: any value may change the question, and no study lists values that do not.
     """
     budget = edition.study.budgets.get(edition.budget)
-    own, gap = _own_words(edition), budget.gap if budget else ""
+    gap, change = budget.gap if budget else "", None
+    paths = [path for path in edition.own_paths if not path.endswith(".source")]
+    if paths:
+        named = paths if len(paths) <= 2 else [paths[0], finding("part.more", count=len(paths) - 1)]
+        change = finding(f"departure.{'values' if len(paths) > 1 else 'value'}", paths=named)
     if gap:
-        return Departure(f"at {edition.budget}", f"{gap}; and {own}" if own else gap)
-    return Departure("with own values", own, told=True) if own else None
-
-
-def _own_words(edition: Edition) -> str:
-    own = [path for path in edition.own_paths if not path.endswith(".source")]
-    if not own:
-        return ""
-    named = listed(own) if len(own) <= 2 else f"{own[0]} and {len(own) - 1} more"
-    return f"{named} {'differs' if len(own) == 1 else 'differ'} from the study's values"
+        why = finding("departure.gap and values", gap=gap, change=change) if change else gap
+        return Departure(f"at {edition.budget}", str(why))
+    return Departure("with own values", str(change), told=True) if change else None
 
 
 def written_words(history: History) -> str:
     """Returns whether the claims were written before the runs, in a sentence; empty if the journal does not say."""
-    known, begun = history.claims_since, history.begun
-    if not known or begun is None:
+    if not history.claims_since or history.begun is None:
         return ""
-    since = known.get(history.edition.claims_digest)
+    since = history.claims_since.get(history.edition.claims_digest)
     if since is None:
-        return "These claims were written after the last run."
-    if since <= begun:
-        reused = any(state.reused for state in history.states.values())
-        before = " Some of its runs are those of another study, trained before." if reused else ""
-        return f"These claims were written before the first run{' of this study' if reused else ''}.{before}"
-    day = datetime.fromtimestamp(since, UTC).strftime("%-d %B %Y")
-    return f"These claims were written, or changed, on {day}, after the first run."
+        return str(finding("claims.after the last run"))
+    if since > history.begun:
+        day = datetime.fromtimestamp(since, UTC).strftime("%-d %B %Y")
+        return str(finding("claims.after the first run", day=day))
+    reused = any(state.reused for state in history.states.values())
+    return str(finding("claims.before its own runs" if reused else "claims.before the runs"))
 
 
 ScoresOf = Callable[[Claim], Mapping[str, Scores]]
@@ -132,27 +124,13 @@ class Verdict:
         if later is None:
             return self.why
         if later.measured is None:
-            return f"{self.why} Later: {later.why}"
-        return f"{self.why} With {plural(later.n, 'seed')}: {fixed(later.measured)}, p {p_text(later.p)}."
+            return str(finding("verdict.later lacks", why=self.why, later=later.why))
+        return str(finding("verdict.later", why=self.why, seeds=later.n, measured=later.measured, p=later.p))
 
     def __str__(self) -> str:
-        source = f" ({self.claim.source})" if self.claim.source else ""
-        unseen = f" Seeds not seen: {self.unseen}." if self.unseen else ""
-        return f"{self.label}: {self.claim}{source}. {self.reason}{unseen}"
-
-
-COVERED = "Intervals hold for other seeds and for other images of this generator."
-NOT_COVERED = "Intervals hold for other seeds on these test images; other images would move scores and differences."
-FOLDS = "Seeds are folds of the same images; intervals and tests are wider for that (Nadeau and Bengio 2003)."
-PARTLY = (
-    "Where draws of images are counted, intervals hold for other images of the generator, too; elsewhere they hold for "
-    "other seeds on these test images."
-)
-LIKE_THESE = "Intervals hold for other seeds and for other images like these; other training images are not covered."
-PARTLY_LIKE_THESE = (
-    "Where single test images are counted, intervals hold for other images like these, too; elsewhere they hold for "
-    "other seeds on these test images. Other training images are not covered."
-)
+        source, unseen = self.claim.source or None, self.unseen or None
+        values = {"label": self.label, "claim": self.claim, "source": source, "reason": self.reason, "unseen": unseen}
+        return str(finding("verdict", **values))
 
 
 def images_words(draws: Iterable[int], sets: Iterable[Data]) -> str:
@@ -160,15 +138,18 @@ def images_words(draws: Iterable[int], sets: Iterable[Data]) -> str:
 
     `draws`: of each interval. `sets`: the images that are shown together.
     """
-    shown = [*sets]
-    folds = next((data for data in shown if data.overlap), None)
+    images = [*sets]
+    folds = next((data for data in images if data.overlap), None)
     if folds and folds.cross_validated:
-        return FOLDS
-    generated = all(data.kind in DRAWN_AGAIN for data in shown)
-    covered, partly = (COVERED, PARTLY) if generated else (LIKE_THESE, PARTLY_LIKE_THESE)
+        return str(finding("images.folds"))
+    generated = all(data.kind in DRAWN_AGAIN for data in images)
     counted = {count > 1 for count in draws}
-    words = NOT_COVERED if True not in counted else partly if False in counted else covered
-    return f"{FOLDS} {words}" if folds else words
+    if True not in counted:
+        kind = "images.these"
+    else:
+        kind = f"images.{'some' if False in counted else 'all'} of {'the generator' if generated else 'their kind'}"
+    sentences = [finding("images.folds"), finding(kind)] if folds else [finding(kind)]
+    return " ".join(map(str, sentences))
 
 
 def judge_page(
@@ -186,50 +167,45 @@ def judge_page(
     counts as a test that finds nothing.
     """
     scores = [scores_of(claim) for claim in claims]
-    missing = [lacking(*pair) for pair in zip(claims, scores, strict=True)]
-    rows = zip(claims, scores, missing, strict=True)
-    gathered = [None if why else gather(claim, of_trials) for claim, of_trials, why in rows]
-    ps = {f"claim {place}": min(evidence.ps) if evidence else 1.0 for place, evidence in enumerate(gathered)}
+    missing = [lacking(claim, trials) for claim, trials in zip(claims, scores, strict=True)]
+    rows = [*zip(claims, scores, missing, strict=True)]
+    gathered = [None if reason else gather(claim, trials) for claim, trials, reason in rows]
+    ps = {f"claim {number}": min(evidence.ps) if evidence else 1.0 for number, evidence in enumerate(gathered)}
     tests = holm(({} if departure and not departure.told else ps) | dict(differences), look)
-    verdicts = [
-        _decide(evidence, tests[f"claim {place}"])
-        if evidence and f"claim {place}" in tests
-        else _undecided(claim, scores[place], missing[place] or "")
-        for place, (claim, evidence) in enumerate(zip(claims, gathered, strict=True))
-    ]
-    if departure:
-        verdicts = [_not_judged(*row, departure) for row in zip(claims, scores, verdicts, strict=True)]
+    verdicts = []
+    for number, ((claim, trials, reason), evidence) in enumerate(zip(rows, gathered, strict=True)):
+        test = tests.get(f"claim {number}")
+        if evidence and test:
+            inside, outside = evidence.ps
+            decided: Word = "SUPPORTED" if inside < outside else "REFUTED"
+            word: Word = decided if test.significant else "INCONCLUSIVE"
+            why, unseen, estimate = str(evidence.sentence(word, test)), evidence.unseen(word), evidence.estimate
+            verdict = Verdict(claim, word, why, estimate.n, estimate, test.level, evidence.margin, test.p, unseen)
+        else:
+            fewest = min(trials[name].n if name in trials else 0 for name in claim.names)
+            verdict = Verdict(claim, "INCONCLUSIVE", str(reason or ""), fewest)
+        verdicts.append(_not_judged(trials, verdict, departure) if departure else verdict)
     return verdicts, {name: tests[name] for name in differences}
+
+
+def _not_judged(scores: Mapping[str, Scores], test: Verdict, departure: Departure) -> Verdict:
+    """Returns a verdict that judges nothing. `test`: what the claim's test finds here, where that is told."""
+    claim = test.claim
+    trials = {name: scores[name] for name in claim.names if name in scores and scores[name].values}
+    why = finding("departure.sentence", why=departure.why)
+    if test.p is not None:
+        why = finding("verdict.not judged, test", why=why, word=test.word, reason=test.reason)
+    elif trials:
+        here = [*dict.fromkeys(str(claim_score(claim, name, trial)) for name, trial in trials.items())]
+        why = finding("verdict.not judged, scores", why=why, scores=here)
+    n = min(trial.n for trial in trials.values()) if {*trials} == {*claim.names} else 0
+    return Verdict(claim, "NOT JUDGED", str(why), n, where=departure.where)
 
 
 def staying(now: Sequence[Verdict], before: Sequence[Verdict]) -> list[Verdict]:
     """Returns the verdicts on the same claims where what an earlier look found stays, with the seeds it had."""
     rows = zip(now, before, strict=True)
     return [replace(earlier, later=verdict) if earlier.word in DECIDED else verdict for verdict, earlier in rows]
-
-
-def _decide(evidence: Evidence, test: Adjusted) -> Verdict:
-    inside, outside = evidence.ps
-    decided: Word = "SUPPORTED" if inside < outside else "REFUTED"
-    word: Word = decided if test.significant else "INCONCLUSIVE"
-    why = f"{evidence.words(word, test.level)} (p {p_text(test.p)})."
-    n, unseen = evidence.estimate.n, evidence.unseen(word)
-    return Verdict(evidence.claim, word, why, n, evidence.estimate, test.level, evidence.margin, test.p, unseen)
-
-
-def _undecided(claim: Claim, scores: Mapping[str, Scores], why: str) -> Verdict:
-    return Verdict(claim, "INCONCLUSIVE", why, min(scores[name].n if name in scores else 0 for name in claim.names))
-
-
-def _not_judged(claim: Claim, scores: Mapping[str, Scores], test: Verdict, departure: Departure) -> Verdict:
-    """Returns the verdict on a claim that is not judged. `test`: what its test finds here, where that is told."""
-    known = [(name, scores[name]) for name in claim.names if name in scores and scores[name].values]
-    here = "; ".join(dict.fromkeys(score_words(claim, name, trial) for name, trial in known))
-    if test.p is not None:
-        here = f"it comes out {test.word}: {test.reason.removesuffix('.')}"
-    why = departure.sentence + (f" Here {here}." if here else "")
-    n = min((trial.n for _, trial in known), default=0) if len(known) == len(claim.names) else 0
-    return Verdict(claim, "NOT JUDGED", why, n, where=departure.where)
 
 
 Likeness = Literal["equal", "differs", "not resolved"]
@@ -239,7 +215,7 @@ Likeness = Literal["equal", "differs", "not resolved"]
 class Agreement:
     """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm)."""
 
-    known: Published
+    published: Published
     word: Likeness
     p: float
 
@@ -251,8 +227,7 @@ class Agreement:
     @property
     def words(self) -> str:
         """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
-        words = {"equal": "equal within", "differs": "differs by more than", "not resolved": "not resolved within"}
-        return f"{words[self.word]} {self.known.within or 0.0:g}"
+        return str(finding(f"published.{self.word}", margin=self.published.within or 0.0))
 
 
 def agreements(
@@ -267,16 +242,16 @@ def agreements(
     seeds, none of them diverged.
     """
     sound = {name for name, trial in scores.items() if trial.complete and not trial.diverged and trial.n >= FEWEST}
-    known = {
-        place: figure
-        for place, figure in enumerate(published)
+    figures = {
+        number: figure
+        for number, figure in enumerate(published)
         if figure.within is not None and comparable(figure) and figure.who in sound
     }
-    return judge_published(known, scores, look)
+    return judge_published(figures, scores, look)
 
 
 def judge_published(
-    known: Mapping[int, Published], scores: Mapping[str, Scores], look: int = 1
+    figures: Mapping[int, Published], scores: Mapping[str, Scores], look: int = 1
 ) -> dict[int, Agreement]:
     """Returns two one-sided tests around each published value, and the tests against them; adjusted for all together.
 
@@ -284,17 +259,16 @@ def judge_published(
     seeds, or not known.
     """
     inside, outside = {}, {}
-    for place, figure in known.items():
+    for number, figure in figures.items():
         estimate = scores[figure.who].estimate
         assert estimate is not None
         assert figure.within is not None
         region = Region(figure.value - figure.within, figure.value + figure.within)
-        inside[str(place)], outside[str(place)] = region.p_inside(estimate), region.p_outside(estimate)
+        inside[str(number)], outside[str(number)] = region.p_inside(estimate), region.p_outside(estimate)
     supports, refutes = holm(inside, look), holm(outside, look)
-    return {place: _agreement(figure, supports[str(place)], refutes[str(place)]) for place, figure in known.items()}
-
-
-def _agreement(known: Published, equal: Adjusted, other: Adjusted) -> Agreement:
-    if equal.significant:
-        return Agreement(known, "equal", equal.p)
-    return Agreement(known, "differs", other.p) if other.significant else Agreement(known, "not resolved", equal.p)
+    judged = {}
+    for number, figure in figures.items():
+        equal, other = supports[str(number)], refutes[str(number)]
+        word: Likeness = "equal" if equal.significant else "differs" if other.significant else "not resolved"
+        judged[number] = Agreement(figure, word, other.p if word == "differs" else equal.p)
+    return judged

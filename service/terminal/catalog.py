@@ -30,18 +30,13 @@ def studies(as_json: bool) -> None:
     heading = "trials x seeds (time), results at each budget"
     view = columns("study", "question", *(["paper", "plan"] if wide else []), heading)
     for study in listing:
-        results = {budget: f", {words}" for budget, words in study["found"].items()}
-        sizes = "\n".join(
+        results = {budget: f", {age}" for budget, age in study["found"].items()}
+        budgets = [
             f"{budget} {size}{study['times'][budget]}{results.get(budget, '')}"
             for budget, size in study["sizes"].items()
-        )
-        row(
-            view,
-            study["name"],
-            study["question"],
-            *([study["paper"].partition(",")[0], study["plan"]] if wide else []),
-            sizes,
-        )
+        ]
+        about = [study["paper"].partition(",")[0], study["plan"]] if wide else []
+        row(view, study["name"], study["question"], *about, "\n".join(budgets))
     out.print(view)
     sentence(out, "time: on 2 CPU cores, or predicted in hours of one GPU (locus plan STUDY --budget BUDGET)")
     sentence(out, "results: locus show STUDY has them; those from before these rules were judged by earlier statistics")
@@ -54,24 +49,22 @@ def studies(as_json: bool) -> None:
 def rows() -> list[dict[str, Any]]:
     """Returns what the list says of each named study. It is kept until a file changes that a study is made of."""
     places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
-    words = (Path(__file__), Path(__file__).parents[1] / "analysis" / "study_status.py")
-    mark = seen(*places, *words, *library.records())
+    analysis = Path(__file__).parents[1] / "analysis"
+    mark = seen(*places, Path(__file__), analysis / "study_status.py", analysis / "catalog.txt", *library.records())
     name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
-    listing = kept(name, mark)
+    listing: list[dict[str, Any]] | None = kept(name, mark)
     if listing is None:
-        listing = [_row(library.find(study)) for study in library.names()]
+        from service.analysis.study_status import standings
+
+        listing = []
+        for study in map(library.find, library.names()):
+            counts = sizes(study)
+            times = {budget: time_words(study, budget) for budget in counts}
+            about = {key: getattr(study, key) for key in LISTED}
+            results = standings(study, study.name)
+            listing.append({**about, "plan": study.plan.kind, "sizes": counts, "times": times, "found": results})
         keep(name, mark, listing)
-    return listing  # type: ignore[no-any-return]
-
-
-def _row(study: Study) -> dict[str, Any]:
-    from service.analysis.study_status import standings
-
-    counts = sizes(study)
-    times = {budget: time_words(study, budget) for budget in counts}
-    results = standings(study, study.name)
-    told = {key: getattr(study, key) for key in LISTED}
-    return {**told, "plan": study.plan.kind, "sizes": counts, "times": times, "found": results}
+    return listing
 
 
 def sizes(study: Study) -> dict[str, str]:
@@ -87,8 +80,8 @@ def sizes(study: Study) -> dict[str, str]:
 
 def time_words(study: Study, budget: str) -> str:
     """Returns what a study says of a budget's time, to stand behind its counts; nothing if it says none."""
-    words = study.time_words(budget)
-    return f" ({words})" if words else ""
+    time = study.time_words(budget)
+    return f" ({time})" if time else ""
 
 
 def papers(as_json: bool) -> None:

@@ -20,7 +20,8 @@ from rich.table import Table
 
 from search_spaces.roles import LETTERS
 from search_spaces.study import Edition, Trial
-from search_spaces.words import clock, quoted
+from search_spaces.words import clock
+from service.analysis.findings import Finding, finding
 from service.analysis.format import left_out_words, stopped_words
 from service.analysis.study_status import left_words, together
 from service.analysis.trial_result import Summaries, TrialSummary
@@ -42,7 +43,6 @@ from service.storage.home import Home, StudyFolder
 from service.storage.journal import Place, read_on
 from service.terminal.output import Paper, sentence, title
 from service.terminal.tables import trials_table
-from trainables.recipe import Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
 
@@ -57,58 +57,52 @@ class EventLines:
 
     def __call__(self, fact: Fact) -> str | None:
         """Returns a fact's line."""
-        if isinstance(fact, Measured | StoppedAt | FailedWith | Ended):
-            if (owner := self._owner(fact.run)) is None:
-                return f"{fact.run} {fact.fact}, a run of other data or values than the study has now"
-            trial, seed = owner
-            return f"#{trial.label} seed {seed} {_of_run(fact, trial)}"
+        event: object = None
         match fact:
+            case Measured() | StoppedAt() | FailedWith() | Ended():
+                event = self._of_run(fact)
             case Planned(role="trial" | "rival" as role, number=number, name=name):
-                return f"#{LETTERS[role]}{number} {name} planned"
+                event = finding("event.planned", label=f"{LETTERS[role]}{number}", name=name)
             case Planned(role="tuning"):
                 trial = self.history.of("tuning")[-1]
-                return f"#{trial.label} {trial.name} planned"
+                event = finding("event.planned", label=trial.label, name=trial.name)
             case Tuned(arm=arm):
                 chosen = self.history.tuning.chosen_trial(arm)
-                if chosen is None:
-                    return f"{quoted(arm)} keeps its own values, as every trial of its tuning diverged"
-                return f"tuned: #{chosen.label} {chosen.name}"
+                tuned = finding("event.tuned", label=chosen.label, name=chosen.name) if chosen else None
+                event = tuned or finding("event.not tuned", arm=arm)
             case Confirms(numbers=numbers, rivals=rivals):
-                labels = [f"#{number}" for number in numbers] + [f"#r{number}" for number in rivals]
-                return f"confirming {', '.join(labels)} on fresh seeds"
+                labels = [*(f"#{number}" for number in numbers), *(f"#r{number}" for number in rivals)]
+                event = finding("event.confirms", labels=labels)
             case Started(label=label, seed=seed, attempt=attempt):
-                return f"#{label} seed {seed} started" + (f", attempt {attempt}" if attempt > 1 else "")
-            case _:
-                return None
+                event = finding("event.started", label=label, seed=seed, attempt=attempt if attempt > 1 else None)
+        return None if event is None else str(event)
 
-    def _owner(self, key: str) -> tuple[Trial, int] | None:
-        """Returns the trial and the seed of a run.
-
-        None if the study has no such run (its data may have changed since).
-        """
+    def _of_run(self, fact: Measured | StoppedAt | FailedWith | Ended) -> Finding:
+        """Returns what a fact says of a run, with its trial and seed where the study still has it."""
         known = len(self.history.trials), self.history.invalidations
-        if key not in self._owners and known != self._known:
+        if fact.run not in self._owners and known != self._known:
             self._known = known
             for trial in self.history.trials:
                 for seed, run in self.history.runs(trial).items():
                     self._owners.setdefault(run.key, (trial, seed))
-        return self._owners.get(key)
-
-
-def _of_run(fact: Measured | StoppedAt | FailedWith | Ended, trial: Trial) -> str:
-    """Returns what a fact says of a run."""
-    match fact:
-        case Measured(epoch=epoch, values=values):
-            metric, epochs = trial.score.metric, trial.recipe.optimizer.trained_epochs
-            return f"epoch {epoch}/{epochs}" + (f" {metric} {values[metric]:.4f}" if metric in values else "")
-        case StoppedAt(epoch=0, cutoff=cutoff):
-            return left_out_words(cutoff)
-        case StoppedAt(epoch=epoch, cutoff=cutoff):
-            return stopped_words(epoch, cutoff)
-        case FailedWith(reason=reason):
-            return f"failed: {reason}"
-        case Ended(outcome=outcome, reused=reused):
-            return f"{outcome}, reused" if reused else outcome
+        if fact.run not in self._owners:
+            return finding("event.of another run", run=fact.run, fact=fact.fact)
+        trial, seed = self._owners[fact.run]
+        event: object
+        match fact:
+            case Measured(epoch=epoch, values=values):
+                metric, epochs = trial.score.metric, trial.recipe.optimizer.trained_epochs
+                value = f"{values[metric]:.4f}" if metric in values else None
+                event = finding("event.measured", epoch=epoch, epochs=epochs, metric=metric, value=value)
+            case StoppedAt(epoch=0, cutoff=cutoff):
+                event = left_out_words(cutoff)
+            case StoppedAt(epoch=epoch, cutoff=cutoff):
+                event = stopped_words(epoch, cutoff)
+            case FailedWith(reason=reason):
+                event = finding("event.failed", reason=reason)
+            case Ended(outcome=outcome, reused=reused):
+                event = finding("event.reused", outcome=outcome) if reused else outcome
+        return finding("event.of a run", trial=trial.label, seed=seed, event=event)
 
 
 POLL_S = 0.5
@@ -126,16 +120,17 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
     history = History(editions.stored(home, id), lambda recipe: codes(recipe).digest, [])
     lines, place, matched = EventLines(history), Place(), run is None
     label, _, seed = (run or "").partition(".")
-    named: Trial | None = None
+    trial: Trial | None = None
     for _ in looks(folder) if follow else (False,):
         facts, place = read_on(folder.journal, place)
         for fact in facts:
             history.add(fact)
             if isinstance(fact, Planned) and seed.isdigit() and history.trials[-1].label == label:
-                named = history.trials[-1]
-            wanted = history.runs(named).get(int(seed)) if named else None
-            line = lines(fact)
-            if line is not None and (run is None or _is_of(fact, run, wanted)):
+                trial = history.trials[-1]
+            of_seed = history.runs(trial).get(int(seed)) if trial else None
+            line, key = lines(fact), getattr(fact, "run", None)
+            asked = run is None or (key and (key.startswith(run) or (of_seed is not None and key == of_seed.key)))
+            if line is not None and asked:
                 matched = True
                 yield f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(fact.time))}  {line}"
     if not matched:
@@ -159,12 +154,6 @@ def news(folder: StudyFolder, every_s: float, pause: Callable[[float], object] =
         facts, place = read_on(folder.journal, place)
         if facts or not turn or not alive:
             yield alive
-
-
-def _is_of(fact: Fact, name: str, wanted: Run | None) -> bool:
-    """Returns whether a fact is about the run whose key begins with a name, or about the one that is wanted."""
-    key = getattr(fact, "run", None)
-    return key is not None and (key.startswith(name) or (wanted is not None and key == wanted.key))
 
 
 WIDTH, HEIGHT = 110, 60
@@ -313,25 +302,21 @@ class Progress:
             self.live = None
 
     def _view(self) -> RenderableType:
+        """Draws the title, the trials and the bar. Trials are drawn again after news, at the end, on another screen."""
         assert self._history is not None
         with self._lock:
-            head = title(self.edition.id, self.edition.study.question)
-            return Group(head, self._table(), self._bar())
+            now = self._news, self._ended, self.console.size
+            if self._drawn is None or self._drawn[0] != now:
+                self._drawn = now, self._fitting(self._summaries(alive=not self._ended))
+            return Group(title(self.edition.id, self.edition.study.question), self._drawn[1], self._bar())
 
-    def _table(self) -> SegmentLines:
-        """Returns the trials as lines, drawn again after news, at the end, and on a screen of another size."""
-        now = self._news, self._ended, self.console.size
-        if self._drawn is None or self._drawn[0] != now:
-            self._drawn = now, self._lines_of(self._summaries(alive=not self._ended))
-        return self._drawn[1]
-
-    def _lines_of(self, trials: list[TrialSummary]) -> SegmentLines:
+    def _fitting(self, trials: list[TrialSummary]) -> SegmentLines:
         """Returns as many rows as fit the screen; a long name takes several lines. Begins with the last number."""
-        place = max(self.console.height - AROUND, FEWEST)
-        rows = min(self._rows or place, place)
+        height = max(self.console.height - AROUND, FEWEST)
+        rows = min(self._rows or height, height)
         while True:
             lines = self.console.render_lines(trials_table(trials, self.edition, rows), pad=False)
-            over = len(lines) - place
+            over = len(lines) - height
             if over <= 0 or rows <= FEWEST:
                 self._rows = max(rows - over, FEWEST)
                 return SegmentLines(lines, new_lines=True)
@@ -344,10 +329,7 @@ class Progress:
             text = f"{busy[0]}, {clock(self._now() - busy[1])}"
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
-        grid.add_row(
-            ProgressBar(total=max(left.total, 1), completed=left.done, width=20),
-            text,
-        )
+        grid.add_row(ProgressBar(total=max(left.total, 1), completed=left.done, width=20), text)
         return grid
 
     def _left(self) -> Left:

@@ -7,15 +7,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 WIDE = 200
 """Columns where the output is no terminal."""
@@ -56,28 +53,24 @@ def counted(noun: str) -> Iterator[Callable[[int, int], None]]:
 
     The bar is on standard error, from the first call on, and leaves no line.
     """
-    screen, shown = console(stderr=True), ExitStack()
-    bar: Progress | None = None
+    screen, on_screen = console(stderr=True), ExitStack()
+    bar: Any = None
 
     def look(done: int, total: int) -> None:
         nonlocal bar
-        bar = bar or shown.enter_context(_bar(noun, screen))
+        if bar is None:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            bar = on_screen.enter_context(Progress(*parts, console=screen, transient=True))
+            bar.add_task(noun, total=None)
         bar.update(bar.task_ids[0], completed=done, total=total)
         if done == total:
-            shown.close()
+            on_screen.close()
             bar = None
 
-    with shown:
+    with on_screen:
         yield look if screen.is_terminal else lambda done, total: None
-
-
-def _bar(noun: str, screen: Console) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*parts, console=screen, transient=True)
-    bar.add_task(noun, total=None)
-    return bar
 
 
 def print_json(value: Any) -> None:
@@ -109,8 +102,8 @@ def title(name: str, question: str) -> Text:
 def columns(*names: str) -> Table:
     """Returns a table without lines. The first column is never cut, because it holds what people type."""
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
-    for place, name in enumerate(names):
-        view.add_column(name, overflow="fold", no_wrap=place == 0)
+    for name in names:
+        view.add_column(name, overflow="fold", no_wrap=not view.columns)
     return view
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,17 +12,17 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from search_spaces.words import plural, quoted
-from service.analysis.comparison import Comparison, Match
+from service.analysis.comparison import Comparison
+from service.analysis.findings import finding
 from service.analysis.format import between, fixed, metric_words, p_text, signed
 from service.analysis.headline import details, headline, next_seeds
-from service.analysis.multiple_testing import Difference
 from service.analysis.power import look_words, seeds_sentence
 from service.analysis.statistics import FEWEST
 from service.analysis.trial_result import summarize
 from service.planning.estimate import WorkEstimate
 from service.storage import Check
 from service.storage.history import History
+from service.storage.home import tracking_uri
 from service.terminal.output import address, columns, console, labelled, row, sentence
 from service.terminal.tables import trials_table
 from trainables.spec import SpecError
@@ -58,28 +59,29 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
     shows only that all works.
     """
     answer(result)
-    out, edition = console(), result.edition
-    home = result.home.option
-    page = result.home.study(edition.id).report / "report.html"
+    out, study, home, history = console(), result.edition.id, result.home, result.history
+    page = home.study(study).report / "report.html"
     if page.exists():
         labelled(out, "report", str(page), link=address(page))
     else:
-        labelled(out, "report", f"not written; locus report {edition.id}{home} tries again")
-    labelled(out, "MLflow", f"locus ui {edition.id}{home}")
-    if failed := result.history.failed:
-        labelled(out, "failed", f"{plural(failed, 'run')}; the same command tries again", "bold red")
-        labelled(out, "why", f"locus status {edition.id}{home}, and {result.home.study(edition.id).log}")
-    elif larger:
+        labelled(out, "report", str(finding("next.report", study=study, home=home.option)))
+    elsewhere = result.tracking if result.tracking != tracking_uri() else None
+    tracking = shlex.quote(elsewhere) if elsewhere else None
+    labelled(out, "MLflow", str(finding("next.ui", study=study, home=home.option, tracking=tracking)))
+    if history.failed:
+        labelled(out, "failed", str(finding("next.failed", runs=history.failed)), "bold red")
+        labelled(out, "why", str(finding("next.why", study=study, home=home.option, log=home.study(study).log)))
+        return
+    if larger:
         labelled(out, "next", larger)
-    elif result.history.seeds < FEWEST:
-        labelled(out, "next", f"{more} --seeds {FEWEST}   (a test needs {FEWEST} seeds)")
+        return
+    if history.seeds < FEWEST:
+        labelled(out, "next", str(finding("next.fewest seeds", command=more, seeds=FEWEST)))
     elif seeds := next_seeds(result):
-        labelled(out, "next", f"{more} --seeds {seeds.seeds}   ({seeds})")
+        labelled(out, "next", str(finding("next.more seeds", command=more, seeds=seeds.seeds, why=seeds)))
     else:
-        most = 2 * result.history.seeds
-        labelled(out, "done", f"no open question would be decided by up to {most} seeds, if scores are as measured")
-    if not (failed or larger):
-        labelled(out, "look", look_words(result.history.looks))
+        labelled(out, "done", str(finding("next.nothing", seeds=2 * history.seeds)))
+    labelled(out, "look", look_words(history.looks))
 
 
 def answer(result: StudyResult) -> None:
@@ -94,8 +96,8 @@ def answer(result: StudyResult) -> None:
     claims, departure = result.claims, result.departure
     if departure and not departure.told and len(claims) > 1:
         label = Text(claims[0].label, style=COLORS[claims[0].word])
-        rest = f": {plural(len(claims), 'claim')}. {departure.sentence} The report has the scores that each is about."
-        sentence(out, label.append(rest, style="not bold default"))
+        rest = finding("claims.not judged", claims=len(claims), why=departure.sentence)
+        sentence(out, label.append(str(rest), style="not bold default"))
     else:
         for claim in claims:
             verdict(claim)
@@ -122,12 +124,9 @@ def checks(results: Iterable[Check]) -> None:
     """Prints a table of checks."""
     view = columns("", "check", "detail")
     for check in results:
-        view.add_row(_mark(check.ok), Text(check.name), Text(check.detail))
+        mark = Text("ok", style="green") if check.ok else Text("WRONG", style="bold red")
+        view.add_row(mark, Text(check.name), Text(check.detail))
     console().print(view)
-
-
-def _mark(ok: bool) -> Text:
-    return Text("ok", style="green") if ok else Text("WRONG", style="bold red")
 
 
 def versions(sender: str) -> None:
@@ -149,16 +148,20 @@ def exported(facts: Facts) -> None:
 
     Where the run has a moving average of its weights, also which of both it is.
     """
-    which = ", the moving average of its weights" if facts.averaged else ", its weights of the last step"
-    weights = which if facts.recipe.optimizer.ema_decay is not None else ""
-    scores = ", ".join(f"{name} {fixed(value)}" for name, value in sorted(facts.scores.items(), reverse=True))
-    more = ", ..." if len(facts.classes) > MOST_CLASSES else ""
-    classes = f"logits of {len(facts.classes)} classes: {', '.join(facts.classes[:MOST_CLASSES])}{more}"
-    shape = ", ".join(map(str, facts.image_size))
+    weights = None
+    if facts.recipe.optimizer.ema_decay is not None:
+        weights = finding("part.averaged" if facts.averaged else "part.last step")
+    scores = [f"{name} {fixed(value)}" for name, value in sorted(facts.scores.items(), reverse=True)]
+    classes: object = "numbers"
+    if facts.classes:
+        more = ["..."] if len(facts.classes) > MOST_CLASSES else []
+        names = [*facts.classes[:MOST_CLASSES], *more]
+        classes = finding("part.classes", count=len(facts.classes), names=names)
     out = console(stderr=True)
-    sentence(out, f"study {facts.study}, {quoted(facts.trial)}, seed {facts.seed}{weights}: {scores}")
-    sentence(out, f"in: images of shape (N, {shape}), float32 from 0 (black) to 1 (white)")
-    sentence(out, f"out: shape (N, {facts.recipe.data.outputs}), {classes if facts.classes else 'numbers'}")
+    model = {"study": facts.study, "trial": facts.trial, "seed": facts.seed, "weights": weights, "scores": scores}
+    sentence(out, str(finding("export.model", **model)))
+    sentence(out, str(finding("export.in", shape=facts.image_size)))
+    sentence(out, str(finding("export.out", outputs=facts.recipe.data.outputs, classes=classes)))
 
 
 def comparison(compared: Comparison, headline: str, notes: list[str], page: Path | None) -> None:
@@ -178,28 +181,20 @@ def comparison(compared: Comparison, headline: str, notes: list[str], page: Path
         sentence(out, Text("note: ", style="yellow").append(warning, style="default"))
     out.print()
     if compared.matches:
-        out.print(_table(compared))
+        metric, other = map(metric_words, compared.metrics)
+        heads = metric if metric == other else f"A: {metric}; B: {other}"
+        view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=heads, title_justify="left")
+        view.add_column("trial", overflow="fold", min_width=8)
+        for name in ("A", "B", "B - A", "95 % interval", "p (Holm)"):
+            view.add_column(name, justify="right", no_wrap=True)
+        view.add_column("compared", no_wrap=True)
+        for place, match in enumerate(compared.matches):
+            gap = compared.differences.get(place)
+            test = (signed(gap.mean), between(gap.interval), p_text(gap.p).removeprefix("= ")) if gap else ("", "", "")
+            row(view, match.name, fixed(match.a.test.mean), fixed(match.b.test.mean), *test, match.how_words)
+        out.print(view)
     sentence(out, Text(headline, style="bold"))
     for line in notes:
         sentence(out, Text(line, style="dim"))
     if page is not None:
         labelled(out, "page", str(page), link=address(page))
-
-
-def _table(compared: Comparison) -> Table:
-    metric, other = map(metric_words, compared.metrics)
-    heads = metric if metric == other else f"A: {metric}; B: {other}"
-    view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=heads)
-    view.title_justify = "left"
-    view.add_column("trial", overflow="fold", min_width=8)
-    for name in ("A", "B", "B - A", "95 % interval", "p (Holm)"):
-        view.add_column(name, justify="right", no_wrap=True)
-    view.add_column("compared", no_wrap=True)
-    for place, match in enumerate(compared.matches):
-        view.add_row(*map(Text, _cells_comparing(match, compared.differences.get(place))))
-    return view
-
-
-def _cells_comparing(match: Match, gap: Difference | None) -> tuple[str, ...]:
-    difference = (signed(gap.mean), between(gap.interval), p_text(gap.p).removeprefix("= ")) if gap else ("", "", "")
-    return (match.name, fixed(match.a.test.mean), fixed(match.b.test.mean), *difference, match.how_words)

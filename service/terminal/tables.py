@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from search_spaces import library
-from search_spaces.study import Ablation, Edition, Study, Tuning
-from search_spaces.words import clock, configuration, listed, plural, setting_words, space_words, value_words
-from service.analysis.format import metric_words
+from search_spaces.study import Ablation, Edition, Study
+from search_spaces.words import configuration, setting_words, space_words, value_words
+from service.analysis.findings import finding
 from service.storage import editions
 from service.terminal import catalog
 from service.terminal.output import (
@@ -43,34 +43,32 @@ def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None 
     """Returns the trials, or at most so many of them."""
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
     metric = edition.study.score.metric
-    for name, justify in (("#", "right"), ("trial", "left"), ("seeds", "right"), ("epoch", "right"), (metric, "left")):
-        view.add_column(name, justify=justify, no_wrap=name != "trial", overflow="fold")  # type: ignore[arg-type]
-    view.add_column("state", overflow="fold")
-    kept = trials if rows is None else shown(trials, rows)
-    for trial in kept:
+    for name in ("#", "trial", "seeds", "epoch", metric, "state"):
+        justify = "left" if name in ("trial", metric, "state") else "right"
+        view.add_column(name, justify=justify, no_wrap=name not in ("trial", "state"), overflow="fold")  # type: ignore[arg-type]
+    kept_rows = trials if rows is None else shown(trials, rows)
+    for trial in kept_rows:
         style = "bold green" if trial.best else STYLES.get(trial.state.split()[0].rstrip(",:"), "")
         state = Text(f"{trial.state}  {trial.mark}".rstrip(), style=style)
         cells = (trial.label, trial.name, f"{trial.done}/{trial.asked}", f"{trial.epoch}/{trial.epochs}", trial.score)
         view.add_row(*map(Text, cells), state)
-    return Group(view, *(Text(line, style="dim") for line in legend(kept, trials, edition)))
+    return Group(view, *(Text(line, style="dim") for line in legend(kept_rows, trials, edition)))
 
 
 def legend(rows: list[TrialSummary], trials: list[TrialSummary], edition: Edition) -> list[str]:
     """Returns what the numbers and signs of a table mean, if they occur, and how many of its rows are not shown."""
     parts = []
-    if any(row.score for row in rows):
-        parts.append(f"{edition.study.score.metric}: {metric_words(edition.study.score.metric)}, mean over seeds")
-    if any("+-" in row.score for row in rows):
-        parts.append("+-: standard deviation over seeds")
-    if confirmed := next((row for row in rows if row.label.startswith("c")), None):
-        parts.append(f"{confirmed.label}: point {confirmed.label[1:]} again, on fresh seeds")
-    if tuning := next((row for row in rows if row.label.startswith("t")), None):
-        parts.append(f"{tuning.label}: a trial that tunes an arm, on a seed of its own")
-    if parent := next((row for row in rows if row.label.startswith("p")), None):
-        parts.append(f"{parent.label}: a run that others start from")
+    if any(trial.score for trial in rows):
+        parts.append(finding("legend.metric", key=edition.study.score.metric, metric=edition.study.score.metric))
+    if any("+-" in trial.score for trial in rows):
+        parts.append(finding("legend.deviation"))
+    labels = {trial.label[0]: trial.label for trial in reversed(rows)}
+    if label := labels.get("c"):
+        parts.append(finding("legend.confirmed", label=label, number=label[1:]))
+    parts += [finding(f"legend.{letter}", label=labels[letter]) for letter in "tp" if letter in labels]
     if len(rows) < len(trials):
-        parts.append(f"{len(trials) - len(rows)} more: locus status {edition.id}")
-    return ["; ".join(parts)] if parts else []
+        parts.append(finding("legend.more", count=len(trials) - len(rows), study=edition.id))
+    return [str(finding("legend", parts=parts))] if parts else []
 
 
 def shown(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
@@ -80,16 +78,16 @@ def shown(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
     """
     if len(trials) <= rows:
         return trials
-    ranked = sorted((row for row in trials if row.mean is not None), key=lambda row: -(row.mean or 0))[:5]
-    wanted = [
-        *(row for row in trials if row.state.startswith("failed")),
-        *(row for row in trials if row.best),
-        *(row for row in trials if row.state.startswith(("running", "waiting"))),
+    ranked = sorted((trial for trial in trials if trial.mean is not None), key=lambda trial: -(trial.mean or 0))[:5]
+    first = [
+        *(trial for trial in trials if trial.state.startswith("failed")),
+        *(trial for trial in trials if trial.best),
+        *(trial for trial in trials if trial.state.startswith(("running", "waiting"))),
         *ranked,
         *reversed(trials),
     ]
-    keep = set(list(dict.fromkeys(map(id, wanted)))[:rows])
-    return [row for row in trials if id(row) in keep]
+    worth = set(list(dict.fromkeys(map(id, first)))[:rows])
+    return [trial for trial in trials if id(trial) in worth]
 
 
 def show(
@@ -99,28 +97,34 @@ def show(
 
     `defaults`: shows the values of the recipe that are defaults, too. JSON has all of them.
     """
-    study, own = (_with_own(given), given.own_paths) if isinstance(given, Edition) else (given, ())
+    study, own_paths, counts = given, (), None
+    if isinstance(given, Edition):  # its budgets without the values that the user's own replace
+        study, own_paths, plan = given.study, given.own_paths, given.study.plan
+        changed = {}
+        for name, budget in study.budgets.items():
+            left = {path: value for path, value in budget.values.items() if path not in own_paths}
+            changed[name] = budget.model_copy(update={"values": left})
+        study = study.model_copy(update={"budgets": changed})
+        trials = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
+        counts = {given.budget: f"{trials} x {study.seeds}"}
     if as_json:
         print_json(study.plain())
         return
-    out = console()
+    out, plan = console(), study.plan
     sentence(out, title(study.name, study.question))
     about = [(label, text) for label in ("paper", "expected") if (text := getattr(study, label))]
-    told = [(f"found at {budget}", "\n".join(texts)) for budget, texts in (results or {}).items() if texts]
-    section(out, "about", [*about, *told])
-    plan = study.plan
+    about += [(f"found at {budget}", "\n".join(texts)) for budget, texts in (results or {}).items() if texts]
+    section(out, "about", about)
     if isinstance(plan, Ablation):
         _show_arms(out, plan)
     else:
         section(out, "space", [*space_words(plan.space).items()])
-        first = "; ".join(_said(point) for point in plan.first) or "none"
-        sentence(out, f"  first: {first}; {plan.trials} trials")
-    _show_base(out, study, {*study.paths(), *own}, defaults)
-    counts = catalog.sizes(study)
-    if isinstance(given, Edition):  # whose counts are those of its own budget
-        counts = {given.budget: f"{len(plan.arms) if isinstance(plan, Ablation) else plan.trials} x {study.seeds}"}
+        sentence(out, str(finding("show.search", first=[*map(_settings, plan.first)] or ["none"], trials=plan.trials)))
+    _show_base(out, study, {*study.paths(), *own_paths}, defaults)
+
+    counts = counts or catalog.sizes(study)
     budgets = [
-        (name, f"{_said(size.values) or 'as it is'}; {counts[name]}{catalog.time_words(study, name)}")
+        (name, f"{_settings(size.values) or 'as it is'}; {counts[name]}{catalog.time_words(study, name)}")
         for name, size in study.budgets.items()
         if name in counts
     ]
@@ -131,58 +135,40 @@ def show(
     section(out, "gaps to the paper", [("-", gap) for gap in study.gaps])
 
 
-def _show_base(out: Console, study: Study, named: Collection[str], defaults: bool) -> None:
-    """Prints the values of the base recipe that are no defaults, or that the study or the user names."""
-    every = [*configuration(study.base)]
+def _show_base(out: Console, study: Study, named: set[str], defaults: bool) -> None:
+    """Prints the values of the base recipe that are no defaults, or that the study or the user names.
+
+    A path is named, too, by the node that begins there.
+    """
+    settings = [*configuration(study.base)]
     chosen = {
-        setting.path for setting in every if defaults or setting.default is not None or _is_named(setting.path, named)
+        setting.path
+        for setting in settings
+        if defaults or setting.default is not None or {setting.path, setting.path.removesuffix(".kind")} & named
     }
-    nodes = {path.rpartition(".")[0] for path in chosen}
-    shown = [
-        setting for setting in every if setting.path in chosen or setting.path in {f"{node}.kind" for node in nodes}
-    ]
-    folded = len(every) - len(shown)
-    rest = [(f"and {plural(folded, 'default')}", "--all shows them")] if folded else []
-    section(out, "base recipe", [*((setting.path, setting.value) for setting in shown), *rest])
-
-
-def _is_named(path: str, named: Collection[str]) -> bool:
-    """Returns whether a path, or the node that begins there, is among some paths."""
-    return path in named or path.removesuffix(".kind") in named
+    chosen |= {f"{path.rpartition('.')[0]}.kind" for path in chosen}
+    lines = [(setting.path, setting.value) for setting in settings if setting.path in chosen]
+    if folded := len(settings) - len(lines):
+        lines.append((str(finding("show.defaults", count=folded)), "--all shows them"))
+    section(out, "base recipe", lines)
 
 
 def _show_arms(out: Console, plan: Ablation) -> None:
-    """Prints the arms of an ablation, or the axes of which they are made."""
     for axis, named in plan.axes.items():
-        section(out, f"{axis} ({len(named)})", [(name, _said(values) or "the base") for name, values in named.items()])
-    if plan.axes:
-        left_out = "; ".join(", ".join(entry.values()) for entry in plan.without)
-        sentence(
-            out, f"  {plural(len(plan.arms), 'arm')}, one a combination" + (f", without {left_out}" * bool(left_out))
+        section(
+            out, f"{axis} ({len(named)})", [(name, _settings(values) or "the base") for name, values in named.items()]
         )
+    if plan.axes:
+        without = [", ".join(entry.values()) for entry in plan.without]
+        sentence(out, str(finding("show.combinations", arms=len(plan.arms), without=without or None)))
     else:
-        section(out, "arms", [(arm, _said(values) or "the base") for arm, values in plan.arms.items()])
-    within = f", compared within the same {listed(plan.other_axes)}" if plan.other_axes else ""
-    sentence(out, f"  baseline: {plan.baseline}{within}")
+        section(out, "arms", [(arm, _settings(values) or "the base") for arm, values in plan.arms.items()])
+    sentence(out, str(finding("show.baseline", name=plan.baseline, axes=plan.other_axes or None)))
     if plan.tune:
-        _show_tuning(out, plan.tune)
-
-
-def _show_tuning(out: Console, tune: Tuning) -> None:
-    """Prints how the arms of an ablation are tuned before they are compared."""
-    section(out, "each arm is tuned", [*space_words(tune.space).items()])
-    first = "; ".join(_said(point) for point in tune.first) or "none"
-    how = f"{plural(tune.trials, 'trial')} an arm, {plural(tune.seeds, 'seed')} each, sampler {tune.sampler}"
-    sentence(out, f"  {how}; first: {first}")
-
-
-def _with_own(edition: Edition) -> Study:
-    """Returns the study of an edition, its budgets without the values that the user's own replace."""
-    budgets = {}
-    for name, budget in edition.study.budgets.items():
-        left = {path: value for path, value in budget.values.items() if path not in edition.own_paths}
-        budgets[name] = budget.model_copy(update={"values": left})
-    return edition.study.model_copy(update={"budgets": budgets})
+        section(out, "each arm is tuned", [*space_words(plan.tune.space).items()])
+        first = [*map(_settings, plan.tune.first)] or ["none"]
+        values = {"trials": plan.tune.trials, "seeds": plan.tune.seeds, "sampler": plan.tune.sampler, "first": first}
+        sentence(out, str(finding("show.tuning", **values)))
 
 
 def is_kind(name: str) -> bool:
@@ -215,7 +201,7 @@ def show_kind(path: str, as_json: bool) -> None:
     out.print(view)
 
 
-def _said(values: dict[str, Any]) -> str:
+def _settings(values: dict[str, Any]) -> str:
     return ", ".join(setting_words(values))
 
 
@@ -223,7 +209,7 @@ def status_of_all(statuses: list[StudyStatus], home: Home) -> None:
     """Prints the state of the studies of a home, one row each."""
     out = console()
     if not statuses:
-        sentence(out, f"nothing was run in {home.root} yet; locus studies lists what could be")
+        sentence(out, str(finding("status.nothing", home=home.root)))
         return
     wide = out.width >= NARROW
     view = columns("study", "state", "runs", *(["trials"] if wide else []), "best so far", "last change")
@@ -234,10 +220,9 @@ def status_of_all(statuses: list[StudyStatus], home: Home) -> None:
     out.print(view)
     for status in statuses:
         if status.trouble:
-            sentence(out, f"{status.id} cannot be read: {status.trouble}")
+            sentence(out, str(finding("status.trouble", id=status.id, trouble=status.trouble)))
     if any(status.stale for status in statuses):
-        names = "locus plan NAME names the files"
-        sentence(out, f"answers of other code are not counted; locus run NAME trains what is missing, {names}")
+        sentence(out, str(finding("status.stale")))
 
 
 def status_of_one(status: StudyStatus, home: Home) -> None:
@@ -246,15 +231,18 @@ def status_of_one(status: StudyStatus, home: Home) -> None:
     edition = editions.stored(home, status.id)
     sentence(out, title(status.id, status.question))
     out.print(trials_table(status.rows, edition))
-    unknown = "; time left unknown" if status.state == "running" and status.left is None else ""
-    left = f"; about {clock(status.left)} left" if status.left else unknown
-    sentence(
-        out,
-        f"{status.state}{status.where}; {status.done} of {status.asked} runs{left}; last change {_ago(status.last)}",
-    )
+    values = {
+        "state": status.state + status.where,
+        "done": status.done,
+        "asked": status.asked,
+        "ago": _ago(status.last),
+    }
+    if status.state == "running" and status.left is None:
+        sentence(out, str(finding("status.one, time unknown", **values)))
+    else:
+        sentence(out, str(finding("status.one", **values, left=status.left or None)))
     if status.stale:
-        answers, names = plural(status.stale, "answer"), "locus plan names the files"
-        sentence(out, f"not counted: {answers} of other code; locus run trains what is missing, {names}")
+        sentence(out, str(finding("status.stale answers", count=status.stale)))
     if any(trial.state.startswith("failed") for trial in status.rows):
         log = home.study(status.id).log
         labelled(out, "log", str(log), link=address(log))
@@ -277,5 +265,5 @@ def _ago(moment: float | None) -> str:
     seconds = max(time.time() - moment, 0)
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= size:
-            return f"{plural(int(seconds // size), unit)} ago"
-    return f"{int(seconds)} s ago"
+            return str(finding(f"ago.{unit}s", count=int(seconds // size)))
+    return str(finding("ago.seconds", count=int(seconds)))

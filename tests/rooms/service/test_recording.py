@@ -206,7 +206,7 @@ def test_a_record_of_methods_over_tasks_says_which_has_the_highest_mean(mine: Pa
             encoding, task = trial.name.split(", ")
             hand.complete(trial, seed, 0.9, scores[encoding][tasks.index(task)])
     found = read(record(hand.home, "mine.py:tasks"))
-    assert "Over 3 tasks “peg” has the highest mean, 0.8000; “gabor” follows with 0.7333." in paragraphs(found)
+    assert "“peg” has the highest mean over tasks, 0.8000; “gabor” follows with 0.7333." in paragraphs(found)
 
 
 def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> None:

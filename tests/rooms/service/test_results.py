@@ -134,7 +134,7 @@ def test_a_diverged_seed_stands_at_chance_and_is_named(ablated_result):
 
 def test_it_reads_well(ablated_result, searched_result):
     assert repr(ablated_result).splitlines()[0] == "encodings@base: Which position encodings tell left from right?"
-    said = "“fourier” comes out best so far by validation: test accuracy 0.99"
+    said = "“fourier” is best so far by validation: test accuracy 0.99"
     assert ablated_result.headline.startswith(said)
     more = " ".join(details(ablated_result))
     assert "Not finished: 1 trial with failed runs." in more

@@ -4,8 +4,7 @@ import math
 import random
 
 from search_spaces.study import Ablation, Study
-from service.analysis.costs import ratio
-from service.analysis.headline import details
+from service.analysis.headline import details, ratio
 from service.execution.machine import measure_costs
 from service.planning.forecast import Forecast
 from service.planning.placement import Placement

@@ -1,11 +1,11 @@
-"""The first sentence of a race, the sentences after it, and what to type next."""
+"""What the first sentence of a race finds, and the sentences after it; `test_findings` has how they read."""
 
 import random
 
 import pytest
 
 from search_spaces.study import Ablation, Budget, Study
-from service.analysis.headline import details, headline
+from service.analysis.headline import answer, details, headline
 from service.reporting.page import page
 from service.results import Result
 from service.storage.facts import StoppedAt
@@ -61,13 +61,53 @@ def raced(
     return Result.open(Home(root), edition.id)
 
 
-def values(result: Result, name: str) -> list[float]:
+LEVEL = "headline.all level"
+CASES = {
+    "a clear winner": ({"means": MEANS | {"sines": 0.7}}, "headline.take", {"name": "waves", "partner": "table"}),
+    "at chance": ({"means": dict.fromkeys(MEANS, 0.5)}, "headline.at chance", {"chance": 0.5, "epochs": 8}),
+    "alike": ({"means": dict.fromkeys(MEANS, 0.9), "got": {}}, LEVEL, {"name": "sines"}),
+    "no race": ({"race": False, "got": {}}, "headline.best", {"name": "sines"}),
+    "a budget that judges nothing": ({"gap": "too few images"}, "headline.best", {"name": "sines"}),
+    "the highest score": (
+        {"means": dict.fromkeys(MEANS, 1.1), "got": {}, "tests": dict.fromkeys(MEANS, 1.1) | {"sines": 1.15}},
+        "headline.too easy",
+        {"trials": 4},
+    ),
+    "a run of the leader failed": (
+        {"means": MEANS | {"waves": 0.95}, "failed": ("waves",)},
+        "headline.race failed",
+        {"name": "waves", "seeds": 5, "asked": 6},
+    ),
+    "validation chooses another than the tests": (
+        {"means": MEANS | {"sines": 0.89}, "got": {}, "tests": MEANS | {"sines": 0.95}},
+        "headline.another above",
+        {"name": "waves", "other": "sines"},
+    ),
+    "an arm at chance beside equal ones": (
+        {"means": {"table": 0.9, "waves": 0.9, "sines": 0.9, "none": 0.5}, "got": {}},
+        "headline.take of others",
+        {"name": "sines", "others": 1},
+    ),
+    "the same, where the race has ended that arm": (
+        {"means": {"table": 0.9, "waves": 0.9, "sines": 0.9, "none": 0.5}},
+        "headline.take of others",
+        {"name": "sines", "others": 1},
+    ),
+    "guessing on test images": ({"got": {}, "tests": dict.fromkeys(MEANS, 0.5)}, LEVEL, {"name": "sines"}),
+    "a lucky guess": ({"got": {}, "tests": dict.fromkeys(MEANS, 0.5), "lucky": 1}, LEVEL, {"name": "sines"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_sentence_finds(case, tmp_path) -> None:
+    study, kind, values = CASES[case]
+    found = answer(raced(tmp_path, **study))
+    assert (found.kind, {name: found.values[name] for name in values}) == (kind, values)
+    assert str(found.values.get("images") or " on these 1,000 test images") == " on these 1,000 test images"
+
+
+def scores_of(result: Result, name: str) -> list[float]:
     return [*result.scores[name].values.values()]
-
-
-def level(result: Result) -> str:
-    """The sentence of the arms that are not told apart from the best one."""
-    return next((line for line in details(result) if line.startswith("Not told apart")), "")
 
 
 @pytest.mark.usefixtures("words_only")
@@ -79,7 +119,7 @@ def test_it_says_what_to_take_what_that_costs_and_what_is_open(tmp_path) -> None
     assert headline(result) == (
         f"Take “sines”: it is significantly above “table” on these 1,000 test images, by {gap:.4f}."
     )
-    low, high = mean_interval(values(result, "sines"), 0.025 / 4)
+    low, high = mean_interval(scores_of(result, "sines"), 0.025 / 4)
     more = estimate_cost(best.recipe).parameters - estimate_cost(table.recipe).parameters
     score, beside, apart, *rest = details(result)
     assert score == (
@@ -101,32 +141,19 @@ def test_it_says_what_to_take_what_that_costs_and_what_is_open(tmp_path) -> None
     assert (found.headline, found.details) == (headline(result), details(result))
 
 
-def test_a_clear_winner_and_no_winner(tmp_path) -> None:
+def test_further_findings_name_who_is_level_above_and_missing(tmp_path) -> None:
+    """None is level with a clear winner; of equal arms all are, but for one at chance."""
     clear = raced(tmp_path / "clear", MEANS | {"sines": 0.7})
-    assert headline(clear).startswith("Take “waves”: it is significantly above “table”")
-    assert not level(clear)
-    nothing = "No arm is above chance (0.50): nothing was learned in 8 epochs."
-    assert headline(raced(tmp_path / "none", dict.fromkeys(MEANS, 0.5))) == nothing
-    alike = raced(tmp_path / "alike", dict.fromkeys(MEANS, 0.9), got={})
-    assert headline(alike) == (
-        "Nothing is decided: no arm is told apart from “sines”, the highest by validation on these 1,000 test images."
-    )
-    assert level(alike).count("can be seen") == 3
-    even = headline(raced(tmp_path / "even", race=False, got={}))
-    assert even.startswith("“sines” comes out best by validation: test accuracy 0.9")
-    assert even.endswith(" on these 1,000 test images, significantly above “table”.")
-
-
-def test_an_arm_that_is_better_on_test_images_is_named(tmp_path) -> None:
-    """Validation chooses waves; sines are as much better on test images as no luck of six seeds explains."""
-    result = raced(tmp_path, MEANS | {"sines": 0.89}, got={}, tests=MEANS | {"sines": 0.95})
-    assert headline(result) == (
-        "Nothing is decided: validation chooses “waves”, but “sines” is significantly above it on these 1,000 test "
-        "images."
-    )
-    above = result.scores["sines"].mean - result.scores["waves"].mean
+    assert "Not told apart" not in " ".join(details(clear))
+    equal = raced(tmp_path / "equal", {"table": 0.9, "waves": 0.9, "sines": 0.9, "none": 0.5})
+    (level,) = [line for line in details(equal) if line.startswith("Not told apart from it: ")]
+    assert [f"“{name}”" in level for name in ("table", "waves", "none")] == [True, True, False]
+    failed = raced(tmp_path / "failed", failed=("waves",))
+    assert details(failed)[-1] == "Not finished: 1 trial with failed runs."
+    other = raced(tmp_path / "other", MEANS | {"sines": 0.89}, got={}, tests=MEANS | {"sines": 0.95})
+    above = other.scores["sines"].mean - other.scores["waves"].mean
     said = f"On the test images, which choose nothing, “sines” is {above:.4f} above it (p < 0.0001, 6 seeds)."
-    assert said in details(result)
+    assert said in details(other)
 
 
 def test_the_baseline_is_told_apart_from_the_best_by_one_test(tmp_path) -> None:
@@ -137,64 +164,31 @@ def test_the_baseline_is_told_apart_from_the_best_by_one_test(tmp_path) -> None:
     gap = result.differences[best.name]
     table = next(row for row in result.of("trial") if row.name == "table")
     again = result.against_best(best, result.rivals(best, result.of("trial")))[table.trial.label]
-    ps = sorted(two_sided(values(result, name), values(result, "table")) for name in ("waves", "sines", "none"))
-    rank = ps.index(pytest.approx(two_sided(values(result, best.name), values(result, "table")), rel=1e-6))
+    ps = sorted(two_sided(scores_of(result, name), scores_of(result, "table")) for name in ("waves", "sines", "none"))
+    rank = ps.index(pytest.approx(two_sided(scores_of(result, best.name), scores_of(result, "table")), rel=1e-6))
     expected = max((3 - place) * p / 0.75 for place, p in enumerate(ps[: rank + 1]))
     assert gap.p == pytest.approx(expected, rel=1e-6)
     assert (again.p, again.interval) == (gap.p, pytest.approx(gap.interval))
 
 
-def test_arms_that_reach_the_highest_score_find_the_task_too_easy(tmp_path) -> None:
-    solved = raced(tmp_path, dict.fromkeys(MEANS, 1.1), got={}, tests={name: 1.1 for name in MEANS} | {"sines": 1.15})
-    assert headline(solved) == "All 4 trials reach the highest score there is: the task is too easy for them."
-
-
-def test_nothing_is_to_take_before_all_is_there(tmp_path) -> None:
-    """The arm that leads has one run that failed: it may still be the best."""
-    failed = raced(tmp_path, MEANS | {"waves": 0.95}, failed=("waves",))
-    assert headline(failed) == "Nothing to take yet: runs failed; “waves” is ahead, with 5 of 6 seeds."
-    assert details(failed)[-1] == "Not finished: 1 trial with failed runs."
-
-
 def test_where_an_arm_that_the_race_has_ended_is_ahead_nothing_is_taken(tmp_path) -> None:
     """Two of six seeds of the arm that it was below are at chance; more seeds would not bring it back."""
     result = raced(tmp_path, MEANS | {"sines": 0.97}, got={"waves": 3}, chance={"sines": 2})
-    assert headline(result) == (
-        "Nothing is decided: “waves”, which the race has ended, is ahead. Compare without a race."
-    )
+    assert headline(result).startswith("Nothing is decided: “waves”, which the race has ended, is ahead; ")
     assert "Ended by the race (validation): “waves” after 3 seeds." in details(result)
     assert (result.best, result.winners) == (None, [])
     with pytest.raises(LocusError, match="no best trial: the race has ended “waves”, which is ahead"):
         result.trial()
 
 
-@pytest.mark.parametrize("got", [{}, GOT])
-def test_an_arm_at_chance_beside_equal_ones_is_what_the_best_is_told_apart_from(tmp_path, got) -> None:
-    """So it is where the race has ended that arm: it stays in view with the seeds it has."""
-    result = raced(tmp_path, {"table": 0.9, "waves": 0.9, "sines": 0.9, "none": 0.5}, got=got)
-    assert headline(result) == "Take “sines”: it is told apart from 1 other arm on these 1,000 test images."
-    assert "“table”" in level(result)
-    assert "“none”" not in level(result)
-
-
-def test_a_budget_that_judges_nothing_takes_nothing(tmp_path) -> None:
-    assert headline(raced(tmp_path, gap="too few images")).startswith("“sines” comes out best by validation: ")
-
-
 def test_seeds_that_fail_are_said_with_the_mean_of_all(tmp_path) -> None:
     """Two of six seeds at chance: the mean is that of six, and the interval says so."""
     result = raced(tmp_path, MEANS | {"sines": 0.97, "table": 0.6}, got={}, chance={"sines": 2, "waves": 2})
-    own = [0.5, 0.5, *values(result, "sines")[2:]]
+    own = [0.5, 0.5, *scores_of(result, "sines")[2:]]
     groups = f"4 of 6 seeds at {sum(own[2:]) / 4:.2f}, 2 failed (0.50)"
     assert result.best.name == "sines"
     assert details(result)[0].startswith(f"“sines” has test accuracy {sum(own) / 6:.4f} (95 % interval ")
     assert details(result)[0].endswith(f", {groups}).")
-
-
-@pytest.mark.parametrize("lucky", [0, 1])
-def test_an_arm_that_guesses_on_test_images_is_not_taken(tmp_path, lucky) -> None:
-    chosen = raced(tmp_path, got={}, tests=dict.fromkeys(MEANS, 0.5), lucky=lucky)
-    assert headline(chosen).startswith("Nothing is decided: no arm is told apart from “sines”")
 
 
 def test_what_is_taken_of_arms_that_tie_is_the_best_everywhere(tmp_path) -> None:

@@ -18,11 +18,13 @@ from scipy import stats
 from search_spaces.claim import Better
 from search_spaces.study import Ablation, Score, Study
 from service.analysis.evidence import gather
+from service.analysis.findings import sentences
 from service.analysis.headline import headline
+from service.analysis.multiple_testing import Adjusted
 from service.analysis.probes import images_look, over_other_images
 from service.analysis.scales import Scale
 from service.analysis.statistics import Scores, difference
-from service.analysis.verdicts import COVERED, FOLDS, LIKE_THESE, NOT_COVERED, PARTLY, PARTLY_LIKE_THESE, images_words
+from service.analysis.verdicts import images_words
 from service.results import Result, compute_probes
 from service.storage.home import Home
 from tests.rooms.photographs import home_of, photographs, recipe
@@ -221,6 +223,11 @@ def test_a_model_that_answers_otherwise_here_is_not_counted(home, monkeypatch) -
     assert notes[-1] == f"intervals hold for other seeds alone where models answer otherwise here: 6 models ({why})"
 
 
+FOLDS, NOT_COVERED = sentences()["images.folds"], sentences()["images.these"]
+COVERED, PARTLY = (sentences()[f"images.{some} of the generator"] for some in ("all", "some"))
+LIKE_THESE, PARTLY_LIKE_THESE = (sentences()[f"images.{some} of their kind"] for some in ("all", "some"))
+
+
 def test_what_stands_beside_intervals_is_true(folder_home, home) -> None:
     result, bare = opened(folder_home), opened(home)
     assert " on these 45 test images" in headline(bare)
@@ -239,7 +246,7 @@ def test_what_stands_beside_intervals_is_true(folder_home, home) -> None:
 
 
 def evidence_words(result: Result) -> str:
-    return gather(Better("far", "near", 0.0, "ours"), result.scores).words("INCONCLUSIVE", 0.05)
+    return str(gather(Better("far", "near", 0.0, "ours"), result.scores).sentence("INCONCLUSIVE", Adjusted(1.0, 0.05)))
 
 
 def test_folds_with_a_test_set_of_their_own_are_counted(tmp_path) -> None:

@@ -13,7 +13,6 @@ from search_spaces.study import Ablation, Search, Study
 from service.analysis.power import (
     GUESS,
     guessed_spread,
-    look_words,
     paired_spread,
     power_sentence,
     seeds_needed,
@@ -124,7 +123,7 @@ def test_the_sentence_names_its_numbers(pairs, spread, scale, images, tests, loo
     share = smallest / (scale.high - scale.low)  # of skill as of an accuracy
     assert (f", about {share * images:.0f} of {images} test images," in found) == bool(images)
     assert (f"tested with {tests - 1} other{'s' * (tests > 2)}" if tests > 1 else "tested alone") in found
-    assert found.endswith(f"(power 80%, standard deviation of differences {spread:.4f}, as measured).")
+    assert found.endswith(f"(power 80 %, standard deviation of differences {spread:.4f}, as measured).")
 
 
 def test_no_difference_is_named_that_the_scale_or_the_seeds_cannot_have():
@@ -133,13 +132,6 @@ def test_no_difference_is_named_that_the_scale_or_the_seeds_cannot_have():
     assert "cannot" in power_sentence(3, 0.1, accuracy(60, chance=0.68), 60), "from 0.68 to 1 there is no room"
     assert power_sentence(2, None, Scale()) == "2 seeds can detect no difference: a test needs 3 or more."
     assert power_sentence(3, None, Scale()).endswith(f"standard deviation of differences {GUESS:.4f}, a guess).")
-
-
-def test_the_look_and_what_a_further_one_would_cost_are_said():
-    assert look_words(2) == (
-        "This is look 2: its tests are at 0.00938 of 0.05. Seeds that are added after verdicts were seen are look 3, "
-        "at 0.00234; what was found stays."
-    )
 
 
 def edition(plan, claims=()):

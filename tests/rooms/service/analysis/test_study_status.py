@@ -10,7 +10,6 @@ from rich.console import Console
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
 from service.analysis.study_status import all_status, one_status
-from service.analysis.trial_result import summarize
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
@@ -35,27 +34,26 @@ def arms() -> Edition:
     return Study(name="arms", question="Which?", base=BASE, plan=plan, seeds=2).at()
 
 
-def test_a_searchs_rows(two_studies: Home) -> None:
+def test_rows_of_a_search_and_of_an_ablation(two_studies: Home) -> None:
     found = {row.label: row for row in one_status(two_studies, "reach@base").rows}
     assert len(found) == 13
-    assert (found["9"].state, found["9"].done, found["9"].asked, found["9"].epoch) == ("done", 3, 3, 8)
-    assert found["1"].state == "stopped at epoch 3 (cut-off 0.8500)"
-    assert (found["1"].done, found["1"].asked, found["1"].score) == (1, 3, f"{found['1'].mean:.4f}")
-    assert found["2"].state.startswith("diverged at")
-    assert found["6"].state == "failed: the worker died (exit code 137)"
-    assert (found["6"].done, found["6"].asked) == (2, 3)
-    best = [row for row in found.values() if row.best]
+    states = {label: (row.state, row.done, row.asked) for label, row in found.items()}
+    assert states["9"] == ("done", 3, 3)
+    assert states["1"] == ("stopped at epoch 3 (cut-off 0.8500)", 1, 3)
+    assert states["6"] == ("failed: the worker died (exit code 137)", 2, 3)
+    assert states["2"][0].startswith("diverged at")
+    assert (found["9"].epoch, found["1"].score) == (8, f"{found['1'].mean:.4f}")
     highest = max(("0", "3", "9"), key=lambda label: found[label].mean)
-    assert [row.label for row in best] == [f"c{highest}"], "the search's own seeds choose"
-    assert {row.mark for row in best} == {"best"}
-    assert best[0].score == f"{best[0].mean:.4f} +- {best[0].std:.4f}"
+    assert {row.label: row.mark for row in found.values() if row.best} == {f"c{highest}": "best"}, (
+        "its own seeds choose"
+    )
+    best = found[f"c{highest}"]
+    assert best.score == f"{best.mean:.4f} +- {best.std:.4f}"
 
-
-def test_an_ablations_rows(two_studies: Home) -> None:
-    found = {row.name: row for row in one_status(two_studies, "encodings@base").rows}
-    assert (found["learnable"].state, found["learnable"].done) == ("done, 1 of 5 diverged", 5)
-    assert found["relative bias"].state.startswith("failed: CUDA error")
-    assert found["fourier"].values == {"encoding.kind": "fourier"}
+    arms = {row.name: row for row in one_status(two_studies, "encodings@base").rows}
+    assert (arms["learnable"].state, arms["learnable"].done) == ("done, 1 of 5 diverged", 5)
+    assert arms["relative bias"].state.startswith("failed: CUDA error")
+    assert arms["fourier"].values == {"encoding.kind": "fourier"}
 
 
 def test_a_finished_study_is_done_and_counts_only_what_was_wanted(home: Home) -> None:
@@ -71,22 +69,18 @@ def test_a_finished_study_is_done_and_counts_only_what_was_wanted(home: Home) ->
     assert all("reach" in one.id for one in all_status(home))
 
 
-def test_a_study_that_lacks_what_failed_has_failed(home: Home) -> None:
-    edition = arms()
+def test_a_study_that_lacks_what_failed_has_failed_and_a_cut_one_is_unfinished(home: Home, tmp_path: Path) -> None:
+    edition, other = arms(), Home(tmp_path / "cut")
     bad = edition.arms()[0].runs(2)[1].key
     conduct(home, edition, fails=lambda task, epoch: task.run.key == bad)
     found = one_status(home, edition.id)
     assert (found.state, found.done, found.asked) == ("failed", 3, 4)
     conduct(home, edition)
     assert one_status(home, edition.id).state == "done"
-
-
-def test_a_cut_study_is_unfinished_and_says_what_was_interrupted(home: Home) -> None:
-    conduct(home, arms(), cut=4)
-    found = one_status(home, "arms@base")
-    assert (found.state, found.running) == ("unfinished", 0)
+    conduct(other, edition, cut=4)
+    found = one_status(other, "arms@base")
+    assert (found.state, found.running, found.rows[0].epoch) == ("unfinished", 0, 4)
     assert [row.state for row in found.rows] == ["interrupted", "unfinished"]
-    assert found.rows[0].epoch == 4
 
 
 def test_a_study_at_work_is_running(home: Home) -> None:
@@ -136,12 +130,8 @@ def test_piped_it_is_one_line_an_event(home: Home) -> None:
         "(3 of 4 runs, about M:S left)",
         "(4 of 4 runs)",
     ]
-    assert [line.split("  ")[1] for line in lines if "completed" in line] == [
-        "#0 seed 0 completed",
-        "#1 seed 0 completed",
-        "#0 seed 1 completed",
-        "#1 seed 1 completed",
-    ]
+    ended = [line.split("  ")[1] for line in lines if "completed" in line]
+    assert ended == [f"#{arm} seed {seed} completed" for seed in (0, 1) for arm in (0, 1)]
 
 
 def test_every_kind_of_event_has_a_line(home: Home) -> None:
@@ -171,12 +161,6 @@ def test_a_long_table_keeps_the_best_the_unfinished_and_the_newest(home: Home) -
     assert next(row for row in found if row.best) in some
     order = [found.index(row) for row in some]
     assert order == sorted(order)
-
-
-def test_rows_follow_the_trials(home: Home) -> None:
-    with driving(home, arms()) as driver:
-        Toy(driver, random.Random(0)).drive()
-        assert [row.name for row in summarize(driver.history)] == ["near", "none"]
 
 
 def test_a_study_that_did_not_change_is_read_once(home: Home, monkeypatch) -> None:

@@ -45,6 +45,8 @@ CLAIMS = st.sampled_from([*REGIONS])
 ROWS = st.lists(st.tuples(COUNTS, COUNTS, COUNTS), min_size=3, max_size=9)
 FIRST = 0.05 * 3 / 4
 """The level of the first look."""
+PROBED = (0.998, 0.996, 0.997)
+"""What a probe finds in three seeds."""
 
 
 def verdict(claim, look: int = 1, **named) -> Verdict:
@@ -152,21 +154,39 @@ def test_a_later_look_takes_no_finding_back(claims, rows):
 
 
 @pytest.mark.parametrize(
-    ("claim", "values", "expected"),
+    ("claim", "values", "expected", "place"),
     [
-        (AtLeast("a", 0.99), (1.0, 1.0, 1.0), "SUPPORTED"),
-        (AtLeast("a", 1.0), (1.0, 1.0, 1.0), "INCONCLUSIVE"),
-        (AtLeast("a", 0.99), (0.98, 0.995, 0.999), "INCONCLUSIVE"),
-        (AtLeast("a", 0.9), (0.5, 0.51, 0.495), "REFUTED"),  # all seeds count, those at chance with them
-        (AtLeast("a", 0.9), (0.5, 0.98, 0.985, 0.99), "INCONCLUSIVE"),
-        (AtChance("a"), (0.502, 0.498, 0.503), "SUPPORTED"),
-        (AtChance("a"), (0.46, 0.54, 0.5), "INCONCLUSIVE"),
-        (AtChance("a"), (0.6, 0.61, 0.62), "REFUTED"),
-        (Better("a", "a"), (0.6, 0.7, 0.8), "INCONCLUSIVE"),
+        (AtLeast("a", 0.99), (1.0, 1.0, 1.0), "SUPPORTED", "lies above 0.99"),
+        (AtLeast("a", 1.0), (1.0, 1.0, 1.0), "INCONCLUSIVE", "contains 1.00"),
+        (AtLeast("a", 0.99), (0.98, 0.995, 0.999), "INCONCLUSIVE", "contains 0.99"),
+        (AtLeast("a", 0.9), (0.5, 0.51, 0.495), "REFUTED", "lies below 0.90"),  # seeds at chance count with the others
+        (AtLeast("a", 0.9), (0.5, 0.98, 0.985, 0.99), "INCONCLUSIVE", "contains 0.90"),
+        (AtChance("a"), (0.502, 0.498, 0.503), "SUPPORTED", "lies inside the margin of 0.03 around chance, 0.50"),
+        (
+            AtChance("a"),
+            (0.46, 0.54, 0.5),
+            "INCONCLUSIVE",
+            "lies partly outside the margin of 0.03 around chance, 0.50",
+        ),
+        (AtChance("a"), (0.6, 0.61, 0.62), "REFUTED", "lies outside the margin of 0.03 around chance, 0.50"),
+        (Better("a", "a"), (0.6, 0.7, 0.8), "INCONCLUSIVE", "contains 0.00"),
+        (ProbeBetween("a", "direction", "left", 0.99, None), PROBED, "SUPPORTED", "lies above 0.99"),
+        (ProbeBetween("a", "direction", "left", 0.996, None), PROBED, "INCONCLUSIVE", "contains 0.9960"),
+        (ProbeBetween("a", "direction", "left", None, 0.9), PROBED, "REFUTED", "lies above 0.90"),
+        (ProbeBetween("a", "direction", "left", 0.9, 1.01), PROBED, "SUPPORTED", "lies inside 0.90 to 1.01"),
+        (ProbeBetween("a", "direction", "left", 0.4, 0.6), PROBED, "REFUTED", "lies outside 0.40 to 0.60"),
+        (
+            ProbeBetween("a", "direction", "left", 0.996, 1.0),
+            PROBED,
+            "INCONCLUSIVE",
+            "lies partly outside 0.9960 to 1.00",
+        ),
     ],
 )
-def test_words_on_three_seeds(claim, values, expected):
-    assert word(claim, a=scores(*values)) == expected
+def test_words_on_three_seeds(claim, values, expected, place):
+    probe = isinstance(claim, ProbeBetween)
+    found = verdict(claim, a=Scores(dict(enumerate(values)), 3) if probe else scores(*values))
+    assert (found.word, f"; the interval {place} (p" in found.why) == (expected, True), found.why
 
 
 def test_a_verdict_carries_its_numbers_and_its_sentence():
@@ -268,23 +288,6 @@ def test_what_keeps_more_of_its_score_may_have_the_lower_one():
     nothing = verdict(KeepsMore("a", "b", 48), **shares)
     assert (shares["b"].n, nothing.word) == (0, "INCONCLUSIVE"), "a gain of almost nothing has no share to keep"
     assert nothing.why.startswith("3 seeds of “b” had nothing to keep")
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected", "place"),
-    [
-        (0.99, None, "SUPPORTED", "lies above 0.99"),
-        (0.996, None, "INCONCLUSIVE", "contains 0.9960"),
-        (None, 0.9, "REFUTED", "lies above 0.90"),
-        (0.9, 1.01, "SUPPORTED", "lies inside 0.90 to 1.01"),
-        (0.4, 0.6, "REFUTED", "lies outside 0.40 to 0.60"),
-        (0.996, 1.0, "INCONCLUSIVE", "lies partly outside 0.9960 to 1.00"),
-    ],
-)
-def test_a_probes_value_lies_between(low, high, expected, place):
-    found = verdict(ProbeBetween("a", "direction", "left", low, high), a=Scores({0: 0.998, 1: 0.996, 2: 0.997}, 3))
-    assert (found.word, f"; the interval {place} (p" in found.why) == (expected, True), found.why
-    assert found.why.startswith("“a” has 0.9970 (")
 
 
 def test_a_line_rises_although_the_middle_trial_is_the_worst():

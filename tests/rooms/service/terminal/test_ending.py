@@ -69,7 +69,7 @@ def test_seeds_are_named_where_they_can_decide_something(tmp_path, capsys) -> No
     mean, std, level = np.mean(GAPS), np.std(GAPS, ddof=1), 0.05 * 3 / 16
     power = {n: stats.nct.sf(stats.t.ppf(1 - level / 2, n - 1), n - 1, mean / std * n**0.5) for n in range(5, 9)}
     seeds = min(n for n, share in power.items() if share >= 0.8)
-    assert f"next locus run papers --seeds {seeds} (a difference of {mean:.4f} is found with a power of 80%" in shown
+    assert f"next locus run papers --seeds {seeds} (a difference of {mean:.4f} is found with a power of 80 %" in shown
     assert "This is look 1: its tests are at 0.0375 of 0.05." in shown
 
 
