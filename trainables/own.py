@@ -82,7 +82,6 @@ class OwnSpec(Spec):
 
     @property
     def label(self) -> str:
-        """The name of the class."""
         return self.kind.rpartition(":")[2]
 
     def identity(self) -> Any:

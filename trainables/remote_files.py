@@ -78,7 +78,6 @@ class RemoteFolder:
     limit: float = LIMIT_S
 
     def inside(self, name: str) -> RemoteFolder:
-        """Returns a folder in this one."""
         return replace(self, uri=f"{self.uri.rstrip('/')}/{name}")
 
     def longest(self, size: int) -> float:
@@ -93,7 +92,6 @@ class RemoteFolder:
         once.remove(probe)
 
     def has(self, name: str) -> bool:
-        """Returns whether a file is there."""
         return bool(self._asked(lambda fs, path: fs.isfile(path), name))
 
     def read(self, name: str) -> bytes | None:
@@ -119,7 +117,6 @@ class RemoteFolder:
         return True
 
     def put(self, local: Path, name: str) -> None:
-        """Copies a local file here."""
         fill = partial(_whole, fill=lambda fs, path: fs.put_file(str(local), path))
         self._written(fill, name, lambda: local.stat().st_size)
 

@@ -162,12 +162,12 @@ def without_study(source: str, file: str) -> ast.Module:
             tree = ast.parse(source, file)
     except SyntaxError as error:
         raise SourceError(f"{file} is no Python: line {error.lineno}: {error.msg}") from None
-    tree.body = [node for node in tree.body if not _names_study(node)]
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["study"])
+    ]
     return tree
-
-
-def _names_study(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["study"]
 
 
 def used_imports(tree: ast.Module) -> set[str]:

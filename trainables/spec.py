@@ -83,7 +83,6 @@ class Spec(BaseModel, metaclass=_SpecMeta):
 
     @classmethod
     def read_text(cls, text: str) -> Self:
-        """Returns the spec of a JSON text."""
         with sentences(cls):
             return cls.model_validate_json(text)
 

@@ -14,7 +14,6 @@ from torch import nn
 from torch.nn.functional import layer_norm
 
 from trainables.backbones import ViT
-from trainables.backbones.vit import DEIT_BASE, DEIT_SMALL, DEIT_TINY
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.data import Digits
 from trainables.encodings import (
@@ -32,7 +31,6 @@ from trainables.encodings.relative_torch import offset_index
 from trainables.probes.attention_maps import heat
 from trainables.recipe import Recipe, Run
 from trainables.recipe.flops_torch import forward_flops
-from trainables.recipe.model_torch import build_model
 from trainables.rng_torch import torch_stream
 from trainables.spec import SpecError
 from trainables.training.init import init_weights
@@ -64,7 +62,7 @@ def pair(encoding, pool, image=(12, 20)):
 
 
 def of_all_tokens(model, images):
-    """The output as timm computes it: tests/laws/test_head_tokens.py compares it with what nobody reads left out."""
+    """The output as timm computes it: tests/laws/test_sizes.py compares it with what nobody reads left out."""
     return model.output(model.features(images))
 
 
@@ -121,18 +119,6 @@ def test_the_distillation_token_begins_as_timms():
     assert not model.head_dist.bias.any()
 
 
-def test_a_recipe_builds_the_same_model():
-    recipe = Recipe(encoding=Learnable(), model=ViT(depth=2))
-    model = build_model(recipe)
-    init_weights(model, 0)
-    theirs = VisionTransformer(img_size=32, patch_size=4, num_classes=2, embed_dim=64, depth=2, num_heads=4)
-    state = model.state_dict()
-    state["pos_embed"] = state.pop("encoding.learnable.table")[None]
-    theirs.load_state_dict(state)
-    images = torch.randn(3, 3, 32, 32)
-    assert torch.equal(of_all_tokens(model, images), theirs(images))
-
-
 @pytest.mark.parametrize("grid", [Grid(3, 5), Grid(6, 4), Grid(1, 7), Grid(14, 14)])
 def test_offset_numbers_are_timms(grid):
     assert torch.equal(offset_index(grid), gen_relative_position_index((grid.rows, grid.columns)))
@@ -176,23 +162,6 @@ def test_gap_normalises_and_then_averages():
     out = ours(images)
     assert torch.allclose(out, ours.head(ours.norm(seen[0]).mean(1)), atol=1e-5)
     assert not torch.allclose(out, ours.head(ours.norm(seen[0].mean(1))), atol=1e-2)
-
-
-@pytest.mark.parametrize(("name", "spec"), [
-    ("deit_tiny_patch16_224", DEIT_TINY), ("deit_small_patch16_224", DEIT_SMALL), ("deit_base_patch16_224", DEIT_BASE),
-    ("vit_base_patch16_224", DEIT_BASE),
-    ("deit_small_distilled_patch16_224", DEIT_SMALL.put({"pool": "distilled"})),
-])  # fmt: skip
-def test_the_sizes_of_deit_are_timms(name, spec):
-    with torch.device("meta"):
-        ours, theirs = PositionedViT(spec, (3, 224, 224), 1000, Learnable()), timm.create_model(name)
-    left, right = ({name: value.shape for name, value in model.named_parameters()} for model in (ours, theirs))
-    assert left.pop("encoding.learnable.table") == right.pop("pos_embed")[1:]
-    assert left == right
-    outputs = spec.parameters((3, 224, 224), 1000, ReservedChannels()) + Learnable().parameters(
-        spec.shapes((3, 224, 224))[0]
-    )
-    assert outputs == sum(value.numel() for value in theirs.parameters())
 
 
 def test_a_distilled_answer_is_the_mean_of_two_heads():

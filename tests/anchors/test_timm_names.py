@@ -14,6 +14,7 @@ from torch.nn.functional import interpolate, pad
 from tests.anchors.timm_vits import candidates, plain
 from trainables.backbones import TimmViT, ViT
 from trainables.backbones.timm_names import PLAIN
+from trainables.backbones.vit import DEIT_BASE, DEIT_SMALL, DEIT_TINY
 from trainables.backbones.vit_torch import PositionedViT
 from trainables.data import Digits, RedGreen
 from trainables.encodings import Learnable, NoEncoding, ReservedChannels
@@ -78,6 +79,11 @@ def test_the_number_of_weights_is_timms(name):
     assert rows == theirs.pos_embed.numel() + prefix * theirs.embed_dim
     counted = PLAIN[name].parameters(size, 7, ReservedChannels()) + theirs.pos_embed.numel()
     assert counted == sum(value.numel() for value in theirs.parameters())
+
+
+def test_deit_is_among_them():
+    for name, model in (("tiny", DEIT_TINY), ("small", DEIT_SMALL), ("base", DEIT_BASE)):
+        assert PLAIN[f"deit_{name}_patch16_224"] == model
 
 
 def test_their_outputs_are_timms():

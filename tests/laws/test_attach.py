@@ -99,14 +99,6 @@ def test_it_begins_to_train_as_our_own_with_each_encoding(examples, make, images
         assert attached == pytest.approx(mine, abs=1e-12), spec
 
 
-@pytest.mark.slow
-def test_it_trains_as_our_own_with_each_encoding(examples, make, images):
-    for spec in every(examples):
-        for pool in ("avg", "token"):
-            mine, attached = compare(spec, make, images, pool, 20)
-            assert attached == pytest.approx(mine, abs=1e-6), spec
-
-
 class Gated(Attention):
     """timm's attention with its gates."""
 

@@ -1,7 +1,6 @@
 """Two models of a seed share each parameter of one name and shape; what is frozen stays; keys stay."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -31,7 +30,6 @@ from trainables.encodings.encoding_torch import PositionEncoding
 from trainables.encodings.irpe import Cross, Piecewise, Product
 from trainables.encodings.relative import ClippedOffsets
 from trainables.recipe import FromTrial, Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.model_torch import build_model
 from trainables.spec import SpecError
 from trainables.training.checkpoint import write
@@ -173,16 +171,6 @@ def step(model, spec):
     optimizer.step()
 
 
-@pytest.mark.parametrize("form", ["depthwise", "separable"])
-def test_frozen_at_random(form):
-    spec = frozen_recipe(Composed(parts=(Learnable(), PEG(frozen=True, form=form))))
-    model = build_model_with_weights(spec, seed=1)
-    before = {name: value.clone() for name, value in model.named_parameters()}
-    step(model, spec)
-    same = {name for name, value in model.named_parameters() if torch.equal(value, before[name])}
-    assert same == {name for name in before if ".peg." in name}
-
-
 def test_frozen_from_a_learned_start(tmp_path):
     """The parent is the same frozen_recipe with a PEG that learns; the child takes its encoding alone."""
     spec = frozen_recipe(PEG(frozen=True), init=FromTrial(values={"encoding.frozen": False}, part="encoding"))
@@ -204,8 +192,6 @@ def test_a_frozen_part_leaves_the_others_learning():
     learning = {name for name, value in model.named_parameters() if value.requires_grad}
     assert learning == {"encoding.irpe.tables.k", "head.bias", "head.weight"}
 
-
-ROOT = Path(__file__).parents[2]
 
 PINNED = {
     "4ae6ce2b806e9c9a": Recipe(),
@@ -245,15 +231,6 @@ def test_a_nested_default_goes_unsaid():
     assert said == {"kind": "relative", "offsets": {"kind": "clipped", "reach": 4}, "value": True}
 
 
-def test_paths_reach_into_nested_specs():
-    recipe = Recipe(encoding=Composed(parts=(Learnable(), IRPE())))
-    put = recipe.put({"encoding.parts.1.index.beta": 5.0, "encoding.parts.0.injection.kind": "concat"})
-    assert put.encoding.parts[1].index == Piecewise(beta=5.0)
-    assert put.encoding.parts[0].injection == Concat()
-    assert put.get("encoding.parts.0.injection.split") == 0.5
-    assert Recipe.read(put.plain()) == put
-
-
 def test_a_kind_and_a_path_into_what_it_begins_with():
     put = Recipe().put({"encoding.kind": "irpe", "encoding.index.alpha": 1.0, "encoding.mapping.kind": "cross"})
     assert put.encoding == IRPE(mapping=Cross(), index=Piecewise(alpha=1.0))
@@ -272,16 +249,3 @@ def test_knobs_by_position_leave_out_how_a_code_enters():
     assert Fourier(3.0) == Fourier(gamma=3.0)
     assert Concat(0.25) == Concat(split=0.25)
     assert Extend(4, shared=False) == Extend(channels=4, shared=False)
-
-
-def files(encoding) -> set[str]:
-    """The files of the folder of encodings that compute an encoding, beside those of every training."""
-    codes = CodeDigests()
-    return {*codes.files(Recipe(encoding=encoding))} - {*codes.files(Recipe())}
-
-
-def test_files_that_compute_an_encoding():
-    assert files(Learnable()) == files(Learnable(injection=Concat())) == {"encodings/learnable.py"}
-    assert files(Sinusoidal()) == files(LearnableSinusoidal()) == {"encodings/sinusoidal.py"}
-    assert files(IRPE()) == {f"encodings/{name}.py" for name in ("irpe", "irpe_torch", "pair_lookup_torch")}
-    assert files(Composed(parts=(PEG(), Gabor()))) == files(PEG()) | files(Gabor())

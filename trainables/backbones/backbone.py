@@ -1,10 +1,12 @@
-"""A backbone with a place for a position encoding, as numbers: its shape, its size, which encodings it supports."""
+"""A backbone with a place for a position encoding, as numbers: its shape, its size, which encodings it supports.
+
+At the end: how many parameters its layers have.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from trainables.backbones.counts import hidden
 from trainables.encodings import INJECTION_POINTS, EncodingSpec, InjectionPoint, ReservedChannels, Shape
 from trainables.spec import Spec, require
 
@@ -70,3 +72,28 @@ def check_patches(size: Size, patch_size: int) -> None:
     """Refuses images that cannot be cut into whole patches."""
     divides = all(side % patch_size == 0 for side in size[1:])
     require(divides, "model.patch_size", f"a divisor of the image's sides {size[1:]}", patch_size)
+
+
+def linear(inputs: int, outputs: int, bias: bool = True) -> int:
+    """Counts a matrix and its biases."""
+    return inputs * outputs + (outputs if bias else 0)
+
+
+def convolution(inputs: int, outputs: int, kernel: int, bias: bool = True) -> int:
+    """Counts a dense square kernel for each pair of channels, and the biases."""
+    return linear(inputs * kernel**2, outputs, bias)
+
+
+def norm(dim: int) -> int:
+    """Counts a scale and a shift for each channel."""
+    return 2 * dim
+
+
+def mlp(dim: int, hidden: int) -> int:
+    """Counts two matrices with biases."""
+    return linear(dim, hidden) + linear(hidden, dim)
+
+
+def hidden(dim: int, ratio: float) -> int:
+    """Counts the hidden channels of an MLP, as timm counts them."""
+    return int(dim * ratio)

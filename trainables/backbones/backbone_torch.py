@@ -1,18 +1,23 @@
-"""What every backbone with an encoding does: it computes tokens from images, and predictions from tokens."""
+"""What every backbone with an encoding does: it computes tokens from images, and predictions from tokens.
+
+At the end: initial values of its parameters. They have timm's distributions, drawn from given random streams.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from timm.layers import LayerScale
 from torch import Tensor, nn
 
 from trainables.backbones.backbone import ModelSpec, Size
-from trainables.backbones.initial_torch import timm_init, trunc_normal
 from trainables.encodings import EncodingSpec, ReservedChannels, Shape
 from trainables.encodings.build_torch import build
 from trainables.encodings.encoding_torch import Cache, Composition, Grid, PositionEncoding, Tokens, full_precision
+from trainables.encodings.initial_torch import torch_init
 from trainables.spec import LocusError, SpecError
 
 
@@ -68,7 +73,6 @@ class Host(nn.Module):
         return self.output(self.head_tokens(images))
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """Returns the tokens of `features`."""
         return self.features(images).x
 
     def forward_intermediates(self, *_: Any, **__: Any) -> Any:
@@ -82,7 +86,6 @@ class TimmHost(Host):
     truncated: tuple[str, ...] = ("cls_token",)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Fills a parameter of the backbone: a truncated normal, or as a ViT's (`timm_init`)."""
         if name.endswith(self.truncated):
             trunc_normal(value, stream)
         else:
@@ -123,3 +126,45 @@ def on_map(encoding: PositionEncoding, x: Tensor, block: int, cache: Cache) -> T
     """Returns a map of tokens as an encoding changes it before a block. Shapes: (B, R, C, D) to the same, or more D."""
     t = encoding.tokens(Tokens(residual(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]), cache=cache), block)
     return residual(t.x).reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)
+
+
+def trunc_normal(value: Tensor, stream: torch.Generator) -> None:
+    """Fills a value with timm's usual normal of deviation 0.02, cut at +-2."""
+    nn.init.trunc_normal_(value, std=0.02, generator=stream)
+
+
+def pyramid_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
+    """Fills a parameter of a pyramid as PVT does: convolutions normal by their fan out, the rest as `timm_init`.
+
+    Source: timm's `_init_weights` of PVT v2 and Twins. Differs: drawn from the given stream.
+    """
+    path, _, leaf = name.rpartition(".")
+    layer = module.get_submodule(path)
+    if not isinstance(layer, nn.Conv2d):
+        timm_init(module, name, value, stream)
+    elif leaf == "weight":
+        fan_out = layer.kernel_size[0] * layer.kernel_size[1] * layer.out_channels // layer.groups
+        value.normal_(std=math.sqrt(2 / fan_out), generator=stream)
+    else:
+        value.zero_()
+
+
+def timm_init(module: nn.Module, name: str, value: Tensor, stream: torch.Generator) -> None:
+    """Fills a parameter of timm's ViT as timm does: linear weights and the distillation token truncated normal, the
+    class token and registers near zero, a layer's scale constant.
+
+    Source: timm's `init_weights_vit_timm`, `deit.py` for the distillation token; the patch embedding keeps
+    torch's values. Differs: drawn from the given stream.
+    """
+    path, _, leaf = name.rpartition(".")
+    layer = module.get_submodule(path)
+    if name in ("cls_token", "reg_token"):
+        value.normal_(std=1e-6, generator=stream)
+    elif isinstance(layer, LayerScale):
+        value.fill_(layer.init_values)
+    elif name == "dist_token" or (isinstance(layer, nn.Linear) and leaf == "weight"):
+        trunc_normal(value, stream)
+    elif not isinstance(layer, nn.Linear):
+        torch_init(module, name, value, stream)
+    else:
+        value.zero_()

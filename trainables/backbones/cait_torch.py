@@ -40,7 +40,6 @@ class PositionedCaiT(TimmHost, Cait):  # type: ignore[misc]
         return Tokens(self.norm(torch.cat([token, x], dim=1)), Grid(rows, columns, 1))
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Fills a parameter as timm does, residuals at their scale."""
         if name.endswith((".gamma_1", ".gamma_2")):
             value.fill_(self.layer_scale)
         else:

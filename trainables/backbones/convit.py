@@ -6,8 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import Size
-from trainables.backbones.counts import convolution, linear, mlp, norm
+from trainables.backbones.backbone import Size, convolution, linear, mlp, norm
 from trainables.backbones.one_grid import Patches, reason
 from trainables.encodings.encoding import ReservedChannels
 from trainables.spec import require

@@ -10,9 +10,8 @@ from timm.models.convit import ConVit
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import TimmHost, position, residual, timm_arguments
+from trainables.backbones.backbone_torch import TimmHost, position, residual, timm_arguments, trunc_normal
 from trainables.backbones.convit import ConViT
-from trainables.backbones.initial_torch import trunc_normal
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Composition, Grid, Tokens
 

@@ -60,5 +60,4 @@ def assign_factors(model: nn.Module, factors: Tensor) -> None:
 
 
 def _drop_paths(model: nn.Module) -> list[DropPath]:
-    """Returns the modules that drop branches, in the order of the blocks."""
     return [module for module in model.modules() if isinstance(module, DropPath)]

@@ -10,8 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import ModelSpec, Size, check_heads, check_patches, check_ratio
-from trainables.backbones.counts import hidden
+from trainables.backbones.backbone import ModelSpec, Size, check_heads, check_patches, check_ratio, hidden
 from trainables.encodings.encoding import InjectionPoint, Shape, Widths
 
 Count = Annotated[int, Field(gt=0)]
@@ -30,7 +29,6 @@ class OneGrid(ModelSpec):
     supported_points: ClassVar[frozenset[InjectionPoint]] = frozenset({"first"})
 
     def shape(self, size: Size) -> Shape:
-        """Returns the one grid, as an encoding sees it."""
         raise NotImplementedError
 
     def shapes(self, size: Size) -> tuple[Shape, ...]:
@@ -59,7 +57,6 @@ class Patches(OneGrid):
 
     @property
     def hidden(self) -> int:
-        """The width of the MLPs."""
         return hidden(self.embed_dim, self.mlp_ratio)
 
     def check(self, size: Size) -> None:

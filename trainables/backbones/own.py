@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, model_validator
 
-from trainables.backbones.backbone import ModelSpec, Size, check_heads, check_patches
-from trainables.backbones.counts import convolution, linear
+from trainables.backbones.backbone import ModelSpec, Size, check_heads, check_patches, convolution, linear
 from trainables.encodings.encoding import ReservedChannels, Shape, Widths
 from trainables.own import OwnSpec
 from trainables.spec import Spec

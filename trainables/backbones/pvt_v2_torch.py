@@ -10,8 +10,7 @@ from timm.models.pvt_v2 import PyramidVisionTransformerV2
 from torch import Tensor
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, positions, residual, timm_arguments
-from trainables.backbones.initial_torch import pyramid_init
+from trainables.backbones.backbone_torch import Host, positions, pyramid_init, residual, timm_arguments
 from trainables.backbones.pvt_v2 import PVTv2
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Grid, Tokens
@@ -43,10 +42,8 @@ class PositionedPVTv2(Host, PyramidVisionTransformerV2):  # type: ignore[misc]
         return t
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """Returns the head's output for the mean of the patches."""
         image = t.x.reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)
         return (self.forward_head(image.permute(0, 3, 1, 2).contiguous()),)
 
     def init_parameter(self, name: str, value: Tensor, stream: torch.Generator) -> None:
-        """Initializes the backbone's parameters as timm does."""
         pyramid_init(self, name, value, stream)

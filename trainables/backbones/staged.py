@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import ModelSpec, Size, check_ratio
-from trainables.backbones.counts import convolution, hidden, linear, norm
+from trainables.backbones.backbone import ModelSpec, Size, check_ratio, convolution, hidden, linear, norm
 from trainables.backbones.one_grid import Count
 from trainables.encodings import InjectionPoint, Shape, Widths
 from trainables.spec import require
@@ -105,7 +104,6 @@ class Pyramid(Staged):
         return 4 * linear(dim, dim) + (convolution(dim, dim, by) + norm(dim) if by > 1 else 0)
 
     def hidden(self, stage: int) -> int:
-        """Returns the width of a stage's MLPs."""
         return hidden(self.embed_dims[stage], self.mlp_ratios[stage])
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import Size, check_ratio
-from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
+from trainables.backbones.backbone import Size, check_ratio, convolution, hidden, linear, mlp, norm
 from trainables.backbones.staged import Staged
 from trainables.encodings.encoding import ReservedChannels
 from trainables.spec import require

@@ -52,7 +52,6 @@ class PositionedSwin(TimmHost, SwinTransformer):  # type: ignore[misc]
         return Tokens(self.norm(x).flatten(1, 2), Grid(x.shape[1], x.shape[2]))
 
     def answers(self, t: Tokens) -> tuple[Tensor, ...]:
-        """Returns the head's output for the mean of the patches."""
         return (self.head(t.x.reshape(t.x.shape[0], t.grid.rows, t.grid.columns, -1)),)
 
 

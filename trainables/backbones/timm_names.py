@@ -113,7 +113,6 @@ class TimmViT(ModelSpec):
 
     @property
     def numbers(self) -> ViT:
-        """The same model as a ViT."""
         plain = PLAIN[self.name.partition(".")[0]]
         return plain.put({"pool": self.pool or plain.pool, "drop_path": self.drop_path})
 

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import Size
-from trainables.backbones.counts import convolution, linear, mlp, norm
+from trainables.backbones.backbone import Size, convolution, linear, mlp, norm
 from trainables.backbones.pvt_v2 import PVT_V2_B1, PVT_V2_B2, PVT_V2_B3
 from trainables.backbones.staged import Pyramid
 from trainables.encodings.encoding import ReservedChannels, Shape

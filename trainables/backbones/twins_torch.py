@@ -10,8 +10,7 @@ from timm.models import twins as timm_twins
 from torch import Tensor, nn
 
 from trainables.backbones.backbone import Size
-from trainables.backbones.backbone_torch import Host, positions, residual, timm_arguments
-from trainables.backbones.initial_torch import pyramid_init, trunc_normal
+from trainables.backbones.backbone_torch import Host, positions, pyramid_init, residual, timm_arguments, trunc_normal
 from trainables.backbones.twins import Twins
 from trainables.encodings import EncodingSpec
 from trainables.encodings.encoding_torch import Grid, Tokens, full_precision

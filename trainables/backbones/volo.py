@@ -6,8 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.backbone import Size, check_ratio
-from trainables.backbones.counts import convolution, hidden, linear, mlp, norm
+from trainables.backbones.backbone import Size, check_ratio, convolution, hidden, linear, mlp, norm
 from trainables.backbones.one_grid import RATIO, Count, OneGrid, reason
 from trainables.encodings.encoding import ReservedChannels, Shape, Widths
 from trainables.spec import require

@@ -59,7 +59,6 @@ class Mixing(Spec):
 
     @property
     def mixes(self) -> bool:
-        """Whether images are mixed."""
         return self.mixup > 0 or self.cutmix > 0
 
     @property

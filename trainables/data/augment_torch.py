@@ -88,7 +88,6 @@ class Augmentation:
         return bordered.permute(0, 2, 3, 1)[image, row[:, :, None], column[:, None, :]].permute(0, 3, 1, 2)
 
     def _table(self, epoch: int, device: torch.device) -> Tensor:
-        """Returns three random numbers for each training image of an epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             stream = torch_stream(self.seed, "augment", epoch)
             self._epoch = epoch, torch.rand(self.count, 3, generator=stream).to(device)

@@ -65,7 +65,6 @@ class OwnData(OwnSpec, DatasetSpec):
 
     @property
     def file(self) -> str:
-        """The name of the user's file."""
         return self.kind.partition(":")[0]
 
     @property

@@ -189,7 +189,6 @@ def _bytes(values: Tensor) -> Tensor:
 
 
 def _looked_up(images: Tensor, tables: Tensor) -> Tensor:
-    """Returns images in which each byte is replaced by what its table says."""
     whole = tables.expand(-1, 3, -1).clamp(0, WHITE).to(torch.uint8)
     return whole.gather(2, images.flatten(2).long()).view_as(images)
 

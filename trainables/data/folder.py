@@ -82,21 +82,15 @@ def mistakes(tree: Layout) -> Iterator[tuple[str, str]]:
     if len(classes) < 2:
         yield shown(f"a folder with two classes or more in {tree.folders['train'][0]}/"), shown(f"{classes[0]} alone")
     for split in SPLITS:
+        labels = {file.label for file in tree.images[split]}
         for name in tree.folders[split]:
-            yield from _wrong_classes(name, classes, tree.classes[split], tree.images[split])
+            for label in sorted({*classes, *tree.classes[split]} - labels):
+                yield shown(f"a folder with images in {name}/{label}"), "none there"
+            for label in sorted(labels - {*classes}):
+                yield shown(f"a folder without classes that train/ has not, such as {name}/{label}"), f"{name}/{label}"
     if tree.others:
         must = "a folder without folders of images that are not read (splits are train, val or valid, test)"
         yield must, shown(", ".join(tree.others))
-
-
-def _wrong_classes(
-    folder: str, trained: list[str], listed: list[str], images: list[ImageFile]
-) -> Iterator[tuple[str, str]]:
-    labels = {file.label for file in images}
-    for name in sorted({*trained, *listed} - labels):
-        yield shown(f"a folder with images in {folder}/{name}"), "none there"
-    for name in sorted(labels - {*trained}):
-        yield shown(f"a folder without classes that train/ has not, such as {folder}/{name}"), f"{folder}/{name}"
 
 
 def content(tree: Layout, held: Mapping[str, Content]) -> dict[str, Any]:

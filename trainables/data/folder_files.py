@@ -78,7 +78,6 @@ class Layout:
 
     @property
     def files(self) -> Iterator[ImageFile]:
-        """All images."""
         return chain.from_iterable(self.images.values())
 
     @property

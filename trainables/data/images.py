@@ -169,7 +169,6 @@ class ImagesSpec(DatasetSpec):
 
     @property
     def decoded_bytes(self) -> int:
-        """The bytes of all images that are used, decoded."""
         channels, rows, columns = self.size
         return sum(self.image_counts) * channels * rows * columns
 

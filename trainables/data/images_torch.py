@@ -36,7 +36,6 @@ class Records:
     labels: NDArray[np.int64]
 
     def image(self, number: int) -> Image.Image:
-        """Opens an image by its number."""
         raise NotImplementedError
 
     def name(self, number: int) -> str:
@@ -243,7 +242,6 @@ def load_images(spec: ImagesSpec, records: Callable[[], dict[str, Records]], rea
 
 
 def _of_decoded(spec: ImagesSpec, reading: Reading, decoded: Arrays) -> Splits:
-    """Returns the splits of decoded images; those of a large set are read from their file, batch by batch."""
     split = parts(spec, decoded[1], reading.seed)
     if not spec.streamed:
         return Splits(*_resident(decoded, split))

@@ -151,7 +151,6 @@ def _numbers(spec: RedGreen, scene: Scene) -> NDArray[np.int64]:
 
 
 def _targets(spec: RedGreen, split: Split, scene: Scene, labels: Labels) -> NDArray[Any]:
-    """Returns the labels; for `distance` the offsets (columns, rows) from green to red."""
     if spec.task != "distance":
         return labels
     offsets = np.ascontiguousarray((scene.red - scene.green)[:, ::-1] / spec.image_size)

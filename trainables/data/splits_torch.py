@@ -37,7 +37,6 @@ class Split:
         return len(self.images)
 
     def to(self, device: torch.device | str) -> Split:
-        """Returns the same split on a device."""
         return Split(self.images.to(device), self.targets.to(device), self.max_value)
 
     def batches(
@@ -77,7 +76,6 @@ class Splits:
     test: Images
 
     def to(self, device: torch.device | str) -> Splits:
-        """Returns the same splits on a device."""
         return Splits(self.train.to(device), self.validation.to(device), self.test.to(device))
 
 
@@ -111,7 +109,6 @@ class Workers:
     pool: Any = None
 
     def close(self) -> None:
-        """Ends the processes."""
         if self.pool is not None:
             self.pool.close()
         self.pool = None

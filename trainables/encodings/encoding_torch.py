@@ -278,7 +278,6 @@ class Composition(PositionEncoding):
 
 
 def _sum(terms: list[Tensor | None]) -> Tensor | None:
-    """Returns the sum of the terms that there are, None if there is none."""
     total: Tensor | None = None
     for term in terms:
         if term is not None:

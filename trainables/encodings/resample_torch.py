@@ -52,7 +52,6 @@ def resampled_side(table: Tensor, length: int) -> Tensor:
 
 
 def _bicubic(maps: Tensor, rows: int, columns: int) -> Tensor:
-    """Resizes maps. Shapes: (..., R, C) to (..., rows, columns)."""
     flat = maps.double().reshape(1, -1, *maps.shape[-2:])
     made = interpolate(flat, (rows, columns), mode="bicubic", align_corners=False, antialias=False)
     return made.reshape(*maps.shape[:-2], rows, columns).to(maps.dtype)

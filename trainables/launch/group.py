@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 from contextlib import suppress
@@ -14,7 +15,6 @@ from ray.train.torch import TorchTrainer, get_device
 from ray.util import get_current_placement_group, remove_placement_group
 from ray.util.placement_group import PlacementGroup
 
-from trainables.launch.bridge import Bridge
 from trainables.launch.errors import LOST, WorkError, group_failure, of_partner
 from trainables.launch.imported import imported_code
 from trainables.launch.job import Job, enter
@@ -32,6 +32,44 @@ START_TRIES = 10
 
 GONE_S = 20.0
 """How long a failed group waits for Ray to report a lost node: the workers on other nodes fail before Ray knows."""
+
+
+class Bridge:
+    """Carries messages from a worker group to the process that started it: one an epoch, each with an answer.
+
+    It is the class of a Ray actor with asyncio methods, so that one method can wait without blocking the others. Rank 0
+    sends a message and waits; the other process receives it and answers. At most one message is queued. After `end`,
+    every message is answered with an end.
+    """
+
+    def __init__(self) -> None:
+        self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._answers: asyncio.Queue[bool] = asyncio.Queue()
+        self._ended = False
+
+    async def send(self, message: dict[str, Any]) -> bool:
+        """Sends a message and waits for its answer: True to go on, False to end."""
+        if self._ended:
+            return False
+        await self._messages.put(message)
+        return await self._answers.get()
+
+    async def receive(self) -> dict[str, Any] | None:
+        """Returns the next message; None if none will come."""
+        return await self._messages.get()
+
+    async def go_on(self) -> None:
+        """Answers the last message: go on."""
+        await self._answers.put(True)
+
+    async def end(self) -> None:
+        """Answers the last message, if there is one, and all later ones: end."""
+        self._ended = True
+        await self._answers.put(False)
+
+    async def close(self) -> None:
+        """Marks the end of all messages."""
+        await self._messages.put(None)
 
 
 class Group:

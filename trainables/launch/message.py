@@ -79,21 +79,14 @@ def host() -> dict[str, Any]:
 
     Units: `host_memory_gib` of the whole machine; `host_cores` that this process may use.
     """
-    machine: dict[str, Any] = {"host_cpu": cpu_model(), "host_cores": cores(), "host_memory_gib": memory_gib()}
+    lines = CPU_INFO.read_text(encoding="utf-8").splitlines() if CPU_INFO.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if "model name" in line]  # Linux has it in a file
+    cpu = names[0] if names else platform.processor()
+    machine: dict[str, Any] = {"host_cpu": cpu, "host_cores": cores(), "host_memory_gib": memory_gib()}
     for name in FRAMEWORKS:
         with suppress(metadata.PackageNotFoundError):
             machine[name] = metadata.version(name)
     return {name: value for name, value in machine.items() if value}
-
-
-def cpu_model() -> str:
-    """Returns the name of the CPU: Linux has it in a file; elsewhere what Python knows, which may be nothing."""
-    if CPU_INFO.exists():
-        lines = CPU_INFO.read_text(encoding="utf-8").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
-        if names:
-            return names[0]
-    return platform.processor()
 
 
 def memory_gib() -> float:

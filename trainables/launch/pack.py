@@ -88,7 +88,6 @@ class _Pack:
                         return
 
     def _say(self, outcome: Measurement | Diverged, job: Job) -> bool:
-        """Reports what a job measured that is trained by itself."""
         return self._is_awaited(job) and self._send([{"run": job.run.key, **message(job.run, outcome, job)}])
 
     def _send(self, messages: list[dict[str, Any]]) -> bool:

@@ -39,7 +39,6 @@ class ImageClasses:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many images are in each class."""
         return {name: int(mask.sum()) for name, mask in vars(self).items()}
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import linear, pad
 
 from trainables.backbones.backbone_torch import Host
 from trainables.backbones.vit_torch import PositionedViT
-from trainables.encodings.encoding_torch import Code, PositionEncoding
+from trainables.encodings.encoding_torch import Code
 from trainables.encodings.injection_torch import OwnCodes
 from trainables.probes.inputs.arrays import Array, ProbeError, float64
 from trainables.probes.inputs.attention import BlockRecord, evaluated, parts_of_images, recorded
@@ -47,7 +47,12 @@ def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[Bloc
     if not isinstance(model, PositionedViT):
         raise ProbeError(f"logits are split in vit, got {type(model).__name__.removeprefix('Positioned')}")
     parts = [*parts_of(model.encoding)]
-    other = [type(part).__name__ for part in parts if not _splits(part)]
+    linear = {(cls.tokens, cls.heads) for cls in (Code, OwnCodes)}  # queries and keys are linear in their codes
+    other = [
+        type(part).__name__
+        for part in parts
+        if not isinstance(part, Code | OwnCodes) or (type(part).tokens, type(part).heads) not in linear
+    ]
     if other or not parts:
         got = " and ".join(other) or "no encoding"
         raise ProbeError(f"logits can be split where codes are added or concatenated, got {got}")
@@ -67,12 +72,6 @@ def logit_terms(model: Host, images: Tensor, carried: bool = False) -> list[Bloc
             added = (codes.get(number, torch.zeros_like(codes[early[0]])) for number in coded)
             codes = dict(zip(coded, accumulate(added, torch.add), strict=True))
         return [BlockTerms(number, _terms(model, blocks[number], number, codes.get(number))) for number in coded]
-
-
-def _splits(part: PositionEncoding) -> bool:
-    """Returns whether a part is a code that is only added or concatenated: queries and keys are linear in it."""
-    methods = {(cls.tokens, cls.heads) for cls in (Code, OwnCodes)}
-    return isinstance(part, Code | OwnCodes) and (type(part).tokens, type(part).heads) in methods
 
 
 def _terms(model: PositionedViT, block: BlockRecord, number: int, position: Tensor | None) -> Tensor:

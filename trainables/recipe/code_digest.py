@@ -231,7 +231,6 @@ def _roots(recipe: Recipe) -> Iterator[str]:
 
 
 def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
-    """Yields a recipe, and all from which it learns: its parent, its teacher, theirs."""
     yield recipe
     for other in (recipe.parent, recipe.teacher_recipe):
         if other is not None:
@@ -239,5 +238,4 @@ def _with_parents(recipe: Recipe) -> Iterator[Recipe]:
 
 
 def _sources(recipe: Recipe) -> list[tuple[str, str]]:
-    """Returns the user's own files that a recipe holds: their names and texts."""
     return [(part.kind.partition(":")[0], part.source) for part in recipe.own_parts]

@@ -75,7 +75,6 @@ def documentation(cls: type[Spec]) -> str:
 
 
 def _kinds(info: FieldInfo) -> dict[str, type[Spec]]:
-    """Returns the specs that a field may hold, by their kind."""
     specs = [spec for spec in _parts(info.annotation) if inspect.isclass(spec) and issubclass(spec, Spec)]
     kinds = {spec.model_fields["kind"].default: spec for spec in specs if "kind" in spec.model_fields}
     return {name: spec for name, spec in kinds.items() if isinstance(name, str)}  # a user's own kinds have no default

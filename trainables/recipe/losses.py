@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.backbones.counts import linear
+from trainables.backbones.backbone import linear
 from trainables.data.augment import Augment, Mixing
 from trainables.own import Values
 from trainables.recipe.init_from import ENTRY, SHA256, known_by_content
@@ -112,7 +112,6 @@ class NoAuxiliary(Spec):
     kind: Literal["none"] = Field(default="none", init=False)
 
     def parameters(self, dim: int) -> int:
-        """Returns 0."""
         return 0
 
 

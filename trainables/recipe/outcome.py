@@ -55,7 +55,6 @@ class Completed(Spec):
 
     @property
     def final(self) -> dict[str, float]:
-        """The values of the last epoch."""
         return self.curve[-1].values
 
 

@@ -362,5 +362,4 @@ class Run(Spec):
         return {use: Run(recipe=recipe, seed=self.seed) for use, recipe in self.recipe.parents.items()}
 
     def needs(self) -> tuple[Run, ...]:
-        """Returns the runs whose weights this one needs."""
         return tuple(self.parents.values())

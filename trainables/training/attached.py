@@ -23,8 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 from trainables.backbones import vit_torch
-from trainables.backbones.backbone_torch import position, residual
-from trainables.backbones.initial_torch import timm_init
+from trainables.backbones.backbone_torch import position, residual, timm_init
 from trainables.encodings import EncodingSpec, Shape
 from trainables.encodings.declared_torch import Declared, assign_numbers, draw_numbers, that_draw
 from trainables.encodings.encoding_torch import Cache, Composition, Grid, Heads, PositionEncoding, Tokens

@@ -327,7 +327,6 @@ class Training:
         return {**self._weights(), **learning, "scaler": self.scaler.state_dict()}
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        """Loads what `_state` returned, or of a run that has ended what `_weights` returned."""
         self.model.load_state_dict(state["weights"])
         for model, averaged in zip(self._averages(), state["ema"], strict=True):
             model.load_state_dict(averaged)

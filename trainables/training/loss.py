@@ -103,7 +103,6 @@ class Objective(nn.Module):
         return {} if self.drloc is None else self.drloc.state_dict()
 
     def load_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Loads what `extra_state` returned."""
         if self.drloc is not None:
             self.drloc.load_state_dict(state)
 

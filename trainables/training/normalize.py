@@ -19,7 +19,6 @@ class Normalize(nn.Module):
         self.mean, self.std = (like.new_tensor(numbers)[:, None, None] for numbers in (spec.mean, spec.std))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Returns the normalized images."""
         return (images - self.mean) / self.std
 
 

@@ -43,12 +43,10 @@ class Progress:
     seconds: float = 0.0
 
     def plain(self) -> dict[str, Any]:
-        """Returns plain values."""
         return {**vars(self), "curve": [measurement.plain() for measurement in self.curve]}
 
     @classmethod
     def read(cls, plain: dict[str, Any]) -> Progress:
-        """Returns what `plain` returned."""
         return cls(**{**plain, "curve": [Measurement.read(measured) for measured in plain["curve"]]})
 
 

@@ -273,7 +273,6 @@ Values = dict[str, Tensor]
 
 
 def _called(module: nn.Module, values: Values, *inputs: Tensor, **more: Tensor) -> Tensor:
-    """Returns what a module computes with these values in place of its own."""
     for name, _ in module.named_parameters():
         values[name]._is_param = True  # so that a module's `get_parameter` finds it
     with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no gradient of a mask under vmap

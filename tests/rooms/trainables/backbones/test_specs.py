@@ -1,5 +1,7 @@
 """The other backbones as numbers: what they count, what they have room for, and that each of them trains."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -218,3 +220,13 @@ def test_each_backbone_learns_which_half(kind, tmp_path):
     curve = list(train(run, tmp_path))
     assert curve[-1].values["test/accuracy"] > 0.85
     assert list(train(run, tmp_path)) == curve
+
+
+def test_looking_at_backbones_needs_no_torch():
+    code = (
+        "import sys; from trainables.recipe import Recipe; from trainables.recipe.cost import estimate_cost\n"
+        f"for kind in {KINDS}: estimate_cost(Recipe().put({{'model.kind': kind}}))\n"
+        "assert not {'torch', 'timm', 'numpy'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -98,71 +98,45 @@ def said(forks):
     return run
 
 
-def test_code_that_nobody_edits_is_loaded_and_known(tree: Path, said) -> None:
-    assert said("planned = CodeDigests()(peg)\nprint(tried(planned))\nprint(tried(planned))") == [
-        "loaded True",
-        "loaded True",
-    ]
+LOADED = "loaded True"
+REFUSED, REFUSED_SPEC = (f"trainables/encodings/{name} {CHANGED}" for name in (HALF, SPEC))
+ITSELF = "\n_file = __import__('pathlib').Path(__file__)\n_file.write_text(_file.read_text() + '\\nSPARE = 2\\n')\n"
+SCENES = {
+    "nobody edits": ({}, "planned = CodeDigests()(peg)\n" + 2 * "print(tried(planned))\n", [LOADED, LOADED]),
+    "edited before its import": (  # other runs of the process go on; the code of after the edit is refused nowhere
+        {},
+        "imported_code()\nplanned, plain = CodeDigests()(peg), CodeDigests()(none)\n"
+        f"edit({HALF!r})\nprint(tried(planned))\nprint(tried(plain))\nprint(tried(CodeDigests()(peg)))",
+        [REFUSED, LOADED, LOADED],
+    ),
+    "what it imported is trained, whatever stands in the file now": (
+        {},
+        f"planned = CodeDigests()(peg)\nimported_code()\nedit({SPEC!r})\nprint(tried(planned))\n"
+        "print(tried(CodeDigests()(peg)))",
+        [LOADED, REFUSED_SPEC],
+    ),
+    "imported edited, and the edit undone": (  # PEG's file is imported with the list, and remembered though unused
+        {SPEC: "\nSPARE = 1\n"},
+        f"print(tried(CodeDigests()(none)))\nundo({SPEC!r})\nprint(tried(CodeDigests()(peg)))",
+        [LOADED, REFUSED_SPEC],
+    ),
+    "edits itself while it is imported": (  # what this process holds, nobody can know
+        {HALF: ITSELF}, 2 * "print(tried(CodeDigests()(peg)))\n", [REFUSED, REFUSED],
+    ),
+    "cannot be read": (
+        {},
+        f"imported_code()\nplanned = CodeDigests()(peg)\n(FOLDER / 'encodings' / {HALF!r}).write_text('def half(')\n"
+        "print(tried(planned))",
+        [REFUSED],
+    ),
+}  # fmt: skip
+"""What is added to files before the process begins, what it does, and what it prints."""
 
 
-def test_a_file_that_was_edited_before_its_import_is_refused_by_name(tree: Path, said) -> None:
-    """The other runs of the process go on, and the code of after the edit is refused nowhere."""
-    code = f"""
-imported_code()
-planned, plain = CodeDigests()(peg), CodeDigests()(none)
-edit({HALF!r})
-print(tried(planned))
-print(tried(plain))
-print(tried(CodeDigests()(peg)))
-"""
-    (refused, *others) = said(code)
-    assert refused == f"trainables/encodings/{HALF} {CHANGED}"
-    assert changed(refused)
-    assert others == ["loaded True", "loaded True"]
-
-
-def test_a_process_trains_what_it_imported_whatever_stands_in_the_file_now(tree: Path, said) -> None:
-    code = f"""
-planned = CodeDigests()(peg)
-imported_code()
-edit({SPEC!r})
-print(tried(planned))
-print(tried(CodeDigests()(peg)))
-"""
-    assert said(code) == ["loaded True", f"trainables/encodings/{SPEC} {CHANGED}"]
-
-
-def test_a_file_that_was_imported_edited_is_refused_also_when_the_edit_is_undone(tree: Path, said) -> None:
-    """PEG's file is imported with the list of encodings, and remembered though the first run does not use it."""
-    (tree / "trainables" / "encodings" / SPEC).open("a").write("\nSPARE = 1\n")
-    code = f"""
-print(tried(CodeDigests()(none)))
-undo({SPEC!r})
-print(tried(CodeDigests()(peg)))
-"""
-    assert said(code) == ["loaded True", f"trainables/encodings/{SPEC} {CHANGED}"]
-
-
-def test_an_edit_during_the_import_is_never_trained(tree: Path, said) -> None:
-    """The module edits its own file while it is imported: what this process holds, nobody can know."""
-    half = tree / "trainables" / "encodings" / HALF
-    half.write_text(
-        half.read_text()
-        + "\n_file = __import__('pathlib').Path(__file__)\n_file.write_text(_file.read_text() + '\\nSPARE = 2\\n')\n"
-    )
-    code = """
-print(tried(CodeDigests()(peg)))
-print(tried(CodeDigests()(peg)))
-"""
-    refused = f"trainables/encodings/{HALF} {CHANGED}"
-    assert said(code) == [refused, refused]
-
-
-def test_a_file_that_cannot_be_read_is_one_that_changed(tree: Path, said) -> None:
-    code = f"""
-imported_code()
-planned = CodeDigests()(peg)
-(FOLDER / "encodings" / {HALF!r}).write_text("def half(")
-print(tried(planned))
-"""
-    assert said(code) == [f"trainables/encodings/{HALF} {CHANGED}"]
+@pytest.mark.parametrize("name", SCENES)
+def test_a_process_trains_what_it_has_imported_or_refuses_by_name(tree: Path, said, name) -> None:
+    added, code, lines = SCENES[name]
+    for file, text in added.items():
+        (tree / "trainables" / "encodings" / file).open("a").write(text)
+    assert said(code) == lines
+    assert changed(REFUSED)

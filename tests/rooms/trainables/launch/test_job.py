@@ -14,7 +14,6 @@ from tests.rooms.trainables.data.own_data import reading
 from trainables.cgroup import cores
 from trainables.data import RedGreen
 from trainables.data.splits_torch import load as load_data
-from trainables.launch.bridge import Bridge
 from trainables.launch.errors import (
     KILLED,
     LOST,
@@ -29,6 +28,7 @@ from trainables.launch.errors import (
     reason,
     sentence,
 )
+from trainables.launch.group import Bridge
 from trainables.launch.job import Job
 from trainables.launch.message import FRAMEWORKS, host, memory_gib
 from trainables.launch.scratch import scratch

@@ -223,20 +223,6 @@ def test_memory_is_given_back_after_a_run(tmp_path, monkeypatch):
     assert released == [True]
 
 
-@LINUX
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_memory_of_a_process_that_trains_many_runs_stays(tmp_path):
-    """Without `release_memory` it grows by 20 MB a run."""
-    root = Path(__file__).parents[4]
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    script = [sys.executable, str(Path(__file__).with_name("many_runs.py"))]
-    done = subprocess.run(script, capture_output=True, text=True, cwd=tmp_path, env=environment, check=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert len(found) == 30
-    assert max(found[5:]) - min(found[5:]) < 10, found
-
-
 def test_a_run_that_is_ended_by_its_report_leaves_a_checkpoint(tmp_path):
     work(job(tmp_path / "a"), lambda message: False)
     assert (tmp_path / "a" / "checkpoint.pt").exists()

@@ -13,11 +13,11 @@ from tests.laws.conftest import EXAMPLES
 from tests.rooms.trainables.backbones.test_specs import BACKBONES, OTHERS
 from tests.rooms.trainables.data.pictures import image_folder
 from tests.rooms.trainables.training.small_runs import ENCODINGS, LOCALISED, folder, numbers, same, small
+from tests.rooms.trainables.training.test_resume import killed_after
 from trainables.encodings import FIRE, IRPE, PEG, ALiBi, Fourier, Learnable, LogCPB, NoEncoding, Rotary
 from trainables.encodings.irpe import Piecewise
 from trainables.recipe import AdamW
 from trainables.recipe.outcome import Diverged
-from trainables.training import loop, saving
 from trainables.training.checkpoint import CHECKPOINT, WEIGHTS, read
 from trainables.training.loop import train
 from trainables.training.optimizer import rate
@@ -70,23 +70,13 @@ def test_every_encoding_computes_together_what_it_computes_alone(subtests, tmp_p
                 assert_as_alone(runs, tmp_path / f"{kind.replace(':', '-')}-{number}")
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {**LOCALISED, "model__depth": 3, "model__drop_path": 0.5, "optimizer__accumulate": 3},
-        {"optimizer__layer_decay": 0.9, "optimizer__clip_grad": 0.01},
-        {"model__pool": "avg", "test_sizes": (24,), "trainable": "position+head"},
-        {"encoding": Rotary(normalize_coords="max", jitter_coords=2.0), "model__depth": 2},
-        {**VOLO, "trainable": "position+head", "encoding": Learnable()},
-    ],
-    ids=[
-        "drloc, drop path, parts",
-        "layer decay, clip",
-        "average, sizes, frozen",
-        "drawn at each step",
-        "frozen norms",
-    ],
-)
+@pytest.mark.parametrize("values", [
+    {**LOCALISED, "model__depth": 3, "model__drop_path": 0.5, "optimizer__accumulate": 3},
+    {"optimizer__layer_decay": 0.9, "optimizer__clip_grad": 0.01},
+    {"model__pool": "avg", "test_sizes": (24,), "trainable": "position+head"},
+    {"encoding": Rotary(normalize_coords="max", jitter_coords=2.0), "model__depth": 2},
+    {**VOLO, "trainable": "position+head", "encoding": Learnable()},
+])  # fmt: skip
 def test_whatever_a_recipe_says(values, tmp_path):
     assert_as_alone([small(seed, **values, **EXACT) for seed in range(2)], tmp_path)
 
@@ -129,19 +119,15 @@ def test_numbers_in_tensors_may_differ(encodings, tmp_path):
     assert_as_alone([small(0, encoding=encoding, model__depth=2, **EXACT) for encoding in encodings], tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("encodings", "why"),
-    [
-        ((FIRE(hidden=6, threshold=3.0), FIRE(hidden=6)), "something else"),
-        ((LogCPB(hidden=6, pretrained_window_size=(3, 4)), LogCPB(hidden=6)), "something else"),
-        ((PEG(), PEG(padding="circular")), "something else"),
-        ((Learnable(), Fourier(hidden=6)), "other shapes"),
-        ((Rotary(), Rotary(jitter_coords=2.0)), "other shapes"),
-        ((Rotary(jitter_coords=2.0), Rotary()), "other shapes"),
-        ((Rotary(jitter_coords=2.0), Rotary(shift_coords=0.5)), "something else"),
-    ],
-    ids=["fire", "log_cpb", "peg", "shapes", "second draws", "first draws", "other draws"],
-)
+@pytest.mark.parametrize(("encodings", "why"), [
+    ((FIRE(hidden=6, threshold=3.0), FIRE(hidden=6)), "something else"),
+    ((LogCPB(hidden=6, pretrained_window_size=(3, 4)), LogCPB(hidden=6)), "something else"),
+    ((PEG(), PEG(padding="circular")), "something else"),
+    ((Learnable(), Fourier(hidden=6)), "other shapes"),
+    ((Rotary(), Rotary(jitter_coords=2.0)), "other shapes"),
+    ((Rotary(jitter_coords=2.0), Rotary()), "other shapes"),
+    ((Rotary(jitter_coords=2.0), Rotary(shift_coords=0.5)), "something else"),
+])  # fmt: skip
 def test_numbers_of_a_module_that_differ_are_seen(encodings, why, tmp_path):
     """They would be the first run's for all, and the answer a wrong one."""
     runs = [small(0, encoding=encoding, model__depth=2, **EXACT) for encoding in encodings]
@@ -274,23 +260,10 @@ def test_a_run_goes_on_from_wherever_it_was_cut(tmp_path, monkeypatch):
         assert numbers(train(run, tmp_path / str(cut))) == numbers(whole)
         for file in (CHECKPOINT, WEIGHTS):
             assert same(read(tmp_path / str(cut) / file), read(tmp_path / "whole" / file))
-    monkeypatch.setattr(saving, "CHECKPOINT_S", 0.0)
-    monkeypatch.setattr(saving, "SHARE", math.inf)
     steps = run.recipe.optimizer.trained_epochs * math.ceil(50 / 16)
     for killed in range(1, steps, 3):  # inside epochs, too: those that begin a cooldown or end one
-        place, left = folder(tmp_path, f"step {killed}"), [killed]
-        step = loop.Training._step
-
-        def counted(*given, left=left, step=step):
-            if not left[0]:
-                raise InterruptedError
-            left[0] -= 1
-            return step(*given)
-
-        with monkeypatch.context() as killing:
-            killing.setattr(loop.Training, "_step", counted)
-            with pytest.raises(InterruptedError):
-                list(train(run, place))
+        place = folder(tmp_path, f"step {killed}")
+        killed_after(killed, run, place, monkeypatch)
         assert numbers(train(run, place)) == numbers(whole)
         assert same(read(place / WEIGHTS), read(tmp_path / "whole" / WEIGHTS))
 

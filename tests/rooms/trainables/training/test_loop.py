@@ -17,11 +17,8 @@ from torch.nn.functional import cross_entropy
 
 from tests.rooms.trainables.data.pictures import image_folder
 from tests.rooms.trainables.training.small_runs import CLOCKED, folder, numbers, small
-from trainables.backbones import ViT
-from trainables.data import Digits
 from trainables.data.splits_torch import Reading, load
-from trainables.encodings import Learnable
-from trainables.recipe import AdamW, FromFile, FromTrial, Recipe, Run, evaluation
+from trainables.recipe import FromFile, FromTrial, Recipe, Run, evaluation
 from trainables.recipe.evaluation import eval_batch, eval_bytes
 from trainables.rng_torch import torch_stream
 from trainables.spec import SpecError
@@ -48,16 +45,6 @@ def test_skill_is_reported_in_place_of_the_metric(tmp_path):
     assert "val/accuracy" not in skill
     for split in ("val", "test"):
         assert skill[f"{split}/skill"] == pytest.approx(2 * plain[f"{split}/accuracy"] - 1)
-
-
-def test_digits_are_learnt(tmp_path):
-    recipe = Recipe(
-        data=Digits(),
-        model=ViT(embed_dim=32, num_heads=2, patch_size=2),
-        encoding=Learnable(),
-        optimizer=AdamW(lr=0.01, epochs=16, batch_size=32),
-    )
-    assert list(train(Run(recipe=recipe, seed=0), tmp_path))[-1].values["test/accuracy"] > 0.5
 
 
 def test_a_run_is_the_plain_loop(tmp_path):

@@ -11,9 +11,7 @@ from timm.scheduler import CosineLRScheduler
 
 from trainables.encodings import Fourier, Learnable
 from trainables.recipe import LAMB, SGD, AdamW, Muon, Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.model_torch import build_model
-from trainables.spec import SpecError
 from trainables.training.loop import build_model_with_weights
 from trainables.training.optimizer import build_optimizer, highest_rate, rate, set_rate
 from trainables.training.parameters import no_decay
@@ -88,14 +86,6 @@ def test_position_tables_frequencies_norms_and_biases_do_not_decay(encoding, nam
     assert {decays[qualified] for qualified in exempt} == {0.0}
 
 
-def test_only_the_position_learns_where_the_rest_is_frozen():
-    model = build_model(Recipe(encoding=Fourier())).requires_grad_(False)
-    model.encoding.requires_grad_(True)
-    optimizer = build_optimizer(model, AdamW(), no_decay(model))
-    learning = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    assert learning == {id(parameter) for parameter in model.encoding.parameters()}
-
-
 @pytest.mark.parametrize(("betas", "eps"), [((0.9, 0.999), 1e-8), ((0.8, 0.95), 1e-3)])
 def test_steps_are_adamws(betas, eps):
     class Two(torch.nn.Module):
@@ -125,14 +115,6 @@ def test_steps_are_adamws(betas, eps):
         assert parameter.flatten().tolist() == pytest.approx(expected[name], rel=1e-12)
 
 
-def test_betas_are_read_from_a_list_and_change_the_key():
-    put = Recipe().put({"optimizer.betas": [0.9, 0.95]})
-    assert put.optimizer.betas == (0.9, 0.95)
-    assert Recipe.read(put.plain()) == put
-    assert Run(put, 0).key != Run(Recipe(), 0).key
-    assert Run(Recipe().put({"optimizer.betas": [0.9, 0.999], "optimizer.eps": 1e-8}), 0).key == Run(Recipe(), 0).key
-
-
 @pytest.mark.parametrize("schedule", ["one_cycle", "cosine", "constant"])
 def test_rates_are_in_proportion_to_the_batch_size(schedule):
     """DeiT: a rate of 5e-4 for 512 images a step, times the batch size / 512."""
@@ -141,12 +123,6 @@ def test_rates_are_in_proportion_to_the_batch_size(schedule):
     for step in range(20):
         assert rate(spec, step, 20) == pytest.approx(rate(plain, step, 20), rel=1e-15)
     assert max(rate(spec, step, 20) for step in range(20)) == pytest.approx(5e-4 / 4, rel=0.1)
-
-
-def test_a_base_size_changes_the_key_and_must_be_positive():
-    assert Run(Recipe().put({"optimizer.lr_base_size": 512}), 0).key != Run(Recipe(), 0).key
-    with pytest.raises(SpecError, match=r"optimizer\.lr_base_size must be a positive number of images a step, or null"):
-        Recipe().put({"optimizer.lr_base_size": 0})
 
 
 OTHERS = tuple(kind(lr=0.02, epochs=2, batch_size=8) for kind in (LAMB, SGD, Muon))
@@ -270,24 +246,11 @@ def test_steps_are_those_of_timms_factory():
             assert not torch.equal(value, start[name])
 
 
-def test_a_kind_begins_at_its_own_defaults_and_is_another_run(subtests):
+def test_a_kind_begins_at_its_own_defaults_and_is_another_run():
     found = {spec.kind: Recipe().put({"optimizer.kind": spec.kind}) for spec in (AdamW(), *OTHERS)}
     assert [recipe.optimizer for recipe in found.values()] == [AdamW(), LAMB(), SGD(), Muon()]
     assert len({Run(recipe, 0).key for recipe in found.values()}) == 4
     assert found["adamw"] == Recipe()
+    put = Recipe().put({"optimizer.betas": [0.9, 0.95]})
+    assert Recipe.read(put.plain()) == put != Recipe()
     assert (SGD().lr, SGD().weight_decay) == (0.1, 1e-4)
-    for kind in ("lamb", "sgd", "muon"):
-        extra = {*CodeDigests().files(found[kind])} - {*CodeDigests().files(Recipe())}
-        assert extra == {"training/optional/timm_optimizers.py"}
-    for values, said in [
-        ({"optimizer.kind": "adam"}, r"optimizer\.kind must be .*adamw.*, got 'adam'"),
-        ({"optimizer.kind": "sgd", "optimizer.betas": [0.9, 0.99]}, r"no field 'optimizer\.betas'"),
-        (
-            {"optimizer.kind": "sgd", "optimizer.momentum": 0.0},
-            r"optimizer\.nesterov must be false where momentum is 0",
-        ),
-        ({"optimizer.kind": "muon", "optimizer.betas": [0.9, 1.0]}, r"optimizer\.betas must be two numbers"),
-        ({"optimizer.ema_warmup": True}, r"optimizer\.ema_warmup must be false where ema_decay is null, got True"),
-    ]:
-        with subtests.test(str(values)), pytest.raises(SpecError, match=said):
-            Recipe().put(values)

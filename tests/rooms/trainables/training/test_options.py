@@ -40,28 +40,6 @@ def test_parts_are_all_images_in_order():
     assert cut(1, 4) == [[0]]
 
 
-def gradients(values, images, monkeypatch):
-    """The gradients of a step on some images, before they are clipped, and the summed loss."""
-    run = small(**values, optimizer__precision="float64")
-    training = Training(run, "cpu", {}, SINGLE, Reading())
-    monkeypatch.setattr(training.optimizer, "step", lambda: None)
-    training.spec = training.spec.put({"clip_grad": None})
-    chosen = torch.arange(images)
-    loss = training._step(chosen, *training.splits.train.batch(chosen, training.dtype), 0)
-    return loss, {name: value.grad for name, value in training.objective.named_parameters()}
-
-
-@pytest.mark.parametrize("images", [16, 7, 2, 1])
-@pytest.mark.parametrize("values", [{"encoding": ENCODINGS[1]}, LOCALISED], ids=["composed", "drloc"])
-def test_gradients_of_parts_add_up_to_the_batchs(values, images, monkeypatch):
-    loss, whole = gradients(values, images, monkeypatch)
-    in_parts, parts = gradients({**values, "optimizer__accumulate": 3}, images, monkeypatch)
-    assert in_parts == pytest.approx(float(loss), rel=1e-13)
-    for name, value in whole.items():
-        assert torch.allclose(parts[name], value, rtol=0, atol=1e-12), name
-    assert max(float(value.abs().max()) for value in whole.values()) > 1e-3
-
-
 def test_each_part_is_computed_alone(monkeypatch):
     training = Training(small(optimizer__accumulate=3), "cpu", {}, SINGLE, Reading())
     seen = []
@@ -155,11 +133,6 @@ def test_factors_are_a_function_of_seed_and_step():
     assert not any(torch.equal(draw_factors(built, 8, 3, 7), other) for other in others)
 
 
-def test_an_evaluation_drops_nothing():
-    drops, plain = dropping(0.9).eval(), dropping(0.0).eval()
-    assert torch.equal(drops(images(4)), plain(images(4)))
-
-
 def test_a_forward_pass_in_training_needs_numbers_of_its_own():
     drops = dropping(0.5).train()
     with pytest.raises(LocusError, match=r"model\.drop_path must be given random numbers before each forward pass"):
@@ -172,6 +145,7 @@ def test_a_forward_pass_in_training_needs_numbers_of_its_own():
 
 @pytest.mark.parametrize(("values", "still"), [
     ({"encoding": ENCODINGS[1]}, {"encoding": NONE}),
+    (LOCALISED, {"auxiliary": {"kind": "none"}}),
     (DROPS, {"model__drop_path": 0.0}),
     (JITTER, {"encoding": Rotary(normalize_coords="separate")}),
 ])  # fmt: skip

@@ -1,7 +1,5 @@
 """A trained model at other sides of images: in a training, after a resume, by hand."""
 
-from itertools import islice
-
 import numpy as np
 import pytest
 import torch
@@ -57,17 +55,6 @@ def test_sizes_leave_the_training_as_it_is(tmp_path):
     assert scores[0] == scores[1]
     weights = [read(tmp_path / name / WEIGHTS) for name in ("0", "2")]
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
-
-
-def test_a_resumed_training_ends_with_the_same_scores(tmp_path):
-    for name in ("whole", "cut"):
-        (tmp_path / name).mkdir()
-    whole = ends(train(Run(RECIPE, 1), tmp_path / "whole"))
-    running = train(Run(RECIPE, 1), tmp_path / "cut")
-    assert len(list(islice(running, 1))) == 1
-    running.close()
-    assert ends(train(Run(RECIPE, 1), tmp_path / "cut")) == whole
-    assert ends(train(Run(RECIPE, 1), tmp_path / "cut")) == whole, "said again"
 
 
 def test_a_table_of_ones_own_that_nobody_resamples_is_refused_before_the_first_epoch(tmp_path):
