@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 BAR, COUNT, SEED = 0.0, 300, 61
-MOST_TESTS, MOST_SECONDS = 20, 40  # of one mistake
+MOST_TESTS, MOST_SECONDS = 40, 40  # of one mistake
 PACKAGES = ("service", "trainables", "search_spaces")
 MESSAGES = {"warn", "warning", "print", "echo", "log", "info", "debug", "error", "exception"}
 OTHERS = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)
@@ -205,30 +205,29 @@ def tests_of(mutants: list[Mutant], lines: list[dict]) -> list[dict[str, float]]
     """
     firsts, imported = first_marks(), b""
     ends = dict(zip(firsts, [*firsts.values(), None][1:], strict=True))
-    exact = [set() for _ in mutants]
+    far = [{} for _ in mutants]
     for line in lines:
         marks = zlib.decompress(bytes.fromhex(line.pop("marks")))
         imported = imported or marks
-        for mutant, tests in zip(mutants, exact, strict=True):
+        for mutant, tests in zip(mutants, far, strict=True):
             first, at = firsts[mutant.file], firsts[mutant.file] + mutant.statement
             if marks[at] or ((mutant.top or imported[at]) and any(marks[first : ends[mutant.file]])):
-                tests.add(line["test"])
+                tests[line["test"]] = not marks[at]
     seconds = {line["test"]: line["seconds"] for line in lines if line["passed"] and line["test"]}
-    pairs = zip(mutants, exact, strict=True)
-    return [nearest(mutant, tests & {*seconds}, seconds, "" in tests) for mutant, tests in pairs]
+    return [nearest(mutant, tests, seconds) for mutant, tests in zip(mutants, far, strict=True)]
 
 
-def nearest(mutant: Mutant, exact: set[str], seconds: dict[str, float], imported: bool) -> dict[str, float]:
+def nearest(mutant: Mutant, far: dict[str, int], seconds: dict[str, float]) -> dict[str, float]:
     room, name = (Path("tests/rooms") / mutant.file).parent, f"test_{Path(mutant.file).name}"
     paths = {test: Path(test.split("::")[0]) for test in sorted(seconds, key=seconds.get)}
-    files = {paths[test] for test in exact}
-    if imported and not files:  # a file of values has no line that a test executes
+    files = {path for test, path in paths.items() if test in far}
+    if "" in far and not files:  # executed at import alone, as values are
         files = {path for path in paths.values() if path.parent in (room, room.parent)}
     turns, keys, tests = Counter(), {}, {}
     for test, path in paths.items():
         if path in files:
-            turns[function := (test in exact, test.split("[")[0])] += 1
-            keys[test] = test not in exact, turns[function], path.name != name, path.parent != room
+            turns[function := (far.get(test, 2), test.split("[")[0])] += 1
+            keys[test] = far.get(test, 2), turns[function], path.name != name, path.parent != room
     for test in sorted(keys, key=keys.get)[:MOST_TESTS]:
         if not tests or seconds[test] + sum(tests.values()) <= MOST_SECONDS:
             tests[test] = seconds[test]
