@@ -31,10 +31,10 @@ from service.storage.facts import (
     Planned,
     StoppedAt,
     Tuned,
+    tuning_of,
 )
 from service.storage.history import History
 from service.storage.outcomes import Answered, Outcomes
-from service.storage.states import tuning_of
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement
 

@@ -137,7 +137,6 @@ def held(folder: Path, holder: Holder | None) -> HeldError:
 
 
 def _numbers(folder: Path) -> list[int]:
-    """Returns the numbers of the drivers whose files are there, in order."""
     return sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal())
 
 
@@ -242,7 +241,6 @@ class Session:
         return json.dumps({"host": asdict(self.host), "pid": os.getpid(), "ended": ended})
 
     def _beat(self, over: threading.Event) -> None:
-        """Gives, in a thread, signs of life, until the end or until the study is lost."""
         while not over.wait(self.beat_s):
             try:
                 self.look()

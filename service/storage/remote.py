@@ -274,7 +274,6 @@ class SentOutcomes(Outcomes):
         self._copies, self._replaced = copies, replaced
 
     def put(self, answered: Answered, weights: Path | None) -> None:
-        """Writes an answer as `Outcomes.put` does, and sends a copy."""
         super().put(answered, weights)
         self._copies.keep(answered.run.key, answered.name)
 
@@ -299,7 +298,6 @@ class SentOutcomes(Outcomes):
         return answer
 
     def source(self, key: str, name: str) -> str:
-        """Returns the URI of an answer's weights, which are sent where they are not there."""
         return self._copies.weights(key, name)
 
 
@@ -326,7 +324,6 @@ def _digests_in(answer: bytes | None) -> dict[str, str] | None:
 
 
 def _answer_of(name: str) -> tuple[str, str]:
-    """Returns the key and the name of the answer to which a file belongs."""
     key, _, file = name.partition("/")
     return key, file.partition(".")[0].removesuffix("_ema")
 

@@ -17,8 +17,8 @@ from service.analysis.format import metric_words, spread
 from service.analysis.headline import details, headline
 from service.analysis.scores import diverged_seeds, scores_of, validation_scores
 from service.analysis.statistics import Scores
+from service.storage.facts import RunState
 from service.storage.history import History
-from service.storage.states import RunState
 from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import TOGETHER, at_image_size, of_ema

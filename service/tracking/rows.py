@@ -16,8 +16,8 @@ from service.analysis.best import Best, find_best, one_of
 from service.analysis.format import TRIAL_COLORS, raced_words, stopped_words
 from service.analysis.scores import validation_scores
 from service.planning.forecast import planned_runs
+from service.storage.facts import RunState
 from service.storage.history import History
-from service.storage.states import RunState
 from service.tracking.row_contents import (
     NO_CONCLUSION,
     Conclusion,
