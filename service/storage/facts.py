@@ -104,10 +104,7 @@ class StoppedAt(Stamped):
 
 
 class FailedWith(Stamped):
-    """A run failed for a reason that is not its recipe's.
-
-    `counts` is false for a lost node, which spends no attempt; `final` is true where a second attempt cannot help.
-    """
+    """A run failed, not by its recipe. `counts`: not for a lost node; `final`: a second attempt cannot help."""
 
     fact: Literal["failed"] = Field(default="failed", init=False)
     run: RunKey
@@ -129,10 +126,7 @@ class Ended(Stamped):
 
 
 class Counts(Stamped):
-    """How many trials and seeds are asked for, from here on.
-
-    `looks`: how many times verdicts could be seen before a repair cut the journal here; 0 if it did not.
-    """
+    """How many trials and seeds are asked for. `looks`: how many there were before a repair cut the journal here."""
 
     fact: Literal["counts"] = Field(default="counts", init=False)
     seeds: int = Field(ge=1, le=MOST_SEEDS)
@@ -157,10 +151,7 @@ class Exhausted(Stamped):
 
 
 class Tuned(Stamped):
-    """The tuning of an arm has ended, and the arm's values are fixed: those of the trial of this number.
-
-    None: every trial diverged, and the arm keeps the values that the study gives it.
-    """
+    """The values of an arm are fixed: those of the trial of this number; None: its own, as every trial diverged."""
 
     fact: Literal["tuned"] = Field(default="tuned", init=False)
     arm: str
@@ -175,10 +166,7 @@ class ArmCost(Spec):
 
 
 class Costed(Stamped):
-    """What arms cost, measured side by side: a turn of an arm is beside the same turn of the others.
-
-    `load`: of the machine before, over the last minute; `cores`: that it has.
-    """
+    """What arms cost, measured side by side. `load`: of the machine before, over a minute; `cores`: that it has."""
 
     fact: Literal["costed"] = Field(default="costed", init=False)
     arms: dict[str, ArmCost]

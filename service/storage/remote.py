@@ -67,10 +67,7 @@ class JournalCopy:
         self._sent = 0
 
     def send(self, patience: float) -> None:
-        """Sends the segments that have changed, in their order. `patience`: as `RemoteFolder` has it, in seconds.
-
-        Raises: StorageError.
-        """
+        """Sends the segments that have changed, in their order. Units: `patience` in seconds. Raises: StorageError."""
         if not self._journal.exists():
             return
         with self._journal.open("rb") as file:
@@ -178,10 +175,7 @@ class Copies:
             work.remove(f"{key}/{code}")
 
     def weights(self, key: str, name: str) -> str:
-        """Returns the URI of an answer's weights, which are sent where they are not there.
-
-        Raises: StorageError; LocusError for those of another training than the home's.
-        """
+        """Returns the URI of an answer's weights, sent if missing. Raises: LocusError for those of another training."""
         mine, sent = self._digests(key, name), self._sent_digests(key, name)
         if sent and sent != mine:
             raise LocusError(
@@ -302,10 +296,7 @@ class SentOutcomes(Outcomes):
 
 
 def fetch(uri: str, home: Home, name: str) -> str:
-    """Brings home what a storage has of a study; what was fetched, in words. `name`: of all editions, or an id.
-
-    A study that is being run here is left as it is. Raises: StorageError; OtherJournalError.
-    """
+    """Brings home what a storage has of a study that does not run here, by name or id; what was fetched, in words."""
     folder = RemoteFolder(uri)
     folder.check()
     counts: dict[str, int] = {}
