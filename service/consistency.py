@@ -17,7 +17,7 @@ from search_spaces.words import plural
 from service.planning.forecast import LOST
 from service.planning.schedule import best_number
 from service.storage import Check
-from service.storage.facts import Counts, Ended, Fact, FailedWith
+from service.storage.facts import Counts, Ended, Fact, FailedWith, tuning_of
 from service.storage.history import History
 from service.storage.home import Home, as_written
 from service.storage.journal import Journal, JournalError, UnfitError, cut, read_on
@@ -31,7 +31,6 @@ from service.storage.outcomes import (
     read_answer,
     read_probe,
 )
-from service.storage.states import tuning_of
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import LOOKS
@@ -56,7 +55,7 @@ class WrongAnswer:
 def answers_of(facts: Iterable[Fact], history: History) -> list[Ended]:
     """Returns the facts of the answers that a study has; one that was lost is asked for again."""
     ended = {(fact.run, fact.code): fact for fact in facts if isinstance(fact, Ended)}  # the last one, where two are
-    return [fact for place, fact in ended.items() if history.states[place].answered]
+    return [fact for run, fact in ended.items() if history.states[run].answered]
 
 
 def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) -> Iterator[WrongAnswer]:
@@ -82,8 +81,8 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
                     read_probe(probe)
             except ProbeFileError as error:
                 yield WrongAnswer(fact, "probes", f"the probe {name} of {who} is damaged: {error}", name)
-        kept = fact.outcome == "completed" and (keeps or fact.run in parents)
-        if kept and not outcomes.has_sound_weights(fact.run, fact.code):
+        needs_weights = fact.outcome == "completed" and (keeps or fact.run in parents)
+        if needs_weights and not outcomes.has_sound_weights(fact.run, fact.code):
             has_file = outcomes.weights(fact.run, fact.code).exists()
             if has_file or fact.code == codes.get(fact.run):  # an answer of older code needs none
                 yield WrongAnswer(fact, "weights", f"{who} has {'damaged' if has_file else 'no'} weights")
@@ -183,13 +182,14 @@ def verify(home: Home, edition: Edition) -> list[Check]:
             counts = chosen is not None and history.answer(chosen).status == "completed"
             if (counts or chosen is None) and best is not None and (chosen is None or chosen.number != best):
                 unfit.append(f"{arm!r} has the values of trial {chosen and chosen.number}, but trial {best} is higher")
-        words = "arms, each with the values of its highest trial"
-        checks.append(Check.of("tuning", len(history.tuning.chosen), words, unfit))
+        summary = "arms, each with the values of its highest trial"
+        checks.append(Check.of("tuning", len(history.tuning.chosen), summary, unfit))
 
     ended = answers_of(facts, history)
     wrong = [*wrong_answers(Outcomes(home), history, ended)]
-    for name, words in SOUND.items():
-        checks.append(Check.of(name, len(ended), words, [answer.sentence for answer in wrong if answer.check == name]))
+    for name, summary in SOUND.items():
+        sentences = [answer.sentence for answer in wrong if answer.check == name]
+        checks.append(Check.of(name, len(ended), summary, sentences))
 
     folders = [path for path in folder.root.glob("work/*/*/*") if path.is_dir()]
     answered = {run for run, state in history.states.items() if state.answered}
@@ -219,7 +219,6 @@ class Rerun:
 
     @property
     def equal(self) -> bool:
-        """True if every number is the same, bit for bit."""
         return not self.differences
 
 

@@ -68,35 +68,35 @@ def _own(edition: Edition) -> dict[str, Any]:
     """
     study, size = edition.study, edition.study.budgets.get(edition.budget)
     base, plan = study.base, study.plan
-    own = {path: base.get(path) for path in edition.own_paths if not is_of_data(path) and path != "model.name"}
+    values = {path: base.get(path) for path in edition.own_paths if not is_of_data(path) and path != "model.name"}
     if "model.name" in edition.own_paths:  # of timm's, where a recipe holds the numbers
-        own |= {f"model.{field}": getattr(base.model, field) for field in base.model.fields()}
+        values |= {f"model.{field}": getattr(base.model, field) for field in base.model.fields()}
     stored = plan.stored_images if isinstance(plan, Ablation) and not isinstance(base.data, ImagesSpec) else {}
     if stored and "data.kind" in edition.own_paths:  # the images took the place of theirs
         arm = next(iter(stored.values()))
         sizes = {f"data.{name}_size" for name in ("image", "train", "val", "test")} - {*edition.own_paths}
-        own |= {path: value for path, value in arm.items() if is_of_data(path) and path not in sizes}
+        values |= {path: value for path, value in arm.items() if is_of_data(path) and path not in sizes}
     elif any(map(is_of_data, edition.own_paths)):
-        own |= {f"data.{field}": getattr(base.data, field) for field in base.data.fields()}
-    if any(map(is_of_data, own)) and size and size.fit:
-        own |= {path: base.get(path) for path in size.fit.values(base, own)}
-    if own.get("data.kind") in ("folder", "arrays"):
-        own["data.path"] = Path(own["data.path"]).name
-    return {path: value.plain() if isinstance(value, Spec) else value for path, value in own.items()}
+        values |= {f"data.{field}": getattr(base.data, field) for field in base.data.fields()}
+    if any(map(is_of_data, values)) and size and size.fit:
+        values |= {path: base.get(path) for path in size.fit.values(base, values)}
+    if values.get("data.kind") in ("folder", "arrays"):
+        values["data.path"] = Path(values["data.path"]).name
+    return {path: value.plain() if isinstance(value, Spec) else value for path, value in values.items()}
 
 
 def _ended(home: Home, edition: Edition) -> StudyResult:
     """Returns the result of an edition. Raises: LocusError if it has not ended, or where older answers count."""
     history = History.open(home, edition)
-    asked = history.seeds, history.trials_asked
+    counts = history.seeds, history.trials_asked
     history.raise_counts(edition)
     left = Forecast(history)(1)
     if history.failed or not isinstance(next_action(history, set()), Done):
-        fewer = asked != (history.seeds, history.trials_asked)
+        fewer = counts != (history.seeds, history.trials_asked)
         more = ["fewer seeds or points were asked for than the budget has"] if fewer else []
         more += [f"{plural(history.failed, 'run')} failed"] if history.failed else []
         more += [f"{plural(history.stale, 'answer')} of other code do not count"] if history.stale else []
-        why = "".join(f"; {words}" for words in more)
+        why = "".join(f"; {reason}" for reason in more)
         raise LocusError(
             f"{edition.id} must have ended before it is recorded, got {left.done} of {left.total} runs{why} "
             f"({run_command(edition.id, home)} trains what is missing)"
@@ -176,7 +176,6 @@ def _minutes(runs: list[RunResult]) -> float:
 
 
 def _machine(settings: Mapping[str, Iterable[str]]) -> str:
-    """Returns the GPU or the processor that trained, and its cores; several are listed."""
     gpus = [name for name in settings.get("device", ()) if name != "cpu"]
     processors = [*settings.get("host_cpu", ())] if "cpu" in settings.get("device", ()) or not gpus else []
     cores = [plural(int(count), "core") for count in settings.get("host_cores", ())]

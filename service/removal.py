@@ -32,7 +32,6 @@ class Forgettable:
     store: Store | None
 
     def lines(self) -> list[str]:
-        """Returns what goes and what stays, in words."""
         folder = self.home.study(self.id).root
         lines = [f"{folder} ({_size([folder])})"]
         if self.answers:
@@ -89,10 +88,10 @@ def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable
     _refuse_driven(home, id)
     check(home, tracking)
     mine, others = {fact.run for fact in read(home.study(id).journal)[0] if hasattr(fact, "run")}, _used(home, id)
-    there = {key for key in mine if (home.outcomes / key).is_dir()}
-    answers = tuple(sorted(there - others))
+    present = {key for key in mine if (home.outcomes / key).is_dir()}
+    answers = tuple(sorted(present - others))
     _check_removable(home, id, answers)
-    return Forgettable(home, id, answers, len(there & others), look_up(home, edition, tracking))
+    return Forgettable(home, id, answers, len(present & others), look_up(home, edition, tracking))
 
 
 def _check_removable(home: Home, id: str, answers: Sequence[str]) -> None:

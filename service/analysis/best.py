@@ -18,8 +18,8 @@ from search_spaces.roles import CONFIRMATIONS, POINTS
 from search_spaces.study import Ablation, Trial
 from service.analysis.scores import validation_scores
 from service.analysis.statistics import Scores
+from service.storage.facts import TrialAnswer
 from service.storage.history import History
-from service.storage.states import TrialAnswer
 
 Tied = TypeVar("Tied")
 EQUAL = 1e-9

@@ -12,8 +12,8 @@ from search_spaces.words import listed, plural
 from service.analysis.format import whole_percent
 from service.analysis.scales import Scale
 from service.analysis.statistics import ALPHA, Scores
+from service.storage.facts import TrialAnswer
 from service.storage.history import History
-from service.storage.states import TrialAnswer
 from trainables.data import Data
 from trainables.data.dataset import SplitName
 

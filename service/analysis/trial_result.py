@@ -23,9 +23,9 @@ from service.analysis.format import left_out_words, raced_words, spread, stopped
 from service.analysis.probes import RunProbes, over_other_images
 from service.analysis.scores import diverged_seeds, scores_of, validation_scores
 from service.analysis.statistics import Scores
+from service.storage.facts import RunState, TrialAnswer
 from service.storage.history import History
 from service.storage.outcomes import Answered, Curve, Outcomes, averaged, require_sound
-from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import Probed

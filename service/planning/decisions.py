@@ -21,10 +21,9 @@ from service.planning.schedule import (
     next_choice,
     unplanned,
 )
-from service.storage.facts import Confirms, Ended, Exhausted, Fact, Measured, Planned, StoppedAt, Tuned
+from service.storage.facts import Confirms, Ended, Exhausted, Fact, Measured, Planned, StoppedAt, Tuned, tuning_of
 from service.storage.history import History
 from service.storage.outcomes import Answered
-from service.storage.states import tuning_of
 from trainables.recipe import Run
 from trainables.recipe.outcome import Measurement
 

@@ -35,10 +35,9 @@ from service.planning.forecast import (
 from service.planning.placement import Placement, fused_gib, gpu_advice, runs_by_memory
 from service.planning.schedule import unplanned
 from service.planning.stopping import saved_images
-from service.storage.facts import Counts
+from service.storage.facts import Counts, tuning_of
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Answered, Outcomes
-from service.storage.states import tuning_of
 from trainables.data import Arrays, Folder, ImagesSpec
 from trainables.data.array_copies import copies
 from trainables.data.augment import Mixing

@@ -18,10 +18,9 @@ from search_spaces.roles import COMPARED, CONFIRMATIONS, CONFIRMED, FIRST_SEEDS,
 from search_spaces.study import Ablation, Edition, Search, Trial
 from service.planning.placement import Placement, one_of_fused_gib
 from service.planning.schedule import Done, next_action, unplanned
-from service.storage.facts import FailedWith
+from service.storage.facts import FailedWith, TrialAnswer, tuning_of
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
-from service.storage.states import TrialAnswer, tuning_of
 from trainables.recipe import Recipe, Run, Use
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import TOGETHER

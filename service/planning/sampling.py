@@ -25,8 +25,8 @@ from search_spaces.roles import FIRST_SEEDS, LETTERS, POINTS, Role
 from search_spaces.space import Coordinate, Integer, Real, Space
 from search_spaces.study import Ablation, Search, Trial
 from service.planning.forecast import ended_answer
+from service.storage.facts import TrialAnswer, tuning_of
 from service.storage.history import History
-from service.storage.states import TrialAnswer, tuning_of
 from trainables.recipe import Recipe, Run
 
 ATTEMPTS = 16

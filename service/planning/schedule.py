@@ -16,8 +16,8 @@ from itertools import islice
 from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
 from search_spaces.study import Ablation, Trial
 from service.planning.stopping import FEWEST, race_cutoff, racers, rounds
+from service.storage.facts import tuning_of
 from service.storage.history import History
-from service.storage.states import tuning_of
 from trainables.recipe import Run, Use
 
 

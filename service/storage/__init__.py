@@ -16,10 +16,10 @@ class Check:
     detail: str
 
     @classmethod
-    def of(cls, name: str, looked: int, what: str, wrong: list[str]) -> Self:
+    def of(cls, name: str, looked: int, things: str, wrong: list[str]) -> Self:
         """Returns a check that is good if nothing is wrong; at most three wrong things are named."""
         few = "; ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
-        return cls(name, not wrong, few or f"{looked} {what}")
+        return cls(name, not wrong, few or f"{looked} {things}")
 
 
 def plain_json(text: str | bytes) -> Any:

@@ -193,10 +193,7 @@ def arms_of(edition: Edition) -> list[str]:
 
 
 def with_fewer_arms(edition: Edition, home: Home) -> Edition:
-    """Returns an edition under the id of the latest one here that lacks nothing but some of its arms.
-
-    So the same command with one more arm goes on with the edition of before. Itself where there is none.
-    """
+    """Returns an edition under the id of the latest one here that lacks nothing but some of its arms, else itself."""
     definition, arms, ids = edition.definition, {*arms_of(edition)}, home.ids()
     for id in [] if edition.id in ids else reversed(ids):
         if id.startswith(f"{edition.study.name}@{edition.budget}~"):

@@ -13,6 +13,8 @@ from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
 from search_spaces.study import Ablation, Edition, Search, Trial
 from service.storage.facts import (
     KEY,
+    TRIES,
+    ArmTunings,
     Confirms,
     Costed,
     Counts,
@@ -21,16 +23,10 @@ from service.storage.facts import (
     FailedWith,
     Opened,
     Planned,
-    Started,
-    Tuned,
-)
-from service.storage.home import Home
-from service.storage.journal import UnfitError, read_lines, remedy
-from service.storage.states import (
-    TRIES,
-    ArmTunings,
     RunState,
+    Started,
     TrialAnswer,
+    Tuned,
     add_fact,
     arms_ahead,
     first_left_out,
@@ -38,6 +34,8 @@ from service.storage.states import (
     shows_verdict,
     tuning_of,
 )
+from service.storage.home import Home
+from service.storage.journal import UnfitError, read_lines, remedy
 from trainables.recipe import Recipe, Run
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
@@ -254,7 +252,6 @@ class History:
         return [trial for trial in self.of(role) if trial.number in numbers]
 
     def is_replaced(self, trial: Trial) -> bool:
-        """Returns whether a trial is a confirmation that does not count any more."""
         return trial.role in CONFIRMATIONS and trial not in self.confirmations(trial.role)
 
     def code(self, run: Run) -> str:
@@ -264,7 +261,6 @@ class History:
         return self._codes[run.key]
 
     def state(self, run: Run) -> RunState:
-        """Returns the state of a run."""
         return self.states.get((run.key, self.code(run))) or RunState()
 
     def runs(self, trial: Trial) -> dict[int, Run]:
@@ -321,7 +317,6 @@ class History:
         self.invalidations += 1
 
     def _is_point(self, trial: Trial) -> bool:
-        """Returns whether a trial is a point of a search."""
         return isinstance(self.edition.study.plan, Search) and trial.role in POINTS
 
     def races(self, trial: Trial) -> bool:
@@ -336,7 +331,6 @@ class History:
         return any(run.key == parent.key for child in self._everyone() for parent in ancestors(child))
 
     def of(self, role: str) -> list[Trial]:
-        """Returns the trials of a role, in the order in which they were added."""
         return [trial for trial in self.trials if trial.role == role]
 
     def answer(self, trial: Trial) -> TrialAnswer:

@@ -99,7 +99,6 @@ class StudyFolder:
 
     @property
     def driven(self) -> bool:
-        """Whether a driver runs this study now, here or on another host. Cost: 0.1 s where one does."""
         return self.driver is not None
 
     @property
@@ -118,11 +117,9 @@ class StudyFolder:
 
     @property
     def storage_uri(self) -> str | None:
-        """The URI of the storage that the last driver of this study sent copies to."""
         return self.storage.read_text(encoding="utf-8") if self.storage.exists() else None
 
     def add_to_log(self, text: str) -> None:
-        """Adds lines to the log."""
         with self.log.open("a", encoding="utf-8") as log:
             log.write(text)
 
@@ -212,11 +209,9 @@ class Home:
         return Path(os.environ.get("LOCUS_DATA") or self.root / "data").expanduser().resolve()
 
     def study(self, id: str) -> StudyFolder:
-        """Returns the folder of an edition's id."""
         return StudyFolder(self.root / "studies" / id)
 
     def others(self, id: str) -> list[str]:
-        """Returns the ids of the other editions of a study."""
         return [other for other in self.ids() if other != id and other.partition("@")[0] == id.partition("@")[0]]
 
     def ids(self) -> list[str]:
@@ -250,7 +245,6 @@ def _last_time(journal: Path) -> float:
 
 @cache
 def _linked(folder: Path) -> Path:
-    """Returns a link to a folder, which is there as long as this process."""
     temporary = Path(tempfile.mkdtemp(prefix="locus-home-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     link = temporary / "home"
@@ -287,9 +281,9 @@ def place_in_words(home: Home, id: str, tracking: str | None = None, experiment:
     """Returns where MLflow shows an edition of a study once it is run, as a plan says it. MLflow is not asked."""
     store = without_secrets(tracking) if tracking else str(home.database)
     folder = home.study(id)
-    is_kept = folder.experiment.exists()
-    kept = folder.experiment.read_text(encoding="utf-8") if is_kept else default_experiment(id.partition("@")[0])
-    return f"MLflow: {store}, experiment {experiment_name(experiment) or kept}"
+    has_file = folder.experiment.exists()
+    name = folder.experiment.read_text(encoding="utf-8") if has_file else default_experiment(id.partition("@")[0])
+    return f"MLflow: {store}, experiment {experiment_name(experiment) or name}"
 
 
 def has_secrets(uri: str) -> bool:

@@ -63,7 +63,7 @@ def read(path: Path) -> tuple[list[Fact], bool]:
     return facts, path.exists() and end.offset < path.stat().st_size
 
 
-def read_on(path: Path, place: Place = START) -> tuple[list[Fact], Place]:
+def read_on(path: Path, position: Place = START) -> tuple[list[Fact], Place]:
     """Returns the facts of a journal file from a place on, and the place of the next one. A torn last line waits.
 
     A line of a driver with a lower number than one before it is left out: that driver was suspended while it wrote, and
@@ -73,22 +73,22 @@ def read_on(path: Path, place: Place = START) -> tuple[list[Fact], Place]:
     facts: list[Fact] = []
     if path.exists():
         with path.open("rb") as file:
-            file.seek(place.offset)
+            file.seek(position.offset)
             content = file.read()
         for line in whole_lines(content):
-            fact, place = _next(line, path, place)
+            fact, position = _next(line, path, position)
             if fact is not None:
                 facts.append(fact)
-    return facts, place
+    return facts, position
 
 
 def read_lines(path: Path) -> list[tuple[int, Fact]]:
     """Returns the facts of a journal file, each with the number of its line. Raises: JournalError as `read_on`."""
-    facts, place = list[tuple[int, Fact]](), START
+    facts, position = list[tuple[int, Fact]](), START
     for line in whole_lines(path.read_bytes()) if path.exists() else []:
-        fact, place = _next(line, path, place)
+        fact, position = _next(line, path, position)
         if fact is not None:
-            facts.append((place.lines, fact))
+            facts.append((position.lines, fact))
     return facts
 
 
@@ -102,16 +102,16 @@ def whole_lines(content: bytes) -> list[bytes]:
     return (content if b"\r" in content[end:] else content[:end]).splitlines(keepends=True)
 
 
-def _next(line: bytes, path: Path, place: Place) -> tuple[Fact | None, Place]:
+def _next(line: bytes, path: Path, position: Place) -> tuple[Fact | None, Place]:
     """Returns the fact of the line at a place, None if it does not count, and the place after it."""
-    number, opened = place.lines + 1, place.opened
+    number, opened = position.lines + 1, position.opened
     fact = fact_of(line, path, number)
     if isinstance(fact, Opened):
         opened |= {fact.by}
     elif fact.by not in opened:  # each driver opens the journal first, so this number is damaged
         raise no_fact(line, path, number)
-    is_late = fact.by < place.by
-    after = Place(place.offset + len(line), number, max(place.by, fact.by), opened, place.left_out + is_late)
+    is_late = fact.by < position.by
+    after = Place(position.offset + len(line), number, max(position.by, fact.by), opened, position.left_out + is_late)
     return None if is_late else fact, after
 
 
@@ -184,19 +184,19 @@ class Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.enter_context(_locked(self._lock, self.session.folder))
-            facts, place = read_on(self.path)
-            self.session.begin(above=place.by)
+            facts, position = read_on(self.path)
+            self.session.begin(above=position.by)
             stack.callback(self.session.end)
             self._file = stack.enter_context(self.path.open("ab", buffering=0))
 
             # what the driver before has written up to the first fact of this session counts, and nothing later
-            more, place = read_on(self.path, place)
-            self.torn = self.path.stat().st_size > place.offset
+            more, position = read_on(self.path, position)
+            self.torn = self.path.stat().st_size > position.offset
             if self.torn:
-                self._file.truncate(place.offset)
+                self._file.truncate(position.offset)
             host = self.session.host.name
             self.write(Opened(host=host, pid=os.getpid(), version=version("locus"), claims=self.claims))
-            late, _ = read_on(self.path, place)
+            late, _ = read_on(self.path, position)
             self.facts = [*facts, *more, *(fact for fact in late if fact.by < self.session.number)]
             self._opened = stack.pop_all()
         return self
@@ -225,12 +225,10 @@ class Journal:
         return stamped
 
     def look(self) -> None:
-        """Looks whether this driver may still write. Raises: TakenOverError if another one has taken over."""
         self.session.look()
 
     @property
     def lost(self) -> bool:
-        """Whether another driver has taken the study over."""
         try:
             self.look()
         except TakenOverError:
@@ -257,29 +255,29 @@ def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: Non
             except JournalError:
                 continue
 
-        place = START
+        position = START
         for line in lines:
             try:
-                fact, after = _next(line, path, place)
+                fact, after = _next(line, path, position)
                 if fact is not None:
                     add(fact)
             except JournalError:
                 break
-            place = after
+            position = after
         else:
             return None
 
         session.begin()
         try:
             put_aside(path)
-            write_whole(path, b"".join(lines[: place.lines]))
+            write_whole(path, b"".join(lines[: position.lines]))
         finally:
             session.end()
         later: list[Fact] = []
-        for line in lines[place.lines + 1 :]:
+        for line in lines[position.lines + 1 :]:
             with suppress(ValueError):
                 later.append(FACT.validate_json(content_of(line) or b""))
-        return place.lines + 1, later
+        return position.lines + 1, later
 
 
 @contextmanager

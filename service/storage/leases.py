@@ -137,15 +137,11 @@ def held(folder: Path, holder: Holder | None) -> HeldError:
 
 
 def _numbers(folder: Path) -> list[int]:
-    """Returns the numbers of the drivers whose files are there, in order."""
     return sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal())
 
 
 class Session:
-    """The time in which one driver may write to a study: `begin`, `look` before each write, `end`.
-
-    `folder`: that of the files of all drivers. `host`: where this driver runs.
-    """
+    """The time in which one driver may write to a study: `begin`, `look` before each write, `end`."""
 
     def __init__(
         self, folder: Path, host: Host | None = None, *, beat_s: float = BEAT_S, stale_s: float = STALE_S
@@ -178,10 +174,7 @@ class Session:
         self._thread.start()
 
     def look(self) -> None:
-        """Gives a sign of life, for which a file server is asked. Cost: 4 us on a local disk.
-
-        Raises: TakenOverError if another driver has taken the study over.
-        """
+        """Gives a sign of life. Cost: 4 us on a local disk. Raises: TakenOverError."""
         self.recall()
         mine, study = self._file(self.number), self.folder.parent.name
         try:
@@ -242,7 +235,6 @@ class Session:
         return json.dumps({"host": asdict(self.host), "pid": os.getpid(), "ended": ended})
 
     def _beat(self, over: threading.Event) -> None:
-        """Gives, in a thread, signs of life, until the end or until the study is lost."""
         while not over.wait(self.beat_s):
             try:
                 self.look()
@@ -260,10 +252,7 @@ UNKNOWN: dict[str, object] = {"host": "an unknown machine", "pid": 0, "space": "
 
 
 class Lease:
-    """The right of one driver to send: `begin`, `beat` every few seconds, `end`. `drivers`: the folder of all of them.
-
-    Units: `stale_s` in seconds, by the clock of the storage.
-    """
+    """The right of one driver to send: `begin`, `beat` every few seconds, `end`. Units: seconds of the storage."""
 
     def __init__(self, id: str, drivers: RemoteFolder, stale_s: float = STALE_S) -> None:
         self._id, self._drivers, self._stale_s = id, drivers, stale_s
@@ -275,10 +264,7 @@ class Lease:
         self.number = 0
 
     def begin(self, above: int = 0) -> None:
-        """Takes a number that is greater than `above` and than that of every driver before.
-
-        Raises: HeldError if another driver lives, or begins at the same moment.
-        """
+        """Takes a number above that of every driver before. Raises: HeldError if another one lives, or begins, too."""
         last = max(self._numbers(), default=0)
         other = self._read(last) if last else None
         if other is not None and self._lives(other, last):

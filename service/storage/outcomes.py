@@ -136,12 +136,10 @@ class Answered(PlannedRun):
 
     @property
     def curve(self) -> Curve:
-        """The values of each epoch, in order."""
         return {measured.epoch: measured.values for measured in self.outcome.curve}
 
     @property
     def epoch(self) -> int:
-        """The last epoch that was trained."""
         return self.outcome.epoch if isinstance(self.outcome, Diverged) else self.outcome.curve[-1].epoch
 
     def repeats(self, before: Answered) -> bool:
@@ -178,7 +176,6 @@ class Outcomes:
         return self.folder / key / f"{name}{end}"
 
     def source(self, key: str, name: str) -> str:
-        """Returns where a worker finds the weights of an answer."""
         return str(self.weights(key, name))
 
     def probe(self, key: str, name: str, probe: str) -> Path:

@@ -67,10 +67,7 @@ class JournalCopy:
         self._sent = 0
 
     def send(self, patience: float) -> None:
-        """Sends the segments that have changed, in their order. `patience`: as `RemoteFolder` has it, in seconds.
-
-        Raises: StorageError.
-        """
+        """Sends the segments that have changed, in their order. Units: `patience` in seconds. Raises: StorageError."""
         if not self._journal.exists():
             return
         with self._journal.open("rb") as file:
@@ -178,10 +175,7 @@ class Copies:
             work.remove(f"{key}/{code}")
 
     def weights(self, key: str, name: str) -> str:
-        """Returns the URI of an answer's weights, which are sent where they are not there.
-
-        Raises: StorageError; LocusError for those of another training than the home's.
-        """
+        """Returns the URI of an answer's weights, sent if missing. Raises: LocusError for those of another training."""
         mine, sent = self._digests(key, name), self._sent_digests(key, name)
         if sent and sent != mine:
             raise LocusError(
@@ -274,7 +268,6 @@ class SentOutcomes(Outcomes):
         self._copies, self._replaced = copies, replaced
 
     def put(self, answered: Answered, weights: Path | None) -> None:
-        """Writes an answer as `Outcomes.put` does, and sends a copy."""
         super().put(answered, weights)
         self._copies.keep(answered.run.key, answered.name)
 
@@ -299,15 +292,11 @@ class SentOutcomes(Outcomes):
         return answer
 
     def source(self, key: str, name: str) -> str:
-        """Returns the URI of an answer's weights, which are sent where they are not there."""
         return self._copies.weights(key, name)
 
 
 def fetch(uri: str, home: Home, name: str) -> str:
-    """Brings home what a storage has of a study; what was fetched, in words. `name`: of all editions, or an id.
-
-    A study that is being run here is left as it is. Raises: StorageError; OtherJournalError.
-    """
+    """Brings home what a storage has of a study that does not run here, by name or id; what was fetched, in words."""
     folder = RemoteFolder(uri)
     folder.check()
     counts: dict[str, int] = {}
@@ -326,7 +315,6 @@ def _digests_in(answer: bytes | None) -> dict[str, str] | None:
 
 
 def _answer_of(name: str) -> tuple[str, str]:
-    """Returns the key and the name of the answer to which a file belongs."""
     key, _, file = name.partition("/")
     return key, file.partition(".")[0].removesuffix("_ema")
 

@@ -22,8 +22,8 @@ from service.analysis.headline import details, headline
 from service.analysis.scores import diverged_seeds, scores_of, validation_scores
 from service.analysis.statistics import Scores
 from service.planning.forecast import planned_runs
+from service.storage.facts import RunState, TrialAnswer
 from service.storage.history import History
-from service.storage.states import RunState, TrialAnswer
 from trainables.recipe import FromTrial, Recipe, Run
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import TOGETHER, at_image_size, of_ema

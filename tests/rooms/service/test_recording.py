@@ -197,18 +197,6 @@ def test_a_search_and_tuned_arms_have_the_values_that_were_chosen(mine: Path) ->
         assert found.since(study.at(), CodeDigests()) == []
 
 
-def test_a_record_of_methods_over_tasks_says_which_has_the_highest_mean(mine: Path) -> None:
-    edition = library.find("mine.py:tasks").at()
-    tasks = ["direction", "absolute", "color_shift"]
-    scores = {"none": (0.5, 0.5, 0.5), "peg": (0.9, 0.7, 0.8), "gabor": (0.7, 0.8, 0.7)}
-    with ByHand(mine / "home", edition) as hand:
-        for trial, seed in hand.runs(edition.study.plan.arms, 1):
-            encoding, task = trial.name.split(", ")
-            hand.complete(trial, seed, 0.9, scores[encoding][tasks.index(task)])
-    found = read(record(hand.home, "mine.py:tasks"))
-    assert "“peg” has the highest mean over tasks, 0.8000; “gabor” follows with 0.7333." in paragraphs(found)
-
-
 def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> None:
     assert "found at cpu before these rules: near 0.99" in typed("show", "./mine.py")
     by_hand(mine / "home")

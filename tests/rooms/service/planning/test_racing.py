@@ -11,11 +11,10 @@ from service.analysis.best import Best, find_best
 from service.planning.decisions import Decisions
 from service.planning.schedule import Assign, Done, LeaveOut, Propose, Wait
 from service.planning.stopping import behind, cdf, p_below, quantile, race_cutoff, saved_images
-from service.storage.facts import Counts, Planned, StoppedAt
+from service.storage.facts import TRIES, Counts, Planned, StoppedAt
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
-from service.storage.states import TRIES
 from tests.rooms.service.planning.situations import Situation, arms, search
 from tests.rooms.toy import conduct
 from trainables.recipe import FromTrial, Run

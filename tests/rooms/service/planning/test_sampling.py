@@ -16,11 +16,10 @@ from service.planning import sampling
 from service.planning.forecast import blind
 from service.planning.sampling import Sampler, _frozen_trial
 from service.planning.schedule import Confirm, next_action
-from service.storage.facts import Counts, Ended, Exhausted, Measured, Planned, StoppedAt
+from service.storage.facts import Counts, Ended, Exhausted, Measured, Planned, StoppedAt, TrialAnswer
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
-from service.storage.states import TrialAnswer
 from tests.rooms.service.planning import situations
 from tests.rooms.service.planning.situations import Situation
 from tests.rooms.toy import Toy, conduct, driving

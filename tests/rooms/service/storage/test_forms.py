@@ -13,7 +13,7 @@ from service import api
 from service.cli import app
 from service.planning.run_options import RunOptions
 from service.storage import editions
-from service.storage.facts import FORM, Counts, content_of, line_of
+from service.storage.facts import FORM, content_of, line_of
 from service.storage.home import Home
 from service.storage.journal import FormError, Journal, JournalError, cut, read
 from service.storage.outcomes import Outcomes
@@ -127,16 +127,6 @@ def test_a_line_that_is_no_fact_is_no_other_form(home: Home) -> None:
         ) as info:
             read(home.study(ID).journal)
         assert not isinstance(info.value, FormError)
-
-
-def test_an_empty_journal_has_no_form(tmp_path: Path) -> None:
-    path = tmp_path / "reach@cpu" / "journal.jsonl"
-    path.parent.mkdir()
-    path.touch()
-    assert read(path) == ([], False)
-    with Journal(path, path.with_name("lock")) as journal:
-        journal.write(Counts(seeds=3))
-    assert [fact.fact for fact in read(path)[0]] == ["opened", "counts"]
 
 
 def test_a_study_and_an_answer_of_another_locus_name_their_files(home: Home) -> None:

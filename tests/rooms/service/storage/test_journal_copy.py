@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from service.storage.remote import JournalCopy, sent_journal
 from trainables.remote_files import RemoteFolder, StorageError
 
-LINES = st.lists(
-    st.tuples(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"")), st.booleans()), max_size=30
-)
+LINE = st.binary(max_size=30).map(lambda text: text.replace(b"\n", b""))
+LINES = st.lists(st.tuples(LINE, st.booleans()), max_size=30)
 
 
-@given(lines=LINES, torn=st.binary(max_size=5).map(lambda text: text.replace(b"\n", b"")))
+@given(lines=LINES, torn=LINE)
 def test_what_was_sent_is_the_journal_to_its_last_whole_line(tmp_path_factory, lines, torn):
     folder = tmp_path_factory.mktemp("journal")
     journal, remote = folder / "journal.jsonl", RemoteFolder(str(folder / "there"), patience=0)
@@ -85,10 +84,7 @@ def test_what_a_driver_sends_after_another_took_over_counts_for_nothing(tmp_path
     assert sent_journal(remote) == mine
 
 
-@given(
-    lines=st.lists(st.binary(min_size=5, max_size=30).map(lambda text: text.replace(b"\n", b"")), min_size=1),
-    room=st.integers(0, 8),
-)
+@given(lines=st.lists(LINE, min_size=1), room=st.integers(0, 8))
 def test_a_driver_that_dies_while_it_begins_changes_nothing(tmp_path_factory, lines, room):
     folder = tmp_path_factory.mktemp("journal")
     remote, journal = RemoteFolder(str(folder / "there"), patience=0), folder / "journal.jsonl"

@@ -1,6 +1,6 @@
 """Whole facts that are none of the study, as one of a stranger or a file that a person edited: lines like damaged ones.
 
-Each verb answers with a sentence that has the line, `status` of all studies with a row, and `--repair` cuts there.
+`status` and `verify` have a row with the line, and `--repair` cuts there (`test_forms.py` tries the other verbs).
 """
 
 from __future__ import annotations
@@ -9,13 +9,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import service
 from search_spaces.study import Ablation, Tuning
-from service.cli import app
 from service.execution.signals import Control
-from service.planning.run_options import RunOptions
 from service.storage.editions import save_edition
 from service.storage.facts import Confirms, Counts, Ended, Measured, Planned, Tuned, line_of
 from service.storage.history import History
@@ -55,8 +52,6 @@ MISFITS = [  # a study, a fact, what is changed in its line, and a part of the s
     (arms, ENDED, {"time": 1e300}, "is no fact"),
     (arms, ENDED, {"by": 999_999_999}, "is no fact"),
 ]
-SHOWN = (0, 7, 14)
-"""The rows with which every verb is tried."""
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +72,6 @@ def sound(homes, home) -> Home:
     return home
 
 
-def refused_everywhere(home: Home, id: str, why: str) -> None:
-    """By each verb in one sentence; by `status` of all studies and `verify` in a row."""
-    verbs = (("status", id), ("report", id), ("export", id, "--csv"), ("logs", id), ("plan", id), ("run", id))
-    for verb in verbs:
-        told = CliRunner().invoke(app, [*verb, "--home", str(home.root)])
-        assert isinstance(told.exception, LocusError), (verb, told.exception)
-        assert why in str(told.exception), verb
-        assert "--repair cuts the journal there" in str(told.exception), verb
-    rows = {one.id: one.trouble for one in service.status(home=str(home.root))}
-    assert why in rows.pop(id)
-    assert [*rows.values()] == [""]
-    (check,) = service.verify(id, home=str(home.root))
-    assert not check.ok
-    assert why in check.detail
-
-
 @pytest.mark.parametrize("row", range(len(MISFITS)))
 def test_a_fact_that_is_none_of_the_study_is_a_line_that_cannot_be_read(homes, home, row: int) -> None:
     make, fact, changes, why = MISFITS[row]
@@ -105,8 +84,12 @@ def test_a_fact_that_is_none_of_the_study_is_a_line_that_cannot_be_read(homes, h
     with pytest.raises(JournalError, match=rf"journal\.jsonl, line {line}[,:]") as told:
         History.open(home, edition)
     assert why in str(told.value)
-    if row in SHOWN:
-        refused_everywhere(home, edition.id, why)
+    rows = {one.id: one.trouble for one in service.status(home=str(home.root))}
+    assert why in rows.pop(edition.id)
+    assert [*rows.values()] == [""]
+    (check,) = service.verify(edition.id, home=str(home.root))
+    assert not check.ok
+    assert why in check.detail
     said = service.repair(edition.id, home=str(home.root))
     assert said[0].startswith(f"the journal is cut at line {line}, which is no fact of {edition.id}")
     assert not conduct(home, edition).trained
@@ -124,20 +107,6 @@ def test_a_line_nested_too_deeply_is_no_fact(sound) -> None:
         with pytest.raises(LocusError, match=r"study\.json is damaged"):
             service.result(id, home=str(sound.root))
         folder.study.write_bytes(definition)
-
-
-def test_a_study_whose_file_lost_an_arm_is_refused_and_starts_again(sound) -> None:
-    """The definition was emptied, and the user has taken an arm out of the file of the study since."""
-    edition = arms()
-    *names, gone = edition.study.plan.arms
-    fewer = arms(values={name: edition.study.plan.arms[name] for name in names})
-    assert fewer.id == edition.id
-    sound.study(edition.id).study.write_bytes(b"")
-    with pytest.raises(LocusError, match=rf"journal\.jsonl, line \d+: .* the study has no arm '{gone}' at place 2"):
-        service.api.plan(fewer, RunOptions(home=str(sound.root)))
-    save_edition(fewer, sound)
-    assert service.repair(edition.id, home=str(sound.root))
-    assert not conduct(sound, fewer).trained
 
 
 def test_runs_of_other_values_than_the_study_has_are_said(sound) -> None:
