@@ -23,10 +23,19 @@ from service.execution.failures import RepeatedFailure
 from service.execution.folders import WorkFolders, written
 from service.execution.other_drivers import InFlight, Neighbours
 from service.execution.signals import Control, Stop, take_request
-from service.planning.decisions import Decisions, reused_facts
 from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
-from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
+from service.planning.schedule import (
+    Assign,
+    Decisions,
+    Done,
+    MarkDiverged,
+    Propose,
+    Tune,
+    Wait,
+    next_action,
+    reused_facts,
+)
 from service.planning.stopping import EarlyStopper
 from service.storage.facts import Costed, Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.storage.history import History

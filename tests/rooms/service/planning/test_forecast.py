@@ -160,21 +160,6 @@ def test_a_run_that_has_ended_counts_whole_and_one_that_goes_on_without_its_firs
         assert Forecast(driver.history, NONE)(2).seconds == pytest.approx(9 - states[1].epoch)
 
 
-def test_another_rate_takes_the_time_of_the_same_work(home):
-    """After an arm of 2 s an epoch and one of 10 s, an arm that differs from the first in its rate takes 2 s, not 6."""
-    plan = Ablation({"near": {}, "far": {"encoding.gamma": 5.0}, "fast": {"optimizer.lr": 0.1}}, "near")
-    with driving(home, Study(name="arms", question="?", base=BASE, plan=plan, seeds=1).at()) as driver:
-        toy = Toy(driver, random.Random(0), max_concurrent=2)
-        toy._fill()
-        history = driver.history
-        keys = [next(iter(history.runs(trial).values())).key for trial in history.trials]
-        for key in keys[:2]:
-            while key in toy.workers:
-                toy._advance(key)
-        timed(history, {"near": 2.0, "far": 10.0, "fast": 10.0})
-        assert Forecast(history)(1).seconds == pytest.approx(6 * 2.0)
-
-
 def test_a_run_that_trained_as_one_with_others_has_its_part_of_the_memory(home):
     """The peak is that of all four; it was taken for that of each, and multiplied by four again."""
     history = conduct(home, arms()).driver.history
