@@ -10,7 +10,7 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Tuning
 from service.analysis.study_status import one_status
 from service.api import resolve
-from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate, estimate_work
+from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate
 from service.planning.forecast import run_memory
 from service.planning.placement import Placement
 from service.storage.facts import Ended, Planned
@@ -18,10 +18,10 @@ from service.storage.history import History, ancestors
 from service.storage.home import Home
 from service.storage.journal import read
 from service.storage.outcomes import Outcomes
+from tests.rooms.service.planning.situations import planned
 from tests.rooms.toy import conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, code_digest
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
 from trainables.recipe.flops_torch import training_flops
 from trainables.spec import SpecError
@@ -40,13 +40,6 @@ def search(trials: int = 7, seeds: int = 3) -> Edition:
     space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
     plan = Search(space=space, first=({"encoding.gamma": 2.5},), trials=trials, stop=Halving())
     return Study(name="reach", question="?", base=BASE, plan=plan, seeds=seeds).at()
-
-
-def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str = "cpu") -> WorkEstimate:
-    history = History.open(home, edition)
-    history.raise_counts(edition)
-    placement = Placement(max_concurrent=max_concurrent, device=device)
-    return estimate_work(history, Outcomes(home), placement, CodeDigests())
 
 
 def last_line(estimate: WorkEstimate) -> str:
