@@ -100,7 +100,6 @@ def resolve(
     """Returns a study at a budget, with the user's own values and counts; or an edition of the home, with other counts.
 
     An edition is named by its id, or by the name of a study that is no named one, such as one of a file: its latest.
-
     `preset`: values that are put on the base recipe before the user's own. `data`: as `service.own_images` has it.
     `arms`: those that run, beside the baseline. `edition`: the name of the edition; beside an id, of another one with
     the same definition. `storage`: where an id is looked for that this home does not have.

@@ -26,10 +26,19 @@ from search_spaces.study import Edition, Search, Trial
 from search_spaces.words import plural
 from service.execution.other_drivers import InFlight, Neighbours, WorkFolders, checkpoint_time
 from service.execution.signals import Control, Stop, take_request
-from service.planning.decisions import Decisions, reused_facts
 from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
-from service.planning.schedule import Assign, Done, MarkDiverged, Propose, Tune, Wait, next_action
+from service.planning.schedule import (
+    Assign,
+    Decisions,
+    Done,
+    MarkDiverged,
+    Propose,
+    Tune,
+    Wait,
+    next_action,
+    reused_facts,
+)
 from service.planning.stopping import EarlyStopper
 from service.storage.facts import Costed, Counts, Ended, Fact, FailedWith, Measured, Started, StoppedAt
 from service.storage.history import History

@@ -18,7 +18,6 @@ import trainables
 from search_spaces.fit import fit_words
 from search_spaces.study import Edition, Trial
 from search_spaces.words import clock, listed, plural, rough_time, space_words
-from service.planning.decisions import look_ahead
 from service.planning.forecast import (
     Forecast,
     Unproposed,
@@ -28,12 +27,11 @@ from service.planning.forecast import (
     lost_answers,
     measured_times_and_peaks,
     most_trials,
-    parent_name,
     unlisted_arms,
     unproposed,
 )
 from service.planning.placement import Placement, fused_gib, gpu_advice, runs_by_memory
-from service.planning.schedule import unplanned
+from service.planning.schedule import look_ahead, parent_name, unplanned
 from service.planning.stopping import saved_images
 from service.storage.facts import Counts, tuning_of
 from service.storage.history import History, ancestors
@@ -66,7 +64,6 @@ class WorkRow:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Done, reused, missing."""
         return self.done, self.reused, self.missing
 
 
@@ -141,10 +138,10 @@ class WorkEstimate:
     and the report count, too, and those of other studies; `changed`: the files in which that code differs; `absent`: a
     sentence for each file of weights and each data set that missing runs need and that is not there; `about`: sentences
     on a run and its images; `notes`: on early stopping and the sampler. `points` counts the points of a space that has
-    fewer than the trials `asked` for; elsewhere it equals them. `peak_gib`: the most memory that a run took, where one
-    is known; `work`: a row a trial; `races`: whether arms may get fewer seeds than are asked for; `stated_time`: what
-    the study says that the budget takes on 2 cores; `weights`: the cost of each arm or first point; `recipes`: one for
-    each run to train, the base where a point is unknown; `gpu_hours`: see `with_gpu_hours`.
+    fewer than the `trials` that are asked for; elsewhere it equals them. `peak_gib`: the most memory that a run took,
+    where one is known; `work`: a row a trial; `races`: whether arms may get fewer seeds than are asked for;
+    `stated_time`: what the study says that the budget takes on 2 cores; `weights`: the cost of each arm or first point;
+    `recipes`: one for each run to train, the base where a point is unknown; `gpu_hours`: see `with_gpu_hours`.
     Units: seconds, bytes.
     """
 
@@ -160,7 +157,7 @@ class WorkEstimate:
     absent: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    asked: int = 0
+    trials: int = 0
     points: int = 0
     peak_gib: float | None = None
     work: tuple[WorkRow, ...] = ()
@@ -227,8 +224,8 @@ class WorkEstimate:
             files = f": {listed([*self.changed])} changed" if self.changed else ""
             yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files}"
         yield from (*self.absent, *self.about)
-        if self.points < self.asked:
-            yield f"the space has no more than {self.points} points: {self.asked} trials were asked for"
+        if self.points < self.trials:
+            yield f"the space has no more than {self.points} points: {self.trials} trials were asked for"
         gpu, together = self.placement.gpu_gib, self.placement.fuse
         if gpu is not None and not self.placement.workers:
             fit = runs_by_memory(gpu, fused_gib(self.run_gib, together))
@@ -333,7 +330,7 @@ def _estimate(
         absent=tuple(sorted(absent)),
         about=(run_size(first), *image_sources(first), *_choices(edition, placement)),
         notes=tuple(note for note in notes if note),
-        asked=history.trials_asked,
+        trials=history.trials_asked,
         points=most_trials(history),
         peak_gib=max(peaks, default=None),
         work=work_rows(history, work, ahead),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heapreplace
 from itertools import islice
 from statistics import fmean, median
@@ -18,10 +18,11 @@ from search_spaces.roles import COMPARED, CONFIRMATIONS, CONFIRMED, FIRST_SEEDS,
 from search_spaces.study import Ablation, Edition, Search, Trial
 from service.planning.placement import Placement, one_of_fused_gib
 from service.planning.schedule import Done, next_action, unplanned
-from service.storage.facts import FailedWith, TrialAnswer, tuning_of
+from service.planning.stopping import ended_answer
+from service.storage.facts import FailedWith, tuning_of
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
-from trainables.recipe import Recipe, Run, Use
+from trainables.recipe import Recipe, Run
 from trainables.recipe.cost import estimate_cost
 from trainables.recipe.outcome import TOGETHER
 from trainables.spec import digest
@@ -39,8 +40,8 @@ def known_trials(edition: Edition) -> list[Trial]:
 class Unproposed:
     """A recipe for each run of a point that is not chosen yet, at most, and for each parent that these runs need.
 
-    It is that of the point's arm, or a search's base. Confirmations of a search count, and the arms whose tuning has
-    not ended. Parents are those of the base or the arm, once a seed: if a point changes its parent, there are more.
+    It is that of the point's arm, or a search's base. Confirmations count, and the arms whose tuning has not ended. If
+    a point changes its parent, there are more.
     """
 
     points: list[Recipe]
@@ -48,7 +49,6 @@ class Unproposed:
 
     @property
     def recipes(self) -> list[Recipe]:
-        """Those of points, then those of parents."""
         return self.points + self.parents
 
 
@@ -89,23 +89,11 @@ def unproposed(history: History) -> Unproposed:
 
 def most_trials(history: History) -> int:
     """Returns how many trials a search can have: as many as asked for, or as its space has points."""
-    plan, asked = history.edition.study.plan, history.trial_count
+    plan, count = history.edition.study.plan, history.trial_count
     if not isinstance(plan, Search) or not (is_finite(plan.space) or plan.sampler == "grid"):
-        return asked
+        return count
     extra = len(plan.first) if plan.sampler == "grid" else 0  # the first points need not be points of the grid
-    return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(asked - extra, 0))) + extra
-
-
-def ended_answer(history: History, trial: Trial) -> TrialAnswer:
-    """Returns the answer of a trial; if it gets further seeds, that of the seeds that were asked for at first.
-
-    So a sampler goes on knowing the scores of points that had ended when seeds were added.
-    """
-    answer, first = history.answer(trial), trial.seeds(history.first_seeds)
-    if trial.tunes or answer.status != "open" or not {*first} <= {*answer.values}:
-        return answer
-    values = {seed: answer.values[seed] for seed in first}
-    return replace(answer, status="completed", values=values, asked=len(values))
+    return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(count - extra, 0))) + extra
 
 
 def blind(history: History, max_concurrent: int) -> str:
@@ -178,13 +166,6 @@ def runs_of(history: History, trial: Trial) -> dict[str, Run]:
     return {run.key: run for child in runs for run in (*ancestors(child), child)}
 
 
-def parent_name(parent: Run, use: Use) -> str:
-    """Returns the name of a parent's trial: its encoding, its data, and whether it is a teacher."""
-    data = parent.recipe.data
-    name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
-    return f"teacher: {name}" if use == "teacher" else name
-
-
 def planned_runs(history: History) -> int:
     """Returns how many runs the study will have at most, as the plan, `status` and MLflow count them."""
     return len(known_runs(history)) + len(unproposed(history).recipes)
@@ -199,10 +180,7 @@ TIMELESS = (
 
 @dataclass(frozen=True)
 class RunTime:
-    """How long an epoch of one run took.
-
-    `work`: runs of the same work have the same; `epochs`: those that the whole run has. Units: `epoch_s` seconds.
-    """
+    """How long an epoch of one run took, in seconds. `work`: see `work_of`; `epochs`: those of the whole run."""
 
     work: str
     epochs: int
@@ -221,9 +199,8 @@ def run_time(
 ) -> RunTime | None:
     """Returns the time of a run from the metrics of its epochs; None if no epoch was measured.
 
-    Of a run that has ended the mean counts, because the last epoch also takes the time of the tests, which may be
-    longer than several epochs. Of a run that goes on it is the median, because the first epoch may take much longer
-    than the next ones.
+    Of a run that has ended the mean counts, because the last epoch also takes the time of the tests. Of a run that goes
+    on it is the median, because the first epoch may take much longer than the next ones.
     """
     seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
     if not seconds:
@@ -236,8 +213,7 @@ class EpochTimes:
 
     Of the same work the median counts, because a run may have waited for the machine. The usual time is the mean over
     the kinds of work, because a sum is predicted with it. A kind counts by the epochs of its runs: the only epoch of a
-    short run also takes the time of its tests, and says little of the epochs of a long one. None before
-    the first epoch.
+    short run also takes the time of its tests.
     """
 
     def __init__(self, times: Iterable[RunTime | None], work: Callable[[Recipe], str] = work_of) -> None:
@@ -251,7 +227,7 @@ class EpochTimes:
         self.usual = fmean(self._alike.values(), weights=epochs) if kinds else None
 
     def __call__(self, recipe: Recipe) -> float | None:
-        """Returns the seconds; None if none are known."""
+        """Returns the seconds; None before the first epoch."""
         return self._alike.get(self._work(recipe), self.usual)
 
 
@@ -265,10 +241,7 @@ def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
 
 @dataclass(frozen=True)
 class Left:
-    """Runs that have ended, all that a study will have at most, and the time until the end.
-
-    Units: `seconds`; None before two runs were measured. A run that is stopped early ends before.
-    """
+    """Runs that have ended, all that a study will have at most, and the seconds until the end, where they are known."""
 
     done: int
     total: int

@@ -21,11 +21,8 @@ CONTEXT_GIB = 0.5
 """What CUDA itself holds of a GPU's memory for each process."""
 
 LOADER_GIB, SHARED_GIB = 0.5, 0.25
-"""What a loader worker holds, and what waits in shared memory for those of a process that trains.
-
-Measured: Python, torch and timm take 0.42 GiB of its own where a process is spawned, and next to nothing if it is
-forked. The second is `trainables.data.streamed_torch.SHARED_BYTES`.
-"""
+"""What a loader worker holds (measured: 0.42 GiB where it is spawned, for Python, torch and timm), and what waits in
+shared memory for those of a process that trains: `trainables.data.streamed_torch.SHARED_BYTES`."""
 SMALL_PARAMETERS = 2_000_000
 """A model of fewer is worth a word on `fuse`: a GPU computes its step in less time than Python asks for it."""
 HOST_GIB = 3.0
@@ -126,10 +123,8 @@ def place(
 
     Runs on CPUs that each take `run_gib` by prediction never exceed the memory of any node either. One run is always
     placed, because a prediction may be too high. On a cluster that grows, so many runs as are asked for may wait.
-
     By default a run on GPUs has as many loader workers as cores and memory are left for it, a run on CPUs none: it
     would share its cores with them. Those that are asked for count with the memory that a run takes.
-    `fuse` runs are one process, with the memory of all.
     Raises: SpecError for what does not fit.
     """
     for name, count, least in (

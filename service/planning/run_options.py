@@ -6,9 +6,9 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Self, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, Self, TypedDict, TypeVar
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from service.storage.home import has_options
 from trainables.spec import Spec, require
@@ -19,15 +19,14 @@ WORKERS = "a number of workers a run, 0 or more, or the fewest (1 or more) and t
 class RunOptions(Spec):
     """What a user may choose for one command.
 
-    `home` and `tracking`: None means the defaults of `storage.home`. `experiment`: the MLflow experiment that shows the
-    study; None means `storage.tracking_uri`'s. `storage`: the URI of a place that outlives this
-    machine's disk, where copies go; a path becomes one. `address`: "local" (or None) starts a Ray for this
-    command, "auto" joins the cluster at hand. `download`: known data sets that are not there
-    are fetched. `device`: GPUs where there are any, by default. `compile`: torch compiles training steps.
-    `deterministic`: a GPU adds up in one order. `grad_checkpointing`: training keeps what goes into each block alone.
-    `workers`: of a run, or the fewest and the most: each attempt takes as many as have room, so a run goes on without a
-    node that is lost. `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow. `fuse`: so many
-    runs that differ in seeds, or numbers of their encoding, are trained as one model.
+    `home`, `tracking` and `experiment` (of MLflow): None means the defaults of `storage.home`. `storage`: the URI of a
+    place that outlives this machine's disk, where copies go; a path becomes one. `address`: "local" (or None) starts a
+    Ray for this command, "auto" joins the cluster at hand. `download`: known data sets that are not there are fetched.
+    `device`: auto takes GPUs where there are any. `compile`: torch compiles training steps. `deterministic`: a GPU
+    adds up in one order. `grad_checkpointing`: training keeps what goes into each block alone. `workers`: of a run, or
+    the fewest and the most: each attempt takes as many as have room, so a run goes on without a node that is lost.
+    `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow. `fuse`: so many runs that differ in
+    seeds, or numbers of their encoding, are trained as one model.
     Units: `hours` of wall-clock, for the command; `run_hours`, for each run.
     """
 
@@ -37,7 +36,7 @@ class RunOptions(Spec):
         default=None, min_length=1, max_length=250, description="the name of an MLflow experiment, of 1 to 250 letters"
     )
     storage: str | None = None
-    address: str = "local"
+    address: Annotated[str, BeforeValidator(lambda address: "local" if address is None else address)] = "local"
     hours: float | None = Field(default=None, gt=0, description="a positive number of hours")
     run_hours: float | None = Field(default=None, gt=0, description="a positive number of hours a run")
     max_concurrent: int | None = Field(default=None, gt=0, description="a positive number of concurrent runs")
@@ -69,13 +68,8 @@ class RunOptions(Spec):
 
     @property
     def min_workers(self) -> int | None:
-        """With how many workers a run may begin, or go on, where not all have room; None: with all alone."""
+        """With how many workers a run may begin or go on; None: with all alone."""
         return None if isinstance(self.workers, int) else self.workers[0]
-
-    @field_validator("address", mode="before")
-    @classmethod
-    def _local(cls, address: object) -> object:
-        return "local" if address is None else address
 
     @field_validator("storage")
     @classmethod

@@ -24,7 +24,7 @@ from search_spaces.plans.search import STARTUP_TRIALS
 from search_spaces.roles import FIRST_SEEDS, LETTERS, POINTS, Role
 from search_spaces.space import Coordinate, Integer, Real, Space
 from search_spaces.study import Ablation, Search, Trial
-from service.planning.forecast import ended_answer
+from service.planning.stopping import ended_answer
 from service.storage.facts import TrialAnswer, tuning_of
 from service.storage.history import History
 from trainables.recipe import Recipe, Run
@@ -57,8 +57,7 @@ class _Searched:
 class Sampler:
     """Proposes the points of one study.
 
-    What Optuna was told of trials is kept between two proposals, because a study of 10,000 trials would take half
-    a second to tell it again. The journal has all of it.
+    What Optuna was told is kept between two proposals, because to tell it 10,000 trials again takes half a second.
     """
 
     def __init__(self, history: History) -> None:
@@ -155,10 +154,10 @@ class _Told:
         A new study is filled with all trials where an answer that it was told has changed, or does not count any more.
         """
         answers = {trial.label: ended_answer(searched.history, trial) for trial in searched.trials}
-        for label, (_, told) in self._answers.items():
+        for label, (_, earlier) in self._answers.items():
             answer = answers.get(label)
-            may_have_ended = told.status == "open" and answer is not None and answer.status in TOLD
-            if answer != told and not may_have_ended:
+            may_have_ended = earlier.status == "open" and answer is not None and answer.status in TOLD
+            if answer != earlier and not may_have_ended:
                 self._forget()
                 break
         for trial in searched.trials:

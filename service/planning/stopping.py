@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import takewhile
 from statistics import fmean, variance
@@ -11,9 +11,23 @@ from statistics import fmean, variance
 from search_spaces.roles import CONFIRMED, POINTS
 from search_spaces.study import Ablation, Edition, Search, Trial
 from search_spaces.words import plural
+from service.storage.facts import TrialAnswer
 from service.storage.history import History
 from trainables.data.dataset import luck
 from trainables.recipe import Run
+
+
+def ended_answer(history: History, trial: Trial) -> TrialAnswer:
+    """Returns the answer of a trial; if it gets further seeds, that of the seeds that were asked for at first.
+
+    So a sampler goes on knowing the scores of points that had ended when seeds were added.
+    """
+    answer, first = history.answer(trial), trial.seeds(history.first_seeds)
+    if trial.tunes or answer.status != "open" or not {*first} <= {*answer.values}:
+        return answer
+    values = {seed: answer.values[seed] for seed in first}
+    return replace(answer, status="completed", values=values, asked=len(values))
+
 
 FIRST_RUNG = 3
 """The first rung is at a third of the epochs: before it, good and bad trials are both at chance."""
@@ -31,13 +45,10 @@ class EarlyStopper:
     At each rung the best 1/factor of the trials that reached it continue. So does a trial that would end among the best
     `CONFIRMED` if it gained as much from there on as the mean of one of these lies above the lowest of its seeds there.
     Until so many have ended, none is stopped; nor where one of their seeds was no better than guessing: seeds begin to
-    learn so late that one of them says nothing.
-
-    It keeps nothing but the values that were reported, so the measurements of a journal, reported in their order,
-    give the same decisions again.
-    Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that
-    was stopped is never continued; the second condition, because trials that learn slowly, or have
-    a slow first seed, may end as the best.
+    learn so late that one of them says nothing. The measurements of a journal, reported in their order, give the same
+    decisions again.
+    Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that was
+    stopped is never continued; the second condition, because trials that learn slowly may end as the best.
     """
 
     def __init__(self, edition: Edition, seeds: int) -> None:
@@ -128,10 +139,7 @@ def racers(history: History) -> list[Trial]:
 
 
 def rounds(history: History) -> int:
-    """Returns how many first seeds have ended in all arms of the race.
-
-    A run that fails for good keeps no other one waiting.
-    """
+    """Returns how many first seeds have ended in all arms of the race. A run that fails for good keeps none waiting."""
     runs = [history.runs(trial).values() for trial in racers(history)]
     ended = takewhile(
         lambda of_seed: all(history.state(run).answered or history.given_up(run) for run in of_seed),
@@ -184,8 +192,7 @@ def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0
 class Saved:
     """Points or arms that were stopped, and the training images that they would have seen with all epochs and seeds.
 
-    `halving`: those stopped at a rung of their first seed; `racing`: those that were refused a later seed; `trained`:
-    the images that all of them have seen.
+    `halving`: at a rung of their first seed; `racing`: by the race; `trained`: the images that all have seen.
     """
 
     halved: int = 0
@@ -196,7 +203,6 @@ class Saved:
     noun: str = "point"
 
     def __str__(self) -> str:
-        """Returns a sentence; empty if nothing was stopped."""
         if not self.halved + self.raced:
             return ""
         raced = f"by the race over seeds ({plural(self.raced, self.noun)}); {self.trained:,} were trained."
@@ -207,10 +213,7 @@ class Saved:
 
 
 def saved_images(history: History) -> Saved:
-    """Returns what was saved so far.
-
-    A point that was stopped at a rung would have trained its other seeds, too, at most.
-    """
+    """Returns what was saved so far. A point that was stopped at a rung would have trained its other seeds, too."""
     counts = dict.fromkeys(("halved", "halving", "raced", "racing", "trained"), 0)
     for trial in [trial for role in POINTS for trial in history.of(role) if history.races(trial)]:
         runs, answer = history.runs(trial).values(), history.answer(trial)
@@ -244,8 +247,7 @@ class Rung:
 def judge_rungs(history: History) -> list[Rung]:
     """Returns each rung of a search, also if nothing was stopped; empty for an ablation.
 
-    A trial that was stopped has no final score. So where trials are stopped, the correlation is that among the better
-    ones, and is lower than that among all would be.
+    Where trials are stopped, the correlation is that among the better ones, and is lower than among all.
     Source: Spearman 1904; Li et al. 2018 on successive halving, which relies on this order.
     """
     if not isinstance(history.edition.study.plan, Search):

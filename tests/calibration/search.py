@@ -19,8 +19,7 @@ from typing import Any
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Edition, Halving, Search, Study, Trial
 from service.execution.driver import EarlyStops
-from service.planning.decisions import Decisions
-from service.planning.schedule import Assign, Confirm, Done, Wait, next_action
+from service.planning.schedule import Assign, Confirm, Decisions, Done, Wait, next_action
 from service.storage.facts import Counts, Ended, Measured, StoppedAt
 from service.storage.history import History
 from tests.calibration.rows import Row, share

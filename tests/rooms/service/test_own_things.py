@@ -102,37 +102,6 @@ def test_a_file_is_read_in_the_encoding_that_it_names(tmp_path, monkeypatch, cod
         api.resolve("./other.py", home="home")
 
 
-def test_pictures_of_the_caller_stay_as_they_are(tmp_path):
-    path, turned = tmp_path / "a.jpg", Image.Exif()
-    turned[0x0112] = 6
-    Image.new("RGB", (8, 4)).save(path, exif=turned)
-    picture = Image.open(path)
-    images, _ = _arrays(([picture, picture.copy()], [0, 1]))
-    assert images.shape == (2, 8, 4, 3), "turned"
-    assert (picture.size, picture.getexif()[0x0112]) == ((8, 4), 6)
-
-
-def test_a_path_is_never_the_name_of_a_known_set(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pets(tmp_path / "digits")
-    assert image_values(Path("./digits"), "home", {}, "set")["data.kind"] == "folder"
-
-
-def test_a_list_of_pictures_is_read_as_a_dataset_of_them():
-    chance = np.random.default_rng(0)
-    pictures = [Image.fromarray(chance.integers(0, 255, (8, 8, 3), np.uint8)).quantize(64) for _ in range(4)]
-    labels = [0, 1, 0, 1]
-
-    class Pairs:
-        def __len__(self):
-            return 4
-
-        def __getitem__(self, number):
-            return pictures[number], labels[number]
-
-    assert np.array_equal(_arrays((pictures, labels))[0], _arrays(Pairs())[0])
-
-
 def test_a_study_file_that_is_named_again_is_read_again(tmp_path, monkeypatch):
     """In one session the images of before were meant, and with another working folder those of the other."""
     monkeypatch.chdir(tmp_path)
@@ -153,6 +122,22 @@ def test_other_images_are_scored_as_those_of_the_study(tmp_path):
     study = Study(name="mine", question="?", base=base, plan=arms, score=Score("val/balanced_accuracy"))
     edition = api.resolve(study, data=str(pets(tmp_path / "b", 2)), home=str(tmp_path / "home"))
     assert edition.study.score.metric == "val/balanced_accuracy"
+
+
+def test_pictures_in_a_list_are_those_of_a_dataset_and_stay_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pets(tmp_path / "digits")
+    assert image_values(Path("./digits"), "home", {}, "set")["data.kind"] == "folder", "a path is no known set"
+    path, turned = tmp_path / "a.jpg", Image.Exif()
+    turned[0x0112] = 6
+    Image.new("RGB", (8, 4)).save(path, exif=turned)
+    pictures = [Image.open(path), *(Image.effect_noise((4, 8), 80).quantize(64) for _ in range(3))]
+    images, labels = _arrays((pictures, [0, 1, 0, 1]))
+    assert images.shape == (4, 8, 4, 3), "the first one is turned"
+    assert (pictures[0].size, pictures[0].getexif()[0x0112]) == ((8, 4), 6)
+    of_dataset = _arrays([*zip(pictures, [0, 1, 0, 1], strict=True)])
+    assert np.array_equal(of_dataset[0], images)
+    assert np.array_equal(of_dataset[1], labels)
 
 
 @pytest.mark.parametrize(("kind", "mend"), [("uint16", "257"), ("bool", r"uint8.\) \* 255")])

@@ -1,12 +1,17 @@
-"""Histories under construction, of a search or of an ablation with parents."""
+"""Histories under construction, of a search or of an ablation with parents; and the plan of a study in a home."""
 
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Trial, Tuning
+from service.planning.estimate import WorkEstimate, estimate_work
+from service.planning.placement import Placement
 from service.planning.schedule import next_action
 from service.storage.facts import Counts, Ended, FailedWith, Measured, Planned, StoppedAt
 from service.storage.history import History
+from service.storage.home import Home
+from service.storage.outcomes import Outcomes
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
+from trainables.recipe.code_digest import CodeDigests
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 4})
 
@@ -71,3 +76,10 @@ class Situation:
 
     def next(self, *in_flight: Run):
         return next_action(self.history, {run.key for run in in_flight})
+
+
+def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str = "cpu") -> WorkEstimate:
+    history = History.open(home, edition)
+    history.raise_counts(edition)
+    placement = Placement(max_concurrent=max_concurrent, device=device)
+    return estimate_work(history, Outcomes(home), placement, CodeDigests())

@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,7 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study, Tuning
 from service.analysis.study_status import one_status
 from service.api import resolve
-from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate, estimate_work
+from service.planning.estimate import GPU_FLOPS, START_S, STEP_S, WorkEstimate
 from service.planning.forecast import run_memory
 from service.planning.placement import Placement
 from service.storage.facts import Ended, Planned
@@ -19,10 +18,10 @@ from service.storage.history import History, ancestors
 from service.storage.home import Home
 from service.storage.journal import read
 from service.storage.outcomes import Outcomes
-from tests.rooms.toy import Toy, conduct, driving
+from tests.rooms.service.planning.situations import planned
+from tests.rooms.toy import conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, code_digest
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost
 from trainables.recipe.flops_torch import training_flops
 from trainables.spec import SpecError
@@ -43,13 +42,6 @@ def search(trials: int = 7, seeds: int = 3) -> Edition:
     return Study(name="reach", question="?", base=BASE, plan=plan, seeds=seeds).at()
 
 
-def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str = "cpu") -> WorkEstimate:
-    history = History.open(home, edition)
-    history.raise_counts(edition)
-    placement = Placement(max_concurrent=max_concurrent, device=device)
-    return estimate_work(history, Outcomes(home), placement, CodeDigests())
-
-
 def last_line(estimate: WorkEstimate) -> str:
     return [*estimate.lines("x")][-1]
 
@@ -62,17 +54,6 @@ def test_before_the_first_run_all_is_missing_and_the_time_unknown(home: Home) ->
     assert share.startswith("2 concurrent runs, 1 thread each, cpu; ")
     assert " parameters, " in share
     assert last == "plan: arms@base: 4 runs to train, 0 done, 0 reused; time unknown until the first epoch"
-
-
-def test_runs_of_points_that_are_not_chosen_yet_are_counted_at_most(home: Home) -> None:
-    """Points are stopped early or diverge, and another study may have the answers of an arm as tuned."""
-    tune = Tuning(Space({"optimizer.lr": Real(low=1e-4, high=1e-2, log=True)}), trials=2, seeds=2)
-    plan = Ablation({"near": {"encoding.gamma": 1.0}, "far": {"encoding.gamma": 9.0}}, "near", tune=tune)
-    tuned = Study(name="tuned", question="?", base=BASE, plan=plan, seeds=3).at()
-    for edition, runs in ((search(trials=2), 12), (tuned, 14)):
-        assert last_line(planned(home, edition)).startswith(f"plan: x: at most {runs} runs to train, 0 done")
-        conduct(home, edition)
-        assert last_line(planned(home, edition)).startswith("plan: x: 0 runs to train")
 
 
 def test_before_the_first_run_the_time_is_what_the_study_took_at_this_budget(home: Home) -> None:
@@ -166,14 +147,11 @@ def test_parents_of_points_that_are_not_chosen_yet_are_counted(home: Home) -> No
         epochs = [recipe.optimizer.epochs for recipe in found.recipes]
         assert found.to_train == len(epochs) == sum(row.missing for row in found.work)
         conduct(home, edition)
-        trained = [
-            fact
-            for fact in read(home.study(edition.id).journal)[0]
-            if isinstance(fact, Ended) and fact.outcome == "completed"
-        ]
+        ends = [fact for fact in read(home.study(edition.id).journal)[0] if isinstance(fact, Ended)]
+        trained = {fact.run for fact in ends if fact.outcome == "completed"}
         history = History.open(home, edition)
         parents = {parent.key for trial in history.trials for run in history.asked(trial) for parent in ancestors(run)}
-        assert epochs.count(9) == len(parents & {fact.run for fact in trained}) > 0
+        assert epochs.count(9) == len(parents & trained) > 0
         assert len(trained) <= found.to_train, "what is planned is the most that is trained"
         assert planned(home, edition).to_train == 0
 
@@ -186,21 +164,6 @@ def test_what_other_studies_answered_is_reused(home: Home) -> None:
         weights.unlink()
     assert planned(home, arms("others", 3)).reused == 0, "answers without weights train again"
     assert planned(home, arms()).done == 4
-
-
-def test_the_time_comes_from_measured_epochs(home: Home) -> None:
-    edition = arms(seeds=1)
-    with driving(home, edition) as driver:
-        toy = Toy(driver, random.Random(0))
-        for _ in range(2):
-            toy._fill()
-            toy._advance(next(iter(toy.workers)))
-        state = driver.history.state(toy.order[0])
-    times = [epoch.values["time/epoch_s"] for epoch in state.curve.values()]
-    found = planned(home, edition, max_concurrent=2)
-    assert found.seconds == pytest.approx(START_S + 6 * sum(times) / 2), "the other run has six epochs left"
-    assert found.missing == 2
-    assert planned(home, edition, max_concurrent=1).seconds == pytest.approx(START_S + (4 + 6) * sum(times) / 2)
 
 
 def test_the_time_comes_from_whole_runs_of_earlier_studies_on_the_same_kind_of_device(home: Home) -> None:
@@ -233,10 +196,12 @@ def test_what_was_predicted_stands_beside_what_was_measured(home: Home) -> None:
 def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
     found = planned(home, search())
     assert (found.missing, found.unknown) == (0, (7 + 6) * 3)
+    assert last_line(found).startswith("plan: x: at most 39 runs to train, 0 done"), "points are stopped, or diverge"
     conduct(home, search())
     found = planned(home, search())
     assert (found.missing, found.unknown, found.to_train) == (0, 0, 0)
-    assert list(found.lines("x"))[-1].endswith("; nothing to wait for")
+    assert last_line(found).startswith("plan: x: 0 runs to train")
+    assert last_line(found).endswith("; nothing to wait for")
     assert planned(home, search(trials=9)).unknown >= 6
     conduct(home, search(trials=16))
     assert [line for line in planned(home, search(trials=16)).lines("x") if line.startswith("Early stopping saved")]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces.space import Real, Space
-from search_spaces.study import Ablation, Halving, Search, Study
+from search_spaces.study import Ablation, Search, Study
 from service.analysis.study_status import one_status
 from service.planning.estimate import estimate_work, work_rows
 from service.planning.forecast import (
@@ -28,6 +28,7 @@ from service.storage.facts import Counts, Ended, Measured, Started
 from service.storage.history import History
 from service.storage.outcomes import Outcomes
 from tests.rooms.by_hand import ByHand
+from tests.rooms.service.execution.studies import search
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
@@ -143,38 +144,6 @@ def test_epochs_of_running_runs_count(home):
         assert Forecast(history, NONE)(100).seconds == pytest.approx(9 * long), "no run is shared between two processes"
 
 
-def test_a_run_that_has_ended_counts_whole_and_one_that_goes_on_without_its_first_epoch(home):
-    """Ended runs: epochs of 1 s, then one of 6 s with the tests. The run that goes on: one of 60 s, then of 1 s."""
-    with driving(home, arms(seeds=1)) as driver:
-        toy = Toy(driver, random.Random(0), max_concurrent=2)
-        toy._fill()
-        near, long = (next(iter(driver.history.runs(trial).values())) for trial in driver.history.trials)
-        states = [driver.history.state(run) for run in (near, long)]
-        while not states[0].answered or states[1].epoch < 3:
-            toy._advance((long if states[0].answered else near).key)
-        for state, first, last in ((states[0], 1.0, 6.0), (states[1], 60.0, 1.0)):
-            epochs = [state.curve[epoch] for epoch in sorted(state.curve)]
-            for fact in epochs:
-                fact.values["time/epoch_s"] = 1.0
-            epochs[0].values["time/epoch_s"], epochs[-1].values["time/epoch_s"] = first, last
-        assert Forecast(driver.history, NONE)(2).seconds == pytest.approx(9 - states[1].epoch)
-
-
-def test_another_rate_takes_the_time_of_the_same_work(home):
-    """After an arm of 2 s an epoch and one of 10 s, an arm that differs from the first in its rate takes 2 s, not 6."""
-    plan = Ablation({"near": {}, "far": {"encoding.gamma": 5.0}, "fast": {"optimizer.lr": 0.1}}, "near")
-    with driving(home, Study(name="arms", question="?", base=BASE, plan=plan, seeds=1).at()) as driver:
-        toy = Toy(driver, random.Random(0), max_concurrent=2)
-        toy._fill()
-        history = driver.history
-        keys = [next(iter(history.runs(trial).values())).key for trial in history.trials]
-        for key in keys[:2]:
-            while key in toy.workers:
-                toy._advance(key)
-        timed(history, {"near": 2.0, "far": 10.0, "fast": 10.0})
-        assert Forecast(history)(1).seconds == pytest.approx(6 * 2.0)
-
-
 def test_a_run_that_trained_as_one_with_others_has_its_part_of_the_memory(home):
     """The peak is that of all four; it was taken for that of each, and multiplied by four again."""
     history = conduct(home, arms()).driver.history
@@ -210,7 +179,8 @@ def test_the_plan_names_arms_and_parents(home):
 
 
 def test_the_time_between_runs_counts_as_it_was(home):
-    """Runs begin 30 s before their first epoch, 5 s after the run before; a night between two of them is none of it."""
+    """Runs begin 30 s before their first epoch, 5 s after the run before; a night between two of them is none of it.
+    Of an ended run the mean of its epochs counts, the last with the tests; of one that goes on the median."""
     plan = Ablation({f"arm {number}": {"encoding.gamma": 1.0 + number} for number in range(6)}, "arm 0")
     edition = Study(name="arms", question="?", base=BASE, plan=plan, seeds=1).at()
     hand, moment = ByHand(home.root, edition), 0.0
@@ -226,7 +196,8 @@ def test_the_time_between_runs_counts_as_it_was(home):
         history.add(Started(**known, attempt=1, seed=0, label=trial.label, time=begun))
         for epoch in range(1, 7):
             moment = begun + 30 + epoch * 2.0
-            history.add(Measured(**known, epoch=epoch, values={"time/epoch_s": 2.0}, time=moment))
+            seconds = {"time/epoch_s": 7.0 if epoch == 6 else 1.0}
+            history.add(Measured(**known, epoch=epoch, values=seconds, time=moment))
         history.add(Ended(**known, outcome="completed", epoch=6, time=moment))
     whole = 5 + 30 + 6 * 2.0
     assert Forecast(history)(1) == Left(4, 6, pytest.approx(2 * whole))
@@ -237,23 +208,22 @@ def test_the_time_between_runs_counts_as_it_was(home):
     assert Forecast(history)(1).seconds == pytest.approx(2 * whole - 5), "its place is taken"
     history.add(Measured(**known, epoch=1, values={"time/epoch_s": 2.0}, time=moment + 37))
     assert Forecast(history)(1).seconds == pytest.approx(2 * whole - 5 - 30 - 2)
+    for epoch, seconds in ((2, 2.0), (3, 60.0)):
+        history.add(Measured(**known, epoch=epoch, values={"time/epoch_s": seconds}, time=moment + 100))
+    assert Forecast(history)(1).seconds == pytest.approx(whole + 3 * 2.0)
 
 
 def test_plan_status_and_the_live_table_count_the_same_runs(home):
     """At each moment of a search that stops points early, and of an ablation with parents."""
     child = BASE.put({"init": {"kind": "from_trial", "values": {"data.task": "distance"}}})
     plan = Ablation({"from scratch": {"init.kind": "fresh"}, "pretrained": {}}, "from scratch")
-    space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True)})
-    search = Search(space=space, first=({"encoding.gamma": 2.5},), trials=5, stop=Halving())
-    for name, base, how in (("more", child, plan), ("reach", BASE, search)):
-        edition = Study(name=name, question="?", base=base, plan=how, seeds=2).at()
+    for edition in (Study(name="more", question="?", base=child, plan=plan, seeds=2).at(), search(trials=5)):
         for cut in (1, 4, 9, None):
             conduct(home, edition, cut=cut)
             history = History.open(home, edition)
             left, status = Forecast(history)(2), one_status(home, edition.id)
-            place = Placement(max_concurrent=2)
-            work = estimate_work(history, Outcomes(home), place, CodeDigests())
-            assert (status.done, status.asked) == (left.done, left.total), (name, cut)
+            work = estimate_work(history, Outcomes(home), Placement(max_concurrent=2), CodeDigests())
+            assert (status.done, status.asked) == (left.done, left.total), (edition.id, cut)
             assert work.done == left.done
-            assert work.done + work.reused + work.to_train == left.total, (name, cut)
+            assert work.done + work.reused + work.to_train == left.total, (edition.id, cut)
         assert left.done == left.total

@@ -3,16 +3,11 @@
 import pytest
 
 from search_spaces.space import Choice, Real, Space
-from search_spaces.study import Ablation, Edition, Study, Tuning
-from service.planning.estimate import WorkEstimate, estimate_work
-from service.planning.placement import Placement
-from service.storage.history import History
-from service.storage.home import Home
-from service.storage.outcomes import Outcomes
+from search_spaces.study import Ablation, Study, Tuning
 from tests.rooms.service.execution.studies import BASE
+from tests.rooms.service.planning.situations import planned
 from tests.rooms.toy import conduct
 from trainables.recipe import FromTrial
-from trainables.recipe.code_digest import CodeDigests
 
 ARMS = {"token": {}, "mean": {"model.pool": "avg"}, "far": {"encoding.gamma": 30.0, "model.depth": 2}}
 RATES = Tuning(Space({"optimizer.lr": Choice((0.001, 0.002, 0.004))}), trials=3, sampler="grid")
@@ -23,19 +18,13 @@ def tuned(tune: Tuning = RATES) -> Study:
     return Study(name="tuned", question="?", base=BASE, plan=Ablation(ARMS, "token", tune=tune), seeds=2)
 
 
-def plan(home: Home, edition: Edition) -> WorkEstimate:
-    history = History.open(home, edition)
-    history.raise_counts(edition)
-    return estimate_work(history, Outcomes(home), Placement(max_concurrent=1), CodeDigests())
-
-
 @pytest.mark.parametrize("tune", [RATES, Tuning(GAMMA, 12, sampler="tpe")], ids=["grid", "tpe"])
 def test_a_study_whose_answers_are_all_there_trains_nothing(home, tune) -> None:
     """Another edition of it proposes the same points, and the plan says so before."""
     edition = tuned(tune).at()
     trained = len(conduct(home, edition).order)
     again = edition.named("again")
-    work = plan(home, again)
+    work = planned(home, again)
     assert (work.to_train, work.done, work.reused) == (0, 0, trained)
     assert sum(row.reused for row in work.work) == trained
     assert not conduct(home, again).order
@@ -45,7 +34,7 @@ def test_what_some_arms_have_is_reused_and_the_others_are_tuned(home) -> None:
     """Rates are tuned arm by arm, so an arm whose answers are there is chosen, though others are still to be tuned."""
     study = tuned()
     some = len(conduct(home, study.at(arms=["mean"])).order)
-    work = plan(home, study.at())
+    work = planned(home, study.at())
     assert (some, work.reused, work.to_train) == (2 * (3 + 2), 2 * (3 + 2), 3 + 2)
     assert len(conduct(home, study.at()).order) == work.to_train
 
@@ -53,10 +42,10 @@ def test_what_some_arms_have_is_reused_and_the_others_are_tuned(home) -> None:
 def test_a_point_that_depends_on_runs_to_be_trained_is_not_guessed(home) -> None:
     """TPE proposes others once it has answers; what is there for its first points is reused all the same."""
     study = tuned(Tuning(GAMMA, 12, sampler="tpe"))
-    assert plan(home, study.at()).reused == 0
+    assert planned(home, study.at()).reused == 0
     conduct(home, study.at(trials=4))
     longer = study.at(trials=12).named("again")
-    work = plan(home, longer)
+    work = planned(home, longer)
     trained = len(conduct(home, longer).order)
     assert work.reused >= 3 * 4
     assert work.reused + work.to_train == 3 * (12 + 2)
@@ -67,7 +56,7 @@ def test_runs_that_failed_are_tried_again_so_no_value_is_chosen_without_them(hom
     """A driver that was killed before it chose: the next one begins with counts, after which failures count no more."""
     edition = tuned().at()
     conduct(home, edition, fails=lambda job, epoch: job.label == "t0.1", cut=30)
-    work = plan(home, edition)
+    work = planned(home, edition)
     assert len(conduct(home, edition).order) == work.to_train > 0
 
 
@@ -77,6 +66,6 @@ def test_a_child_whose_parent_diverged_trains_nothing_again(home) -> None:
     arms = {"fresh": {}, "child": {"init": FromTrial({"model.pool": "avg"})}, "mean": {"model.pool": "avg"}}
     study = Study(name="tuned", question="?", base=BASE, plan=Ablation(arms, "fresh", tune=wide), seeds=2)
     conduct(home, study.at())
-    work = plan(home, study.at().named("again"))
+    work = planned(home, study.at().named("again"))
     assert work.to_train == 0
     assert not conduct(home, study.at().named("again")).order

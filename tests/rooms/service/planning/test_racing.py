@@ -1,22 +1,16 @@
 """The race over seeds: a point gets its next seed only while it may still be among the best five."""
 
-import random
-
 import numpy as np
 import pytest
 from scipy import special
 from scipy.stats import t
 
 from service.analysis.best import Best, find_best
-from service.planning.decisions import Decisions
-from service.planning.schedule import Assign, Done, LeaveOut, Propose, Wait
+from service.planning.schedule import Assign, Decisions, Done, LeaveOut, Propose, Wait
 from service.planning.stopping import behind, cdf, p_below, quantile, race_cutoff, saved_images
 from service.storage.facts import TRIES, Counts, Planned, StoppedAt
 from service.storage.history import History
-from service.storage.home import Home
-from service.storage.journal import read
 from tests.rooms.service.planning.situations import Situation, arms, search
-from tests.rooms.toy import conduct
 from trainables.recipe import FromTrial, Run
 
 
@@ -73,22 +67,6 @@ def test_a_point_that_is_out_has_ended_and_stays_out() -> None:
     now.add(Counts(seeds=5, trials=9))
     assert now.history.answer(trial).status == "stopped"
     assert trial not in now.history.unsettled("trial")
-
-
-def test_a_search_that_was_cut_leaves_out_what_the_undisturbed_one_does(tmp_path) -> None:
-    edition = search(trials=24, seeds=3).study.at(set={"optimizer.epochs": 1})  # no rung: the race alone decides
-    conduct(calm := Home(tmp_path / "calm"), edition)
-    left_out = [
-        fact for fact in read(calm.study(edition.id).journal)[0] if isinstance(fact, StoppedAt) and not fact.epoch
-    ]
-    assert len(left_out) > 1
-    for cut in (12, 30, 45):
-        hurt = Home(tmp_path / str(cut))
-        assert conduct(hurt, edition, cut=cut) is None
-        conduct(hurt, edition, random.Random(cut).random())
-        again = [fact for fact in read(hurt.study(edition.id).journal)[0] if isinstance(fact, StoppedAt)]
-        assert [one.bare() for one in again if not one.epoch] == [one.bare() for one in left_out]
-        assert History.open(hurt, edition).confirms == History.open(calm, edition).confirms
 
 
 def arms_that_race(*rows: tuple[float, ...], seeds: int = 6) -> Situation:

@@ -4,15 +4,11 @@ from service.planning.schedule import (
     Assign,
     Confirm,
     Done,
-    MarkDiverged,
-    PlanArms,
     Propose,
-    RegisterParent,
     Wait,
-    next_action,
 )
-from service.storage.facts import Confirms, Counts, Planned
-from tests.rooms.service.planning.situations import ARMS, START, Situation, arms, search
+from service.storage.facts import Confirms, Counts
+from tests.rooms.service.planning.situations import Situation, search
 
 POINTS = [2.5, 0.2, 8.0, 1.0, 20.0, 5.0]
 
@@ -44,18 +40,6 @@ def test_a_stopped_or_diverged_first_seed_spares_the_others() -> None:
     assert now.next() == Propose(6)
     now.end(now.plan(0.3).runs(2)[0], outcome="diverged")
     assert now.next() == Propose(7)
-
-
-def test_a_failed_run_is_tried_again_once() -> None:
-    now = Situation(search(trials=1))
-    trial = now.plan(2.5)
-    first = trial.runs(1)[0]
-    now.fail(first)
-    assert now.next() == Assign(first, trial)
-    now.fail(first)
-    assert now.next() == Done(), "left to the next command"
-    now.add(Counts(seeds=2, trials=1))
-    assert now.next() == Assign(first, trial)
 
 
 def finished(trials: int = 4) -> Situation:
@@ -116,69 +100,3 @@ def test_a_search_in_which_all_diverged_ends() -> None:
     for gamma in (30.0, 35.0):
         now.end(now.plan(gamma).runs(1)[0], outcome="diverged")
     assert now.next() == Done()
-
-
-def planned(some: dict | None = None) -> Situation:
-    now = Situation(arms(some))
-    assert now.next() == PlanArms(tuple(some or ARMS))
-    for arm in now.edition.arms():
-        now.add(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
-    return now
-
-
-def test_an_ablation_runs_seeds_outermost() -> None:
-    now = planned({"none": {"encoding.kind": "none"}, "near": {"encoding.gamma": 1.0}})
-    one, two = now.history.of("trial")
-    order = [one.runs(2)[0], two.runs(2)[0], one.runs(2)[1], two.runs(2)[1]]
-    assert next_action(now.history, {run.key for run in order[:2]}) == Assign(order[2], one)
-    for run in order:
-        assert now.next().run == run
-        now.end(run)
-    assert now.next() == Done()
-    now.add(Counts(seeds=3))
-    assert now.next() == Assign(one.runs(3)[2], one)
-
-
-def test_a_parent_is_listed_then_trained_then_its_children() -> None:
-    now = planned({"alone": {}, "child": {"init": START}})
-    alone, child = (trial.runs(1)[0] for trial in now.history.of("trial"))
-    now.end(alone)
-    (parent,) = child.needs()
-    assert now.next() == RegisterParent(parent, "init")
-    now.add(Planned(role="parent", number=1, name="p", values={"key": parent.key}))
-    row = now.history.of("parent")[0]
-    assert now.next() == Assign(parent, row)
-    assert now.next(parent).run == now.history.of("trial")[0].runs(2)[1], "the next seed meanwhile"
-    now.end(parent)
-    assert now.next() == Assign(child, now.history.of("trial")[1])
-
-
-def test_a_diverged_parent_is_inherited_a_failed_one_blocks() -> None:
-    now = planned({"alone": {}, "child": {"init": START}})
-    for run in now.history.of("trial")[0].runs(2):
-        now.end(run)
-    child = now.history.of("trial")[1].runs(2)
-    now.add(Planned(role="parent", number=1, name="p", values={"key": child[0].needs()[0].key}))
-    now.end(child[0].needs()[0], outcome="diverged")
-    assert now.next() == MarkDiverged(child[0])
-    now.end(child[0], outcome="diverged", epoch=0)
-    now.fail(child[1].needs()[0], times=2)
-    assert now.next() == Done()
-    assert now.history.answer(now.history.of("trial")[1]).status == "incomplete"
-
-
-def test_all_parents_come_first_and_any_that_diverged_is_inherited() -> None:
-    undistilled = {**START, "values": {**START["values"], "model.pool": "token", "teacher": {"kind": "none"}}}
-    now = planned({"pupil": {**ARMS["pupil"], "init": undistilled}})
-    pupil = now.history.of("trial")[0].runs(1)[0]
-    start, teacher = pupil.needs()
-    for number, (use, parent) in enumerate(pupil.parents.items(), start=1):
-        assert now.next() == RegisterParent(parent, use)
-        now.add(Planned(role="parent", number=number, name=use, values={"key": parent.key}))
-    rows = now.history.of("parent")
-    assert now.next() == Assign(start, rows[0])
-    assert now.next(start) == Assign(teacher, rows[1]), "both may train at once"
-    now.end(start)
-    assert now.next(teacher).run.seed == 1, "the next seed's parents meanwhile"
-    now.end(teacher, outcome="diverged")
-    assert now.next() == MarkDiverged(pupil)

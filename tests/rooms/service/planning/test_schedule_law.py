@@ -3,28 +3,25 @@
 import random
 from functools import cache
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS
+from search_spaces.roles import COMPARED
 from search_spaces.space import Real, Space
 from search_spaces.study import Edition, Search, Trial, Tuning
 from service.planning.schedule import (
     Assign,
     Choose,
-    Confirm,
+    Decisions,
     Done,
     LeaveOut,
     MarkDiverged,
-    PlanArms,
     Propose,
-    RegisterParent,
     Tune,
     Wait,
     next_action,
 )
-from service.storage.facts import Confirms, Counts, Ended, Fact, FailedWith, Planned, Started, StoppedAt, Tuned
+from service.storage.facts import Counts, Ended, Fact, FailedWith, Planned, Started
 from service.storage.history import History
 from tests.rooms.service.planning.situations import ARMS, Situation, arms, search
 from trainables.recipe import Run
@@ -63,40 +60,25 @@ class World(Situation):
 
     def act(self, action) -> None:
         match action:
-            case PlanArms(names=names):
-                for arm in self.history.tuning.known_arms():
-                    if arm.name in names:
-                        self.add(Planned(role="trial", number=arm.number, name=arm.name, values=arm.values))
+            case Assign(run=run, trial=trial):
+                self.give(run, trial)
+            case MarkDiverged(run=run):
+                assert "diverged" in {self.history.state(parent).status for parent in run.needs()}
+                self.end(run, outcome="diverged", epoch=0)
+            case Propose(number=number, role=role):
+                self.plan(round(self.chance.uniform(0.2, 20), 3), role)
+                assert number == len(self.history.of(role)) - 1
+                assert role == "trial" or len(self.history.of("trial")) == self.history.trial_count
             case Tune(arm=arm, number=number):
                 point = {"optimizer.lr": self.chance.uniform(1e-4, 1e-2)}
                 self.add(Planned(role="tuning", number=number, name="", values=point, tunes=arm))
                 counts = [len(self.history.tuning.trials(name)) for name in self.edition.study.plan.arms]
                 assert max(counts) - min(counts) <= 1
                 assert not self.history.of("trial")
-            case Choose(arm=arm, number=number):
-                assert arm not in self.history.tuning.chosen, "chosen once"
-                self.add(Tuned(arm=arm, number=number))
-            case Propose(number=number, role=role):
-                self.plan(round(self.chance.uniform(0.2, 20), 3), role)
-                assert number == len(self.history.of(role)) - 1
-                assert role == "trial" or len(self.history.of("trial")) == self.history.trial_count
-            case Confirm(numbers=numbers, rivals=rivals):
-                for points, fresh, wanted in zip(POINTS, CONFIRMATIONS, (numbers, rivals), strict=True):
-                    known = {trial.number for trial in self.history.of(fresh)}
-                    for number in sorted(set(wanted) - known):
-                        self.plan(self.history.of(points)[number].values["encoding.gamma"], fresh, number)
-                self.add(Confirms(numbers=numbers, rivals=rivals))
-            case RegisterParent(parent=parent):
-                number = len(self.history.of("parent")) + 1
-                self.add(Planned(role="parent", number=number, name="p", values={"key": parent.key}))
-            case MarkDiverged(run=run):
-                assert "diverged" in {self.history.state(parent).status for parent in run.needs()}
-                self.end(run, outcome="diverged", epoch=0)
-            case LeaveOut(run=run, cutoff=cutoff):
-                assert not self.history.state(run).was_run
-                self.add(StoppedAt(run=run.key, code=CODE, epoch=0, cutoff=cutoff))
-            case Assign(run=run, trial=trial):
-                self.give(run, trial)
+            case _:
+                assert not isinstance(action, Choose) or action.arm not in self.history.tuning.chosen, "chosen once"
+                assert not isinstance(action, LeaveOut) or not self.history.state(action.run).was_run
+                self.add(*Decisions(self.history).facts(action))
 
     def give(self, run: Run, trial: Trial) -> None:
         assert run.key not in self.in_flight
@@ -225,13 +207,3 @@ def test_every_study_ends_with_nothing_twice(
     assert len(world.history.of("rival")) == (trials if kind == "rival" else 0)
     keys = [run.key for run in world.given if world.fate(run) in ("completed", "diverged")]
     assert len(keys) == len(set(keys)), "shared parents are trained once"
-
-
-@pytest.mark.parametrize("trials", [3])
-def test_a_world_without_trouble_completes(trials: int) -> None:
-    world = World(arms(), 0, 2)
-    world.fate = lambda run: "completed"
-    while world.step():
-        pass
-    assert {world.history.answer(trial).status for trial in world.history.of("trial")} == {"completed"}
-    assert len({run.key for run in world.given}) == len(world.given) == 2 * (6 + 4)

@@ -1,13 +1,10 @@
 """The order of an ablation whose arms are tuned: round by round, then a choice an arm, then the arms by seed."""
 
-import pytest
-
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Study, Tuning
-from service.planning.schedule import Assign, Choose, Done, MarkDiverged, PlanArms, RegisterParent, Tune, Wait
+from service.planning.schedule import Assign, Choose, Done, PlanArms, Tune, Wait
 from service.storage.facts import Counts, Planned, Tuned
 from tests.rooms.service.planning.situations import BASE, Situation
-from trainables.recipe import FromTrial
 
 SPACE = Space({"encoding.gamma": Real(0.5, 40, log=True)})
 ARMS = {"token": {}, "mean": {"model.pool": "avg"}}
@@ -62,22 +59,6 @@ def test_no_arm_is_listed_before_every_arm_is_tuned():
     assert isinstance(found.next(found.run("t1.1")), Wait)
 
 
-def test_an_arm_runs_with_its_values_and_the_chosen_ones_on_the_studys_seeds():
-    found = Following(tuned())
-    found.tune_all({"t0.0": 0.7, "t0.1": 0.8, "t1.0": 0.9, "t1.1": 0.6})
-    found.add(Tuned(arm="token", number=1), Tuned(arm="mean", number=0))
-    found.list_arms()
-    token, mean = found.history.of("trial")
-    assert (token.recipe.encoding.gamma, mean.recipe.encoding.gamma) == (2.0, 1.0)
-    assert mean.recipe.model.pool == "avg"
-    order = []
-    while isinstance(action := found.next(), Assign):
-        order.append((action.trial.label, action.run.seed))
-        found.end(action.run)
-    assert order == [("0", 0), ("1", 0), ("0", 1), ("1", 1)]
-    assert isinstance(found.next(), Done)
-
-
 def test_the_choice_is_fixed_whatever_comes_after_it():
     found = Following(tuned())
     found.tune_all({"t0.0": 0.7, "t0.1": 0.8, "t1.0": 0.9, "t1.1": 0.6})
@@ -86,18 +67,6 @@ def test_the_choice_is_fixed_whatever_comes_after_it():
     assert found.of("0").recipe.encoding.gamma == 1.0
     assert isinstance(found.next(), Assign)
     assert found.next().trial.role == "trial"
-
-
-def test_an_arm_of_which_every_trial_diverged_keeps_its_own_values():
-    found = Following(tuned())
-    found.tune_all({"t0.0": 0.7, "t0.1": 0.8})
-    for label in ("t1.0", "t1.1"):
-        found.end(found.run(label), 0.99, "diverged")
-    found.add(Tuned(arm="token", number=1))
-    assert found.next() == Choose("mean", None)
-    found.add(Tuned(arm="mean", number=None))
-    found.list_arms()
-    assert found.of("1").recipe == found.edition.arms()[1].recipe
 
 
 def test_a_failed_trial_is_tried_twice_and_then_left_out_of_the_choice():
@@ -149,36 +118,3 @@ def test_further_seeds_of_a_trial_follow_where_its_first_completed():
     found.end(found.run("t1.0"), outcome="diverged")
     assert found.next() == Tune("token", 1)
     assert found.history.answer(found.of("t1.0")).status == "diverged"
-
-
-def test_more_seeds_of_the_study_are_not_more_seeds_of_the_tuning():
-    found = Following(tuned())
-    found.tune_all({"t0.0": 0.7, "t0.1": 0.8, "t1.0": 0.9, "t1.1": 0.6})
-    found.add(Counts(seeds=5))
-    assert [*found.history.runs(found.of("t0.0"))] == [3000]
-    assert found.next() == Choose("token", 1)
-
-
-@pytest.mark.parametrize("outcome", ["completed", "diverged"])
-def test_a_trial_with_a_parent_waits_for_it_at_its_own_seed(outcome: str):
-    child = {"init": FromTrial(values={"data.task": "absolute"}).plain()}
-    found = Following(tuned(1, arms={"fresh": {}, "child": child}))
-    found.tune("fresh", 0)
-    found.end(found.run("t0.0"))
-    found.tune("child", 0)
-    action = found.next(found.run("t0.0"))
-    if isinstance(action, Choose):
-        found.add(Tuned(arm="fresh", number=0))
-        action = found.next()
-    assert isinstance(action, RegisterParent)
-    found.add(Planned(role="parent", number=1, name="p", values={"key": action.parent.key}))
-    assert action.parent.seed == 3000
-    assert found.next() == Assign(action.parent, found.of("p1"))
-    found.end(action.parent, outcome=outcome)
-    after = found.next()
-    if outcome == "diverged":
-        assert after == MarkDiverged(found.run("t1.0"))
-        found.end(found.run("t1.0"), outcome="diverged")
-        assert found.next() == Choose("child", None)
-    else:
-        assert after == Assign(found.run("t1.0"), found.of("t1.0"))
