@@ -24,7 +24,7 @@ from typing import Any
 from search_spaces.roles import POINTS
 from search_spaces.study import Edition, Search, Trial
 from search_spaces.words import plural
-from service.execution.other_drivers import InFlight, Neighbours, WorkFolders, checkpoint_time
+from service.execution.other_drivers import InFlight, Neighbours, WorkFolders
 from service.execution.signals import Control, Stop, take_request
 from service.planning.decisions import Decisions, reused_facts
 from service.planning.forecast import lost_answers
@@ -132,22 +132,12 @@ class Driver:
     def next(self) -> Job | Finished | None:
         """Returns the next job to train; None: ask again when a run has ended, or another driver of the home lets go.
 
-        What `next_action` decides, and what follows:
-
-        =============================================  ==========================================================
-        a run is to be trained (Assign)                its answer is there: record it; another driver trains it,
-                                                       or the machine is full: None; else claim it and return it
-        its parent diverged (MarkDiverged)             record that this run diverged, untrained
-        a trial is to be listed or chosen (Propose,    write the facts that `Decisions` makes of it, and look
-        PlanArms, RegisterParent, Tune, Choose,        again; Propose and Tune wait where another driver trains
-        Confirm, LeaveOut)                             points that come before
-        runs in flight must end first (Wait)           None
-        nothing is left (Done), or a stop was asked    FINISHED
-        =============================================  ==========================================================
+        FINISHED: nothing is left, or a stop was asked for. If an answer is there already, it is recorded on the way.
         """
         self.in_flight.look()
         while not self.stop and self.repeated.reason is None:
-            if len(self.in_flight) >= self.placement.max_concurrent:
+            in_flight, most = len(self.in_flight.jobs), self.placement.max_concurrent
+            if in_flight >= most:
                 return None
             match next_action(self.history, self.in_flight.keys):
                 case Assign(run=run, trial=trial):
@@ -157,8 +147,8 @@ class Driver:
                         for fact in reused_facts(answer, self._early.cutoff):
                             self._write(fact)
                         self.work.clear((run.key, answer.name))
-                    elif not self.in_flight.admit(self.placement.max_concurrent):
-                        return None
+                    elif self.neighbours is not None and not self.neighbours.admit(in_flight, most):
+                        return None  # the machine has no room beside the runs of others
                     elif self.in_flight.claim(run.key, code_digest):
                         if find() is None:
                             return self._start(run, trial)
@@ -167,7 +157,7 @@ class Driver:
                     outcome = Diverged(epoch=0, reason="its parent diverged")
                     code = self.codes(run.recipe)
                     self._keep(Answered(**as_planned(run), code=code, outcome=outcome, ended=time.time()), None)
-                case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
+                case Propose() | Tune() if len(self.in_flight.keys) >= most:
                     return None  # another driver trains one of the points that come before
                 case Wait():
                     return None
@@ -215,10 +205,6 @@ class Driver:
         if ended:
             self.repeated.failed(reason, lost=lost)
 
-    def is_fresh(self, job: Job) -> bool:
-        """Returns whether a run begins at its start, and has never failed: so it may be of a pack."""
-        return not self.history.state(job.run).failures and (job.attempt == 1 or checkpoint_time(job.folder) is None)
-
     def release(self, job: Job) -> None:
         """Forgets a run that was stopped, or never started, without an answer; its checkpoint stays."""
         self.in_flight.end(job.run.key)
@@ -240,7 +226,6 @@ class Driver:
                     self.folder.add_to_log(traceback.format_exc())
 
     def _stop_early(self, key: str, code: str, measured: Measurement) -> bool:
-        """Returns whether a run stops at this measurement, before its last epoch; that is a fact."""
         cutoff = self._early.cutoff(key, code, measured)
         if cutoff is not None:
             self._write(StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff))
@@ -264,7 +249,9 @@ class Driver:
             **self.placement.of_a_job(),
         )
         self.in_flight.jobs[run.key] = job
-        most = self.in_flight.share(self.placement.max_concurrent)  # beside other studies
+        most = self.placement.max_concurrent
+        if self.neighbours is not None:
+            most = self.neighbours.share(most)
         placed = self.placement.plain() | {"max_concurrent": most}
         begun = Started(run=run.key, code=code, attempt=attempt, seed=run.seed, label=trial.label, placement=placed)
         self._write(begun)
@@ -367,9 +354,9 @@ class DriverPolls:
         driver = self.driver
         driver.journal.look()
         machine = ""
-        if driver.neighbours is not None and (others := driver.neighbours.names()):
-            share = driver.in_flight.share(driver.placement.max_concurrent)
-            machine = f"this machine is shared with {', '.join(others)}: at most {plural(share, 'concurrent run')} here"
+        if driver.neighbours is not None and driver.neighbours.others:
+            share = plural(driver.neighbours.share(driver.placement.max_concurrent), "concurrent run")
+            machine = f"this machine is shared with {', '.join(sorted(driver.neighbours.others))}: at most {share} here"
         if machine != self._machine:
             self.note(machine or "no other study uses this machine any more")
             self._machine = machine
@@ -411,7 +398,6 @@ class RepeatedFailure:
         self.reason = reason if self._count >= SAME else None
 
     def progress(self, *, answered: bool) -> None:
-        """Notes that a run has its answer, or that an epoch was trained."""
         if answered or self._lost:
             self._count, self.reason = 0, None
 

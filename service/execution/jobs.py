@@ -106,9 +106,8 @@ def submit(
         sent = study_sent(edition, options)
         failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
         for _ in range(TRIES):
-            for job in _jobs(client):
-                if job.metadata[STUDY] == edition.id and job.status.value not in ENDED:
-                    running = _submission(client, address, job)
+            for running, state in _submitted(client, address):
+                if running.study == edition.id and state not in ENDED:
                     raise JobError(
                         f"{edition.id} is already running there as {running.job}; submit it again once it has ended, "
                         f"or stop it first (locus stop {running.at})"
@@ -150,15 +149,10 @@ def submissions(address: str) -> list[Submission]:
     newest: dict[tuple[str, str | None], Submission] = {}
     with _errors_in_a_sentence(address):
         client = connect(address)
-        for job in _jobs(client):
-            submission = _submission(client, address, job)
+        for submission, _ in _submitted(client, address):
             newest.pop((submission.study, submission.home), None)
             newest[submission.study, submission.home] = submission
     return [*newest.values()]
-
-
-def _submission(client: JobSubmissionClient, address: str, job: Any) -> Submission:
-    return Submission(client, address, job.submission_id, job.metadata[STUDY], job.metadata.get(HOME) or None)
 
 
 def of_home(jobs: list[Submission], home: str | None) -> list[Submission]:
@@ -204,10 +198,16 @@ def resources(client: Client) -> list[dict[str, float]]:
     return [node["resources_total"] for node in nodes if node["state"] == "ALIVE"]
 
 
-def _jobs(client: JobSubmissionClient) -> list[Any]:
-    """Returns the jobs that run studies, the newest last."""
+def _submitted(client: JobSubmissionClient, address: str) -> list[tuple[Submission, str]]:
+    """Returns the jobs that run studies, with their states; the newest one is the last."""
     jobs = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
-    return sorted(jobs, key=lambda job: job.start_time or 0)
+    return [
+        (
+            Submission(client, address, job.submission_id, job.metadata[STUDY], job.metadata.get(HOME) or None),
+            job.status.value,
+        )
+        for job in sorted(jobs, key=lambda job: job.start_time or 0)
+    ]
 
 
 def _name(client: JobSubmissionClient, id: str) -> str:

@@ -71,7 +71,8 @@ class LocalRay:
 
     def __init__(self, folder: Path, note: Callable[[str], None] = lambda line: None) -> None:
         self._folder, self._note = folder, note
-        self._before = self._sessions()
+        self._before: set[Path] = set()  # the folders of this process's earlier sessions
+        self._before = {*self._new_sessions()}
         self._node: Any = None
 
     def start(self, apart: Apart, **settings: Any) -> None:
@@ -135,12 +136,9 @@ class LocalRay:
                     f"{process.returncode}); its logs are in {logs}; {GOES_ON}"
                 )
 
-    def _sessions(self) -> set[Path]:
-        """Returns the folders of this process's sessions; their names begin with the time."""
-        return {*self._folder.glob(f"session_*_{os.getpid()}")}
-
     def _new_sessions(self) -> list[Path]:
-        return sorted(self._sessions() - self._before)
+        """Returns the folders of the sessions since; their names begin with the time."""
+        return sorted({*self._folder.glob(f"session_*_{os.getpid()}")} - self._before)
 
     def _processes(self) -> list[Any]:
         """Returns the processes of this Ray alone: our children that name the session's folder, and all below them."""

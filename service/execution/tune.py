@@ -11,7 +11,6 @@ import json
 import math
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from ray.tune.search import Searcher
 
 from service.execution.driver import FINISHED, Driver, Finished
 from service.execution.machine import socket_folder, usable_gib
+from service.execution.other_drivers import checkpoint_time
 from service.execution.ray_session import LocalRay, session
 from service.execution.signals import Apart
 from service.execution.watchdog import (
@@ -32,7 +32,6 @@ from service.execution.watchdog import (
     Waiting,
     Watch,
     death_errors_as_actor_errors,
-    job_of,
     jobs_of,
 )
 from service.planning.placement import Placement
@@ -47,23 +46,24 @@ if TYPE_CHECKING:
     from trainables.launch.group import Group
 
 
-class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
-    """What Tune calls: a step is an epoch. Trains in Tune's process, or in a worker group that it waits for."""
-
-    @abstractmethod
-    def begin(self, *jobs: Job) -> Alone | Group:
-        """Starts the training in the background."""
+class AloneTrial(tune.Trainable):  # type: ignore[misc]
+    """What Tune calls: a step is an epoch. Trains in Tune's process, which then takes the next job."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Starts the training of the config's jobs."""
         self.epoch = 0
         self.training = self.begin(*map(Job.received, [config["job"], *config.get("others", [])]))
 
-    def step(self) -> dict[str, Any]:
-        """Returns the next epoch's message; after the last one, that the run is done.
+    def begin(self, *jobs: Job) -> Alone | Group:
+        """Starts the training in the background, here in a thread."""
+        from trainables.launch.imported import imported_code
 
-        Tune needs the metric each time.
-        """
+        imported_code()  # first: the import of torch takes seconds, in which a file could be edited
+        from trainables.launch.alone import Alone
+
+        return Alone(*jobs)
+
+    def step(self) -> dict[str, Any]:
+        """Returns the next epoch's message; after the last one, that the run is done, with Tune's metric."""
         message = self.training.next() or {"epoch": self.epoch, "done": True}
         self.epoch = message["epoch"]
         return message
@@ -72,31 +72,16 @@ class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
         """Ends the training at any time; what it has to write is written."""
         self.training.close()
 
-
-class AloneTrial(JobTrial):
-    """Trains in its own process, which then takes the next job."""
-
-    def begin(self, *jobs: Job) -> Alone:
-        """Starts a thread."""
-        from trainables.launch.imported import imported_code
-
-        imported_code()  # first: the import of torch takes seconds, in which a file could be edited
-        from trainables.launch.alone import Alone
-
-        return Alone(*jobs)
-
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Ends the job before, and starts the next one."""
         self.cleanup()
         self.setup(new_config)
         return True
 
 
-class GroupTrial(JobTrial):
+class GroupTrial(AloneTrial):
     """Waits for a worker group, and ends when all its workers have ended."""
 
     def begin(self, *jobs: Job) -> Group:
-        """Starts the workers."""
         from trainables.launch.group import Group
 
         (job,) = jobs
@@ -140,16 +125,19 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
             return None if job is None and self.driver.in_flight.jobs else Searcher.FINISHED
 
         first, *rest = self.waiting
-        others: list[Job] = []  # those that may be trained as one model with the first one
-        if self.driver.is_fresh(first):
-            others = [job for job in rest if fuse(first.run, job.run) and self.driver.is_fresh(job)]
-            others = others[: placement.fuse - 1]
+        fresh = [  # those that begin at their start and have never failed: they may be trained as one model
+            job
+            for job in self.waiting
+            if not self.driver.history.state(job.run).failures
+            and (job.attempt == 1 or checkpoint_time(job.folder) is None)
+        ]
+        others = [job for job in rest if first in fresh and job in fresh and fuse(first.run, job.run)]
+        others = others[: placement.fuse - 1]
         self.waiting = [job for job in rest if job not in others]
         self.packs.add(trial_id)
         return {"job": first.plain(), **({"others": [other.plain() for other in others]} if others else {})}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Forgets a pack. The scheduler gets every result first, and the journal is the only memory."""
         self.packs.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
@@ -167,16 +155,15 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
         self.noted: set[str] = set()
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
-        """Continues or stops the run."""
         if "result" not in result and "runs" not in result:
             return str(TrialScheduler.CONTINUE)
         jobs = {job.run.key: job for job in jobs_of(trial)}
-        messages = json.loads(result["runs"]) if "runs" in result else [{"run": job_of(trial).run.key, **result}]
+        messages = json.loads(result["runs"]) if "runs" in result else [{"run": next(iter(jobs)), **result}]
         self.watch.dog.report(trial.trial_id)
         goes_on = False
         for message in messages:
             job = jobs[message["run"]]
-            if job.run.key not in self.driver.in_flight:  # it has ended, and another run of its pack has not
+            if job.run.key not in self.driver.in_flight.jobs:  # it has ended, and another run of its pack has not
                 continue
             note = message.get("note", "")
             line = f"run {job.run.key}, attempt {job.attempt}: {note}"
@@ -186,7 +173,7 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
                 self.driver.folder.add_to_log(f"{line}\n")
             goes_on |= self.driver.on_result(job, message)
 
-        waiting = [job for key, job in jobs.items() if key in self.driver.in_flight]
+        waiting = [job for key, job in jobs.items() if key in self.driver.in_flight.jobs]
         if waiting and (overdue := self.watch.dog.overdue(trial.trial_id)):
             self.driver.on_failure(*waiting, reason=overdue, final=True)
             return str(TrialScheduler.STOP)
@@ -196,7 +183,6 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
         return str(TrialScheduler.CONTINUE if goes_on or (waiting and not self.driver.stop) else TrialScheduler.STOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
-        """Fails runs that ended by themselves without an answer."""
         self.driver.on_failure(*jobs_of(trial), reason="its process ended without an answer")
 
     def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
@@ -296,7 +282,6 @@ def _ray_settings(address: str, placement: Placement) -> dict[str, Any]:
 def _tune(
     driver: Driver, first: Job, attending: Attending, note: Callable[[str], None], run_hours: float | None
 ) -> None:
-    """Trains in the open session."""
     placement = driver.placement
     resources, resources_in_words = _resources(placement)
     waiting, watch, nodes = Waiting(driver, note, resources_in_words), Watch(run_hours), Nodes()

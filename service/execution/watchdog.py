@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -129,30 +129,6 @@ def death_errors_as_actor_errors() -> Iterator[None]:
         yield
 
 
-def living_nodes() -> set[str]:
-    """Returns the names of the nodes that Ray takes for alive."""
-    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-
-
-def is_node_gone(before: Collection[str]) -> bool:
-    """Returns whether a node that was alive before is dead, does not answer, or was started again at the same address.
-
-    Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
-    """
-    nodes = [((node["NodeManagerAddress"], node["NodeManagerPort"]), node) for node in ray.nodes()]
-    new = {address for address, node in nodes if node["Alive"] and node["NodeID"] not in before}
-    for address, node in nodes:
-        if node["NodeID"] not in before:
-            continue
-        if not node["Alive"] or address in new:
-            return True
-        try:
-            socket.create_connection(address, ANSWER_S).close()
-        except OSError:
-            return True
-    return False
-
-
 PATIENCE_S = 30.0
 """How long runs wait for resources before that is said."""
 
@@ -227,14 +203,29 @@ class Nodes(Unsaved, tune.Callback):  # type: ignore[misc]
         self._before: dict[str, set[str]] = {}
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        self._before[trial.trial_id] = living_nodes()
+        self._before[trial.trial_id] = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         self._before.pop(trial.trial_id, None)
 
     def is_one_gone(self, trial: TuneTrial) -> bool:
-        """Returns whether a node has gone since a run began."""
-        return is_node_gone(self._before.pop(trial.trial_id, set()))
+        """Returns whether a node of a run's begin is dead, does not answer, or was started again at the same address.
+
+        Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
+        """
+        before = self._before.pop(trial.trial_id, set())
+        nodes = [((node["NodeManagerAddress"], node["NodeManagerPort"]), node) for node in ray.nodes()]
+        new = {address for address, node in nodes if node["Alive"] and node["NodeID"] not in before}
+        for address, node in nodes:
+            if node["NodeID"] not in before:
+                continue
+            if not node["Alive"] or address in new:
+                return True
+            try:
+                socket.create_connection(address, ANSWER_S).close()
+            except OSError:
+                return True
+        return False
 
 
 class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
@@ -247,7 +238,7 @@ class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
         self._signs_at = 0.0
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        folder = job_of(trial).folder
+        folder = jobs_of(trial)[0].folder
         self._live[trial.trial_id] = trial, folder
         self.dog.begin(trial.trial_id, checkpoint_time(folder))
 
@@ -257,7 +248,7 @@ class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
         self.on_trial_complete(iteration, trials, trial)
-        if (job := job_of(trial)).workers:
+        if (job := jobs_of(trial)[0]).workers:
             from trainables.launch.group import free
 
             free(job)
@@ -276,14 +267,9 @@ class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
                 ray.kill(trial.temporary_state.ray_actor)
 
 
-def job_of(trial: TuneTrial) -> Job:
-    """Returns the job that a trial of Tune trains; of a pack the first."""
-    return _job(json.dumps(trial.config["job"]))
-
-
 def jobs_of(trial: TuneTrial) -> list[Job]:
     """Returns all jobs that a trial of Tune trains."""
-    return [job_of(trial), *(_job(json.dumps(other)) for other in trial.config.get("others", []))]
+    return [_job(json.dumps(job)) for job in (trial.config["job"], *trial.config.get("others", []))]
 
 
 @lru_cache(maxsize=1024)
