@@ -114,10 +114,7 @@ class Driver:
             self._write(lost)
 
     def heed(self) -> Control | None:
-        """Does what other commands have asked for since the last call, and returns it, or None if nothing was asked.
-
-        If all runs are to stop now, the caller must stop them.
-        """
+        """Does and returns what other commands have asked for. If all runs are to stop now, the caller stops them."""
         request = take_request(self.folder)
         if request is None:
             return None
@@ -194,10 +191,7 @@ class Driver:
         return True
 
     def on_failure(self, *jobs: Job, reason: str, lost: bool = False, final: bool = False) -> None:
-        """Records the failure of a job, or of a pack. `lost`: with its node, which is no attempt.
-
-        `final`: a second attempt cannot help.
-        """
+        """Records the failure of a job or a pack. `lost`: with its node: no attempt; `final`: another cannot help."""
         ended = [job for job in jobs if self.in_flight.end(job.run.key)]
         for job in ended:
             failed = FailedWith(run=job.run.key, code=job.code.digest, reason=reason, counts=not lost, final=final)
@@ -347,10 +341,7 @@ class DriverPolls:
         self._notes_runs = True
 
     def look(self) -> None:
-        """Notes what has changed, and lets the driver do what is asked.
-
-        Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study.
-        """
+        """Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study."""
         driver = self.driver
         driver.journal.look()
         machine = ""

@@ -33,7 +33,6 @@ REQUEST_S = 60
 TRIES = 3
 """How often a study is sent that another command submits at the same moment."""
 AGAIN = "the same command goes on"
-"""What to do after an error that may pass."""
 STUDY, HOME = "locus.study", "locus.home"
 """What a job's metadata tell: its study and home."""
 
@@ -75,7 +74,6 @@ class Client(JobSubmissionClient):  # type: ignore[misc]
 
 @contextmanager
 def _errors_in_a_sentence(address: str) -> Iterator[None]:
-    """Replaces errors of Ray's client, of the network and of files. Raises: JobError with one sentence."""
     try:
         yield
     except (requests.RequestException, RayError, RuntimeError, OSError, ValueError, KeyError) as error:
@@ -86,11 +84,7 @@ def _errors_in_a_sentence(address: str) -> Iterator[None]:
 
 
 def submit(
-    edition: Edition,
-    options: RunOptions,
-    address: str,
-    *,
-    say: Callable[[str], None] = lambda line: None,
+    edition: Edition, options: RunOptions, address: str, *, say: Callable[[str], None] = lambda line: None
 ) -> Submission:
     """Submits a study and prints its output until the plan is there.
 
@@ -200,14 +194,12 @@ def resources(client: Client) -> list[dict[str, float]]:
 
 def _submitted(client: JobSubmissionClient, address: str) -> list[tuple[Submission, str]]:
     """Returns the jobs that run studies, with their states; the newest one is the last."""
-    jobs = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
-    return [
-        (
-            Submission(client, address, job.submission_id, job.metadata[STUDY], job.metadata.get(HOME) or None),
-            job.status.value,
-        )
-        for job in sorted(jobs, key=lambda job: job.start_time or 0)
-    ]
+    submitted = []
+    for job in sorted(client.list_jobs(), key=lambda job: job.start_time or 0):
+        if study := (job.metadata or {}).get(STUDY):
+            home = job.metadata.get(HOME) or None
+            submitted.append((Submission(client, address, job.submission_id, study, home), job.status.value))
+    return submitted
 
 
 def _name(client: JobSubmissionClient, id: str) -> str:

@@ -165,7 +165,7 @@ class InFlight:
         return True
 
     def end(self, key: str) -> bool:
-        """Forgets a run and gives its claim back; whether it was in flight."""
+        """Forgets a run, and gives its claim back; returns whether it was in flight."""
         if lock := self._claims.pop(key, None):
             _give_back(lock)
         was_in_flight = self.jobs.pop(key, None) is not None

@@ -118,8 +118,8 @@ class LocalRay:
     def leave(self) -> None:
         """Ends what a start that stands still has begun; not in its last step, in which Ray would end this process.
 
-        It also does so a minute after its GCS was ended while the start asks for something, with exit code 1 and no
-        word. So a start that goes on is not left, but waited for (`Apart.share`).
+        It also does so a minute after its GCS was ended while the start asks for something. So a start that goes on is
+        waited for (`Apart.share`).
         """
         if ray._private.worker._global_node is None:
             _kill(self._processes())
@@ -154,7 +154,6 @@ class LocalRay:
 
 
 def _kill(processes: list[Any]) -> None:
-    """Kills those that live, and waits until they are gone."""
     import psutil
 
     for process in processes:
@@ -196,9 +195,7 @@ def first_line(error: Exception) -> str:
 
 
 def machine(address: str, threads: int = 1) -> Machine:
-    """Returns what the cluster at hand has for runs of so many threads a worker.
-
-    A node's cores beyond a multiple do not count.
+    """Returns what the cluster at hand has for runs of so many threads a worker; cores beyond a multiple do not count.
 
     The memory of a node is what Ray lets processes ask for there. All of it happens in a thread, because Ray takes
     SIGTERM from the main one. Cost: a second, to connect.

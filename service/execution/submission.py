@@ -220,18 +220,13 @@ class Submission:
     home: str | None
 
     def status(self) -> str:
-        """Returns the job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
-
-        A driver that another command stopped has an exit code, which Ray takes for a failure.
-        """
+        """Returns the job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
+        # a driver that another command stopped has an exit code, which Ray takes for a failure
         state = str(self._ask(lambda: self.client.get_job_status(self.job).value))
         return "STOPPED" if state == "FAILED" and self.facts().get("ended") == "stopped" else state
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """Returns the cluster's answer. One that is lost on the way is asked for again.
-
-        Raises: SubmissionError if none comes for ten minutes.
-        """
+        """Asks again if an answer is lost on the way. Raises: SubmissionError if none comes for ten minutes."""
         until = time.monotonic() + LOST_S
         while True:
             try:
@@ -270,10 +265,7 @@ class Submission:
         return facts_in(self._text().split("\n"))
 
     def stop(self) -> None:
-        """Asks each run to end at its next report; submitting again continues. Returns when the job has ended.
-
-        Ray kills a job that does not end in two minutes.
-        """
+        """Asks each run to end at its next report, and waits for that; Ray kills a job after two minutes."""
         self._ask(lambda: self.client.stop_job(self.job))
         self.wait_until_ended()
 
@@ -365,7 +357,6 @@ class Submission:
 
 
 def _last(lines: Iterator[str] | list[str]) -> str:
-    """Returns the last line for people."""
     return next((line for line in reversed([*lines]) if line.strip() and not line.startswith(MARK)), "")
 
 

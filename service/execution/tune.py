@@ -25,15 +25,7 @@ from service.execution.machine import socket_folder, usable_gib
 from service.execution.other_drivers import checkpoint_time
 from service.execution.ray_session import LocalRay, session
 from service.execution.signals import Apart
-from service.execution.watchdog import (
-    Attending,
-    Nodes,
-    Unsaved,
-    Waiting,
-    Watch,
-    death_errors_as_actor_errors,
-    jobs_of,
-)
+from service.execution.watchdog import Attending, Unsaved, Watch, death_errors_as_actor_errors, jobs_of
 from service.planning.placement import Placement
 from trainables.cgroup import cores
 from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
@@ -102,9 +94,7 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
         self.packs: set[str] = set()
 
     def suggest(self, trial_id: str) -> Any:
-        """Returns a task's config.
-
-        None: ask again later; FINISHED: nothing is left, or nothing but what other drivers train.
+        """Returns a task's config; None: ask again later; FINISHED: nothing is left but what other drivers train.
 
         If no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
         """
@@ -149,9 +139,9 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
 class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
     """Tune's scheduler: it reports each epoch to the driver, which decides whether the run continues."""
 
-    def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch, nodes: Nodes) -> None:
+    def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch) -> None:
         super().__init__()
-        self.driver, self.note, self.watch, self.nodes = driver, note, watch, nodes
+        self.driver, self.note, self.watch = driver, note, watch
         self.noted: set[str] = set()
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
@@ -186,7 +176,7 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
         self.driver.on_failure(*jobs_of(trial), reason="its process ended without an answer")
 
     def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
-        """Releases the runs of a trial that Tune removed while it was still pending; they stay to be done."""
+        """Releases runs that Tune removed while they were pending; they stay to be done."""
         for job in jobs_of(trial):
             self.driver.release(job)
 
@@ -195,7 +185,7 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace") if trial.error_file else ""
         self.driver.folder.add_to_log(text)
         cause, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
-        if cause.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):
+        if cause.endswith(UNREACHABLE) and self.watch.is_node_gone(trial):
             cause = cause.replace(UNREACHABLE, LOST)
         jobs = jobs_of(trial)
         alone = len(jobs) == 1  # the runs of a pack are trained again one by one: only one of them may be at fault
@@ -240,7 +230,9 @@ def run_on_tune(
             apart.share()
             began.set()
             busy("")
-            _tune(driver, first, Attending(look, apart.check), note, run_hours)
+            resources, in_words = _resources(driver.placement)
+            attending = Attending(driver, note, in_words, look, apart.check)
+            _tune(driver, first, resources, attending, Watch(run_hours))
 
     def watch() -> None:
         if driver.stop and not began.is_set():
@@ -280,17 +272,15 @@ def _ray_settings(address: str, placement: Placement) -> dict[str, Any]:
 
 
 def _tune(
-    driver: Driver, first: Job, attending: Attending, note: Callable[[str], None], run_hours: float | None
+    driver: Driver, first: Job, resources: tune.PlacementGroupFactory, attending: Attending, watch: Watch
 ) -> None:
     placement = driver.placement
-    resources, resources_in_words = _resources(placement)
-    waiting, watch, nodes = Waiting(driver, note, resources_in_words), Watch(run_hours), Nodes()
     with scratch("locus-tune-") as folder, death_errors_as_actor_errors():
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else AloneTrial, resources),
             tune_config=tune.TuneConfig(
                 search_alg=DriverSearcher(driver, first),
-                scheduler=JournalScheduler(driver, note, watch, nodes),
+                scheduler=JournalScheduler(driver, attending.note, watch),
                 num_samples=-1,
                 reuse_actors=placement.workers == 0,
                 trial_dirname_creator=lambda trial: trial.trial_id,
@@ -300,8 +290,8 @@ def _tune(
                 name="runs",
                 verbose=0,
                 progress_reporter=tune.CLIReporter(),  # the one for notebooks clears what the cell has shown
-                callbacks=[waiting, watch, nodes, attending],
-                stop=waiting,
+                callbacks=[watch, attending],
+                stop=attending,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
         ).fit()

@@ -65,15 +65,12 @@ def test_gpus_of_a_cluster_may_have_yet_to_join(monkeypatch):
     head = Machine(cores=0, nodes=(Node(cores=0, gib=4.0),), grows=True)
     monkeypatch.setattr("service.execution.ray_session.machine", lambda *_: head)
 
-    def asked(**options):
-        found = placement(RunOptions(address="auto", device="cuda", **options), lambda: 1.0)
-        return found.device, found.max_concurrent, found.fits
-
-    assert asked(max_concurrent=6) == asked(max_concurrent=6, runs_per_gpu=2) == ("cuda", 6, 0)
-    assert asked(max_concurrent=3, workers=4) == ("cuda", 3, 0)
-    assert asked(max_concurrent=80, fuse=40) == ("cuda", 80, 0)
+    for options in ({"max_concurrent": 6, "runs_per_gpu": 2}, {"max_concurrent": 3, "workers": 4},
+                    {"max_concurrent": 80, "fuse": 40}):  # fmt: skip
+        placed = placement(RunOptions(address="auto", device="cuda", **options), lambda: 1.0)
+        assert (placed.device, placed.max_concurrent, placed.fits) == ("cuda", options["max_concurrent"], 0)
     with pytest.raises(SpecError, match=r"^max-concurrent must be a number where the nodes with GPUs have yet to join"):
-        asked()
+        placement(RunOptions(address="auto", device="cuda"), lambda: 1.0)
 
 
 @pytest.mark.parametrize(("run_gib", "options", "expected"), [

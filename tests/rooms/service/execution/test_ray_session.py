@@ -46,26 +46,21 @@ def test_a_slow_start_is_tried_again_and_then_a_sentence(tries):
     tries += [Exception(SLOW), RuntimeError("no port file")]
     LocalRay(socket_folder(), lines.append).start(Apart())
     why = "The current node timed out during startup"
-    assert [line.partition(": this machine has a load of")[0] for line in lines] == [
-        f"Ray did not start ({why})",
-        "Ray did not start (no port file)",
+    assert [(line.partition(": this machine has a load of")[0], line.rpartition("; ")[2]) for line in lines] == [
+        (f"Ray did not start ({why})", "try 2 of 3"),
+        ("Ray did not start (no port file)", "try 3 of 3"),
     ]
-    assert [line.rpartition("; ")[2] for line in lines] == ["try 2 of 3", "try 3 of 3"]
     tries += [Exception(SLOW)] * TRIES
-    with pytest.raises(
-        RayError, match=rf"^Ray did not start in 3 tries \({why}\): .* load of .*the same command goes on$"
-    ):
+    refusal = rf"^Ray did not start in 3 tries \({why}\): .* load of .*the same command goes on$"
+    with pytest.raises(RayError, match=refusal):
         LocalRay(socket_folder()).start(Apart())
     assert not tries
 
 
 def test_the_reason_is_the_first_sentence_or_what_a_log_ends_with():
-    assert ray_session.first_line(Exception(SLOW)) == "The current node timed out during startup"
-    assert (
-        ray_session.first_line(Exception("The last 20 lines of dashboard.log:\n  File x\nEOFError: odd\n"))
-        == "EOFError: odd"
-    )
-    assert ray_session.first_line(KeyError()) == "KeyError"
+    log = Exception("The last 20 lines of dashboard.log:\n  File x\nEOFError: odd\n")
+    reasons = [ray_session.first_line(error) for error in (Exception(SLOW), log, KeyError())]
+    assert reasons == ["The current node timed out during startup", "EOFError: odd", "KeyError"]
 
 
 @pytest.mark.parametrize("error", [PermissionError("Permission denied: '/tmp/ray'"), ValueError("num_cpus")])

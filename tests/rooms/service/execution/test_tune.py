@@ -22,7 +22,6 @@ from service.execution.watchdog import (
     FIRST_S,
     PAUSES,
     SILENT_S,
-    Nodes,
     Watch,
     Watchdog,
     death_errors_as_actor_errors,
@@ -38,6 +37,11 @@ from tests.rooms.trainables.data.own_data import reading_arms
 from trainables.cgroup import cores
 from trainables.launch.errors import LOST, UNREACHABLE
 from trainables.recipe.outcome import Diverged
+
+
+@pytest.fixture(autouse=True)
+def _no_nodes(monkeypatch) -> None:
+    monkeypatch.setattr(watchdog.ray, "nodes", list)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +72,7 @@ def reported(home: Home, epochs: list[dict], watch: Watch) -> tuple[list[str], l
     lines: list[str] = []
     with driving(home, arms()) as driver:
         job = driver.next()
-        scheduler = JournalScheduler(driver, lines.append, watch, Nodes())
+        scheduler = JournalScheduler(driver, lines.append, watch)
         trial = SimpleNamespace(config={"job": job.plain()}, trial_id="one")
         watch.on_trial_start(0, [], trial)
         answers = [
@@ -121,7 +125,7 @@ class Pair:
         self.trial = suggested(self.searcher, "pack")
         self.jobs = jobs_of(self.trial)
         self.watch.on_trial_start(0, [], self.trial)
-        self.scheduler = JournalScheduler(driver, lambda line: None, self.watch, Nodes())
+        self.scheduler = JournalScheduler(driver, lambda line: None, self.watch)
 
     def epoch(self, number: int, *outcomes) -> str:
         told = [{"run": job.run.key, **message(of, job)} for job, of in zip(self.jobs, outcomes, strict=False) if of]
@@ -204,7 +208,7 @@ def test_a_run_whose_images_change_while_it_trains_ends_as_it_was_planned(home: 
     edition = reading_arms(file)
     with driving(home, edition) as driver:
         searcher, watch = DriverSearcher(driver), Watch(None)
-        scheduler = JournalScheduler(driver, print, watch, Nodes())
+        scheduler = JournalScheduler(driver, print, watch)
         keys = []
         for name in ("first", "second"):
             trial = SimpleNamespace(trial_id=name, config=searcher.suggest(name), error_file=None)
@@ -278,11 +282,9 @@ def test_a_node_is_gone_that_is_dead_does_not_answer_or_was_started_again(nodes)
     """Ray lists both as alive for some seconds, and the new one answers for the old one."""
 
     def is_gone(*before: str) -> bool:
-        callback, trial = Nodes(), SimpleNamespace(trial_id="one")
-        callback.on_trial_start(0, [], trial)
-        assert callback._before["one"] == {node["NodeID"] for node in nodes if node["Alive"]}
-        callback._before["one"] = {*before}
-        return callback.is_one_gone(trial)
+        watch, trial = Watch(None), SimpleNamespace(trial_id="one")
+        watch._nodes["one"] = {*before}
+        return watch.is_node_gone(trial)
 
     assert (is_gone("0", "1"), is_gone("0")) == (True, False)
     assert not is_gone("2"), "it was not there before"
@@ -298,13 +300,13 @@ def test_a_node_is_gone_that_is_dead_does_not_answer_or_was_started_again(nodes)
 def test_a_process_without_an_answer_is_lost_where_a_node_is_gone(home: Home, nodes, tmp_path, text, gone, reason):
     """A node that was dead before the run began has not taken it along."""
     nodes[1]["Alive"] = gone
-    known = Nodes()
+    watch = Watch(None)
     (tmp_path / "error.txt").write_text(text)
     with driving(home, arms()) as driver:
         job = driver.next()
         trial = SimpleNamespace(config={"job": job.plain()}, trial_id="one", error_file=str(tmp_path / "error.txt"))
-        known.on_trial_start(0, [], trial)
-        JournalScheduler(driver, print, Watch(None), known).on_trial_error(None, trial)
+        watch.on_trial_start(0, [], trial)
+        JournalScheduler(driver, print, watch).on_trial_error(None, trial)
     (failed,) = facts(home, arms(), FailedWith)
     assert (failed.reason, failed.counts) == (reason, not gone)
 
@@ -347,14 +349,18 @@ def test_a_run_is_silent_after_an_hour_or_ten_times_its_longest_pause(reports, a
     assert run.wait(1) == f"it gave no sign of life for {before}: it was killed"
 
 
-def test_a_new_checkpoint_is_a_sign_and_an_old_one_is_none() -> None:
-    run = Watched(sign=7.0)
+def test_a_new_checkpoint_is_a_sign_and_an_old_one_is_none_and_who_has_ended_is_not_watched() -> None:
+    run = Watched(run_hours=1.5, sign=7.0)
     run.wait(100)
     run.dog.sign("run", 7.0)
     run.dog.sign("run", None)
     assert run.wait(FIRST_S - 100) is not None, "the checkpoint is that of the attempt before"
     run.dog.sign("run", 8.0)
     assert run.wait(0) is None
+    run.dog.end("run")
+    run.dog.end("run")
+    run.dog.report("run")
+    assert run.wait(2 * FIRST_S) is run.dog.overdue("run") is None
 
 
 def test_time_in_which_the_driver_sleeps_does_not_count() -> None:
@@ -386,15 +392,6 @@ def test_a_run_that_reports_at_an_even_pace_is_never_killed(pauses: list[float])
         assert dog.silent("run") is None
         dog.report("run")
         before.append(pause)
-
-
-def test_a_run_that_has_ended_is_not_watched() -> None:
-    run = Watched(run_hours=0.1)
-    run.dog.end("run")
-    run.dog.end("run")
-    run.report(4000)
-    run.dog.sign("run", 3.0)
-    assert run.dog.silent("run") is run.dog.overdue("run") is None
 
 
 @pytest.mark.slow
