@@ -106,7 +106,9 @@ def submit(
                         f"{edition.id} is already running there as {running.job}; submit it again once it has ended, "
                         f"or stop it first (locus stop {running.at})"
                     )
-            name = _name(client, edition.id)
+            stem = "locus-" + re.sub(r"[^a-z0-9.-]", "-", edition.id)
+            used = {job.submission_id for job in client.list_jobs()}  # Ray accepts each name only once
+            name = next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)
             try:
                 size = send(client, name, sent, options.home, metadata)
             except TakenError:  # by a command of the same moment, whose job is found now
@@ -200,10 +202,3 @@ def _submitted(client: JobSubmissionClient, address: str) -> list[tuple[Submissi
             home = job.metadata.get(HOME) or None
             submitted.append((Submission(client, address, job.submission_id, study, home), job.status.value))
     return submitted
-
-
-def _name(client: JobSubmissionClient, id: str) -> str:
-    """Returns a submission id that was never used: Ray accepts each one only once."""
-    stem = "locus-" + re.sub(r"[^a-z0-9.-]", "-", id)
-    used = {job.submission_id for job in client.list_jobs()}
-    return next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)
