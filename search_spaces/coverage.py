@@ -18,8 +18,8 @@ def _in(*studies: str, gap: str = "") -> Item:
     return Item(studies, gap)
 
 
-def _explains(what: str) -> Item:
-    return Item(gap=f"explains only: {what}")
+def _explains(subject: str) -> Item:
+    return Item(gap=f"explains only: {subject}")
 
 
 TOP_FIVE = "top-5 accuracy; here it is top-1 accuracy"

@@ -75,39 +75,39 @@ class Fit(Spec):
         require(lengths[:1] == (1,) and rising, "", MULTIPLES, list(lengths))
         return lengths
 
-    def values(self, recipe: Recipe, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def values(self, recipe: Recipe, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns what follows from the images and the model of a recipe, by path.
 
         The side is that of the images, but at most `side`, in `grid` patches; of images whose side is given, in as many
         patches, near `grid`, as divide it. Epochs of the shortest length: as many as `images` allow, from 2
-        to 60; of larger sets a part is used. `own`: the values that are given, by path; the recipe has them.
+        to 60; of larger sets a part is used. `settings`: the values that are given, by path; the recipe has them.
         """
-        own, data, model = own or {}, recipe.data, recipe.model
+        settings, data, model = settings or {}, recipe.data, recipe.model
         values: dict[str, Any] = {}
         side = data.size[1]
         if isinstance(data, ImagesSpec):
-            if "data.image_size" not in own:
+            if "data.image_size" not in settings:
                 side = max(1, min(data.natural_side, self.side) // self.grid) * self.grid
                 values["data.image_size"] = side
-            there, held, train = data.available, data.held_out_at(0), data.image_counts.train
+            available, held, train = data.available, data.held_out_at(0), data.image_counts.train
             if not data.folds:  # folds are of all images
-                counts = {"val_size": (self.most, there.validation or held.validation)}
-                counts |= {"test_size": (self.most, there.test or held.test)}
-                if not {"data.train_size", "data.samples_per_class"} & {*own}:
+                counts = {"val_size": (self.most, available.validation or held.validation)}
+                counts |= {"test_size": (self.most, available.test or held.test)}
+                if not {"data.train_size", "data.samples_per_class"} & {*settings}:
                     train = min(held.train, self.images // FEWEST_EPOCHS)
                     counts |= {"train_size": (train, held.train)}
-                values |= {f"data.{name}": some for name, (some, every) in counts.items() if some < every}
+                values |= {f"data.{name}": limit for name, (limit, every) in counts.items() if limit < every}
         else:
             train = data.image_counts.train
         patch = getattr(model, "patch_size", 1)
-        if has_patch(own, model) and "model.patch_size" not in own:
+        if has_patch(settings, model) and "model.patch_size" not in settings:
             grids = [count for count in range(side, 0, -1) if side % count == 0]
             patch = side // min(grids, key=lambda count: abs(count - self.grid))
             values["model.patch_size"] = patch
         if isinstance(data, ImagesSpec):
             values["test_sizes"] = [round(side * LARGER / patch) * patch]
         shortest = min(max(self.images // train, FEWEST_EPOCHS), MOST_EPOCHS)
-        epochs = own.get("optimizer.epochs", shortest * self.lengths[-1])
+        epochs = settings.get("optimizer.epochs", shortest * self.lengths[-1])
         if recipe.optimizer.schedule == "wsd":
             shorter = {epochs * multiple // self.lengths[-1] for multiple in self.lengths[:-1]}
             values["optimizer.lengths"] = sorted(shorter - {0, epochs})
@@ -116,44 +116,44 @@ class Fit(Spec):
         batch = next((batch for most, batch in BATCHES if train <= most), LARGEST_BATCH)
         values |= {"optimizer.epochs": epochs, "optimizer.batch_size": batch}
         if not isinstance(recipe.init, Fresh):
-            values["optimizer.lr_base_size"] = GENTLER * own.get("optimizer.batch_size", batch)
-        return {path: value for path, value in values.items() if path not in own}
+            values["optimizer.lr_base_size"] = GENTLER * settings.get("optimizer.batch_size", batch)
+        return {path: value for path, value in values.items() if path not in settings}
 
 
-def kept_form(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+def kept_form(settings: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
     """Returns the side of other images and how they are scored, where the values do not say it: as of those before.
 
-    The patches of the recipe's model are for that side. If the values name another model, its kind decides. `own`: the
+    The patches of the recipe's model are for that side. If the values name another model, its kind decides. `settings`:
     values, by path. `recipe`: without them.
     """
-    if own.get("data.kind") not in IMAGE_KINDS:
+    if settings.get("data.kind") not in IMAGE_KINDS:
         return {}
     before = {path: getattr(recipe.data, path.removeprefix("data."), False) for path in SCORES}
-    kept: dict[str, Any] = {path: value for path, value in before.items() if value and path not in own}
-    if not {"data.image_size", "model.kind", "model.name", "model.patch_size"} & {*own}:
+    kept: dict[str, Any] = {path: value for path, value in before.items() if value and path not in settings}
+    if not {"data.image_size", "model.kind", "model.name", "model.patch_size"} & {*settings}:
         kept["data.image_size"] = recipe.data.size[1]
     return kept
 
 
-def kept_size(own: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+def kept_size(settings: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
     """Returns the form and the counts of other images, where the values say none: those of the images before.
 
     So a budget takes about the same time with other images. Of a smaller set all images are used.
     """
-    kept = kept_form(own, recipe)
-    if own.get("data.kind") not in IMAGE_KINDS or "data.folds" in own:
+    kept = kept_form(settings, recipe)
+    if settings.get("data.kind") not in IMAGE_KINDS or "data.folds" in settings:
         return kept
-    images = {path: value for path, value in own.items() if is_of_data(path) and "normalize" not in path}
+    images = {path: value for path, value in settings.items() if is_of_data(path) and "normalize" not in path}
     alone = Recipe(data=recipe.data, model=ViT(patch_size=1))  # no parent, and a patch for every side
-    there, before = alone.variant(images | kept).data.image_counts, recipe.data
+    available, before = alone.variant(images | kept).data.image_counts, recipe.data
     most = {name: getattr(before, f"{name}_size", None) for name in ("train", "val", "test")}
     if getattr(before, "samples_per_class", None):
         most["train"] = before.image_counts.train
-    if "data.samples_per_class" in own:
+    if "data.samples_per_class" in settings:
         most["train"] = None
-    for name, count in (("train", there.train), ("val", there.validation), ("test", there.test)):
-        if (some := most[name]) and some < count and f"data.{name}_size" not in own:
-            kept[f"data.{name}_size"] = some
+    for name, count in (("train", available.train), ("val", available.validation), ("test", available.test)):
+        if (limit := most[name]) and limit < count and f"data.{name}_size" not in settings:
+            kept[f"data.{name}_size"] = limit
     return kept
 
 
@@ -163,9 +163,9 @@ def replaced(values: Mapping[str, Any], images: Mapping[str, Any], base: Recipe)
     return {**left, **images, **kept_size(images, base.variant(values))}
 
 
-def has_patch(own: Mapping[str, Any], model: Model) -> bool:
+def has_patch(settings: Mapping[str, Any], model: Model) -> bool:
     """Returns whether the side of a patch may be chosen for the model of these values; a name of timm's fixes it."""
-    return "patch_size" in MODELS.get(own.get("model.kind", ""), type(model)).model_fields
+    return "patch_size" in MODELS.get(settings.get("model.kind", ""), type(model)).model_fields
 
 
 def fit_words(recipe: Recipe) -> str:

@@ -100,12 +100,12 @@ def _of_file(name: str, variable: str) -> Study:
     if not path.is_file():
         raise _no_file(path)
     module = load(path.name, text_of(path), again=True)
-    known = vars(module)
-    study = known.get(variable)
+    variables = vars(module)
+    study = variables.get(variable)
     if not isinstance(study, Study):
-        others = ", ".join(f"{path}:{name}" for name, value in known.items() if isinstance(value, Study))
+        others = ", ".join(f"{path}:{name}" for name, value in variables.items() if isinstance(value, Study))
         beside = f"; it has {others}" if others else ""
-        classes = {name: value for name, value in known.items() if isinstance(value, type) and not others}
+        classes = {name: value for name, value in variables.items() if isinstance(value, type) and not others}
         for name in [name for name, value in classes.items() if value.__module__ == module.__name__]:
             if issubclass(classes[name], EncodingSpec):
                 beside = f"; {name} is an encoding: locus run (or check) encodings --arms {path}:{name}"

@@ -27,37 +27,37 @@ def own_arms(given: Iterable[Arm]) -> tuple[list[str], dict[str, dict[str, Any]]
     Raises: SpecError for what is no arm, and for two of one name; SourceError for a file that does not run.
     """
     names: list[str] = []
-    own: dict[str, dict[str, Any]] = {}
+    encodings: dict[str, dict[str, Any]] = {}
     for arm in given:
         encoding = _encoding(arm)
         name = str(arm) if encoding is None else re.sub(r"[\w.-]+\.py:", "", value_words(encoding)).replace(", ", "+")
         if encoding is not None:
-            if name in own:
+            if name in encodings:
                 raise SpecError(
                     f"arms must have names of their own, got two called {name!r}: rename one of the classes"
                 )
-            own[name] = {"encoding": encoding}
+            encodings[name] = {"encoding": encoding}
         names.append(name)
-    return names, own
+    return names, encodings
 
 
-def beside(study: str, plan: Any, own: dict[str, dict[str, Any]]) -> Ablation:
+def beside(study: str, plan: Any, encodings: dict[str, dict[str, Any]]) -> Ablation:
     """Returns the plan of a study with further arms, encodings of a person's own.
 
     Raises: SpecError for a plan whose arms are not encodings alone, and for the name of an arm that is there.
     """
     must = f"arms of {study} must be some of its own"
     if not isinstance(plan, Ablation):
-        raise SpecError(f"arms are those of an ablation, and {study} is a search; got {listed([*own])}")
+        raise SpecError(f"arms are those of an ablation, and {study} is a search; got {listed([*encodings])}")
     for name, values in plan.named.items():
         if others := [path for path in values if path.partition(".")[0] != "encoding"]:
             why = f"they differ in more than their encoding ({quoted(name)} sets {others[0]})"
-            raise SpecError(f"{must}, because {why}, got {listed([*own])}")
+            raise SpecError(f"{must}, because {why}, got {listed([*encodings])}")
     if not any({"encoding", "encoding.kind"} & {*values} for values in plan.named.values()):
-        raise SpecError(f"{must}, because none of them is another kind of encoding, got {listed([*own])}")
-    if double := {*own} & {*plan.named}:
+        raise SpecError(f"{must}, because none of them is another kind of encoding, got {listed([*encodings])}")
+    if double := {*encodings} & {*plan.named}:
         raise SpecError(f"arms must have names of their own, got {min(double)!r}, which {study} has")
-    return plan.joined(own)
+    return plan.joined(encodings)
 
 
 def _encoding(arm: Any) -> EncodingSpec | None:

@@ -98,12 +98,12 @@ def put_first(name: str | None, values: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def explained(name: str | None, own: dict[str, Any]) -> Iterator[None]:
+def explained(name: str | None, settings: dict[str, Any]) -> Iterator[None]:
     """Adds to an error about a value of a preset that the preset sets it, where the user's own values do not."""
     try:
         yield
     except SpecError as error:
-        paths = PRESETS[name].keys() - leaves(own).keys() if name else set()
+        paths = PRESETS[name].keys() - leaves(settings).keys() if name else set()
         path = next((word for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)*", str(error)) if word in paths), None)
         if path is None:
             raise

@@ -226,21 +226,21 @@ class Study(Spec):
         edition = usual._edition(chosen, size, {}, seeds, trials)
         names, added = own_arms(arms)
         more = Study(**{**dict(self), "plan": beside(self.name, self.plan, added)}) if added else self
-        mark, own, some = name, leaves(set or {}), more._asked(names) if names else usual
-        changed = some._edition(chosen, size, own, seeds, trials) if own or some is not usual else edition
+        mark, settings, some = name, leaves(set or {}), more._asked(names) if names else usual
+        changed = some._edition(chosen, size, settings, seeds, trials) if settings or some is not usual else edition
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))
-            edition = changed.model_copy(update={"own_paths": tuple(own), "some_arms": some is not usual})
+            edition = changed.model_copy(update={"own_paths": tuple(settings), "some_arms": some is not usual})
         if isinstance(plan := edition.study.plan, Search):
             plan.require_one_length()
         return edition.named(mark)
 
     def _edition(
-        self, budget: str, size: Budget, own: dict[str, Any], seeds: int | None, trials: int | None
+        self, budget: str, size: Budget, settings: dict[str, Any], seeds: int | None, trials: int | None
     ) -> Edition:
         """Returns the study with a budget's values and the user's own, and with its counts."""
         gaps = (*self.gaps, size.gap) if size.gap else self.gaps
-        sized = self._asked_at(size)._with(size, own)
+        sized = self._asked_at(size)._with(size, settings)
         budgeted = sized.counted(seeds=size.seeds, trials=size.trials, stop=size.stop, gaps=gaps, minutes=self.minutes)
         return Edition(budget=budget, study=budgeted.counted(seeds=seeds, trials=trials))
 
@@ -266,7 +266,9 @@ class Study(Spec):
         plan = self.plan.only(arms)
         known = {*plan.arms}
         budgets = {
-            name: size.model_copy(update={"arms": {arm: own for arm, own in size.arms.items() if arm in plan.parts}})
+            name: size.model_copy(
+                update={"arms": {arm: settings for arm, settings in size.arms.items() if arm in plan.parts}}
+            )
             for name, size in self.budgets.items()
         }
         left = Study(**{**dict(self), "plan": plan, "budgets": budgets, "claims": (), "published": (), "usual": ()})
@@ -315,36 +317,36 @@ class Study(Spec):
         claims = [claim for claim in claims if size.chance or not isinstance(claim, AtChance)]
         return Study(**{**dict(self), "plan": plan, "claims": tuple(claims)})
 
-    def _with(self, size: Budget, own: dict[str, Any]) -> Study:
+    def _with(self, size: Budget, settings: dict[str, Any]) -> Study:
         base, plan = self.base.variant(size.values) if size.values else self.base, self.plan
         if isinstance(plan, Ablation):
             plan = plan.resized(size.arms) if size.arms else plan
-            photographs = own.get("data.kind") in IMAGE_KINDS and not isinstance(base.data, ImagesSpec)
+            photographs = settings.get("data.kind") in IMAGE_KINDS and not isinstance(base.data, ImagesSpec)
             if photographs and (stored := plan.stored_images):
-                images = {path: value for path, value in own.items() if is_of_data(path)}
-                own = {path: value for path, value in own.items() if path not in images}
+                images = {path: value for path, value in settings.items() if is_of_data(path)}
+                settings = {path: value for path, value in settings.items() if path not in images}
                 plan = plan.resized({name: replaced(values, images, base) for name, values in stored.items()})
-        fits = size.fit and has_patch(own, base.model)
+        fits = size.fit and has_patch(settings, base.model)
         any_side = {"model.patch_size": 1} if fits else {}  # a patch that fits the user's images
-        if own:
-            base = base.variant(any_side | own | ({} if size.fit else kept_size(own, base)))
+        if settings:
+            base = base.variant(any_side | settings | ({} if size.fit else kept_size(settings, base)))
         if size.fit:
-            base = base.variant(size.fit.values(base, own))
+            base = base.variant(size.fit.values(base, settings))
         if isinstance(plan, Ablation):
             try:
-                check_own_paths(self.name, plan.arms, own)
+                check_own_paths(self.name, plan.arms, settings)
             except SpecError as error:
-                raise SpecError(f"{error}{self._with_photographs(own)}") from None
-            if plan.tune and own:
-                plan = plan.tuned_by(plan.tune.pinned(own, self.name))
+                raise SpecError(f"{error}{self._with_photographs(settings)}") from None
+            if plan.tune and settings:
+                plan = plan.tuned_by(plan.tune.pinned(settings, self.name))
         else:
-            plan = plan.pinned(own, self.name)
+            plan = plan.pinned(settings, self.name)
         return Study(**{**dict(self), "base": base, "plan": plan, "score": Score(f"val/{base.data.reported}")})
 
-    def _with_photographs(self, own: Mapping[str, Any]) -> str:
+    def _with_photographs(self, settings: Mapping[str, Any]) -> str:
         """Returns at which budgets the user's images take the place of an arm's photographs, in words."""
         plan = self.plan
-        if not isinstance(plan, Ablation) or own.get("data.kind") not in IMAGE_KINDS:
+        if not isinstance(plan, Ablation) or settings.get("data.kind") not in IMAGE_KINDS:
             return ""
         budgets = [name for name, size in self.budgets.items() if plan.resized(size.arms).stored_images]
         return f" (at --budget {' or '.join(budgets)} your images take the place of the photographs)" if budgets else ""

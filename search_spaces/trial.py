@@ -57,10 +57,10 @@ class Trial(Spec):
 
     def run(self, seed: int) -> Run:
         """Returns the run of a seed: the same object each time, as a large study has many."""
-        known = self._runs.get(seed)
-        if known is None:
-            known = self._runs[seed] = Run(recipe=self.recipe, seed=seed)
-        return known
+        run = self._runs.get(seed)
+        if run is None:
+            run = self._runs[seed] = Run(recipe=self.recipe, seed=seed)
+        return run
 
     @cached_property
     def _runs(self) -> dict[int, Run]:

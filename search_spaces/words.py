@@ -84,8 +84,8 @@ def without_sources(values: Mapping[str, Any]) -> dict[str, Any]:
     What was read from a path of images is left out, too.
     """
     own = {path.removesuffix("kind") + "source" for path, value in values.items() if _names_own(path, value)}
-    found = FOUND if {"data", "data.path"} & {*values} else ()
-    return {path: _cleaned(value) for path, value in values.items() if path not in own and path not in found}
+    omitted = FOUND if {"data", "data.path"} & {*values} else ()
+    return {path: _cleaned(value) for path, value in values.items() if path not in own and path not in omitted}
 
 
 def setting_words(values: Mapping[str, Any]) -> list[str]:
@@ -174,10 +174,10 @@ def shortened(text: str) -> str:
 
 def short(values: dict[str, Any]) -> str:
     """Returns a point in few characters: `gamma=2.31`."""
-    shown = without_sources(values)
-    lasts = [path.rpartition(".")[2] for path in shown]
-    names = [last if lasts.count(last) == 1 else path for path, last in zip(shown, lasts, strict=True)]
-    words = (value_words(value, digits=3, between="+") for value in shown.values())
+    plain = without_sources(values)
+    lasts = [path.rpartition(".")[2] for path in plain]
+    names = [last if lasts.count(last) == 1 else path for path, last in zip(plain, lasts, strict=True)]
+    words = (value_words(value, digits=3, between="+") for value in plain.values())
     return " ".join(f"{name}={word}" for name, word in zip(names, words, strict=True)) or "base"
 
 
@@ -189,8 +189,8 @@ def placeless(value: Any) -> Any:
     """Returns plain values without what changes no result: texts of the user's own files, paths of known content."""
     if isinstance(value, dict):
         own = {name.removesuffix("kind") + "source" for name, kind in value.items() if is_own(kind)}
-        known = [name for name, item in value.items() if isinstance(item, str) and _DIGEST.search(name)]
-        files = {_DIGEST.sub("path", name) for name in known}
+        digests = [name for name, item in value.items() if isinstance(item, str) and _DIGEST.search(name)]
+        files = {_DIGEST.sub("path", name) for name in digests}
         return {name: placeless(item) for name, item in value.items() if name not in own | files}
     return [placeless(item) for item in value] if isinstance(value, list | tuple) else value
 
@@ -208,9 +208,9 @@ def _cleaned(value: Any) -> Any:
 
 
 def _node(values: Mapping[str, Any], digits: int) -> str:
-    shown = without_sources(values)
-    kind = [str(shown.pop("kind"))] if "kind" in shown else []
-    return " ".join([*kind, *(f"{name}={_inner(value, digits)}" for name, value in shown.items())])
+    plain = without_sources(values)
+    kind = [str(plain.pop("kind"))] if "kind" in plain else []
+    return " ".join([*kind, *(f"{name}={_inner(value, digits)}" for name, value in plain.items())])
 
 
 def _inner(value: Any, digits: int) -> str:

@@ -17,7 +17,7 @@ BUG = 1
 
 CONDUCTS = (["run"], ["job"])
 """The verbs that conduct a study. They heed SIGINT also if it is ignored, as it is in all that a script starts with
-`&`: with SIGINT Ray stops a job, also on a cluster that a script started, and Slurm's script stops its driver."""
+`&`: with SIGINT Slurm's script stops its driver."""
 LOOKS = (["studies"], ["show"], ["plan"], ["status"], ["report"], ["compare"], ["logs"], ["ui"], ["doctor"])
 """The verbs that have nothing more to do where nobody reads what they print."""
 PATIENCE_S = 5.0

@@ -93,8 +93,8 @@ class Ablation(Spec):
     def _check_without(self) -> None:
         whole = [dict(zip(self.axes, names, strict=True)) for names in product(*self.axes.values())]
         for entry in self.without:
-            known = any(entry.items() <= names.items() for names in whole)
-            require(known, "without", f"of values of the axes {', '.join(self.axes)}", entry)
+            possible = any(entry.items() <= names.items() for names in whole)
+            require(possible, "without", f"of values of the axes {', '.join(self.axes)}", entry)
 
     def _check_tasks(self) -> None:
         if self.tasks:
@@ -121,17 +121,19 @@ class Ablation(Spec):
 
         None where they name several sets: such an arm is the set that its name says.
         """
-        named = {name: own for part in [*self.axes.values()] or [self.arms] for name, own in part.items()}
-        flat = {name: leaves(own) for name, own in named.items()}
-        stored = {name: own for name, own in flat.items() if own.get("data.kind") in IMAGE_KINDS}
-        sets = {(own["data.kind"], own.get("data.digest")) for own in stored.values()}
+        named = {name: values for part in [*self.axes.values()] or [self.arms] for name, values in part.items()}
+        flat = {name: leaves(values) for name, values in named.items()}
+        stored = {name: values for name, values in flat.items() if values.get("data.kind") in IMAGE_KINDS}
+        sets = {(values["data.kind"], values.get("data.digest")) for values in stored.values()}
         return {name: named[name] for name in stored} if len(sets) == 1 else {}
 
     def resized(self, values: Mapping[str, Values]) -> Ablation:
         """Returns the same arms, some with other values instead of their own. `values`: by the name of a part."""
         if not self.axes:
             return Ablation(**{**dict(self), "arms": {**self.arms, **values}})
-        axes = {axis: {name: values.get(name, own) for name, own in named.items()} for axis, named in self.axes.items()}
+        axes = {
+            axis: {name: values.get(name, part) for name, part in named.items()} for axis, named in self.axes.items()
+        }
         return Ablation(**{**dict(self), "axes": axes, "arms": {}})
 
     def looked_up(self, kind: str) -> Ablation:
@@ -139,10 +141,12 @@ class Ablation(Spec):
 
         `kind`: that of the base's data.
         """
-        axes = {axis: {name: looked_up(own, kind) for name, own in named.items()} for axis, named in self.axes.items()}
+        axes = {
+            axis: {name: looked_up(part, kind) for name, part in named.items()} for axis, named in self.axes.items()
+        }
         if axes:
             return self if axes == self.axes else Ablation(**{**dict(self), "axes": axes, "arms": {}})
-        arms = {name: looked_up(own, kind) for name, own in self.arms.items()}
+        arms = {name: looked_up(part, kind) for name, part in self.arms.items()}
         return self if arms == self.arms else Ablation(**{**dict(self), "arms": arms})
 
     def only(self, names: Iterable[str]) -> Ablation:
@@ -156,7 +160,7 @@ class Ablation(Spec):
         for name in names:
             if name not in named:
                 raise SpecError(f"arms must be some of {', '.join(named)}, got {name!r}{did_you_mean(name, [*named])}")
-        kept = {name: own for name, own in named.items() if name in {*names, self.baseline}}
+        kept = {name: values for name, values in named.items() if name in {*names, self.baseline}}
         if not self.axes:
             return Ablation(**{**dict(self), "arms": kept})
         axis = self.baseline_axis
@@ -183,7 +187,7 @@ class Ablation(Spec):
         """
         plan = self
         if keep and (self.baseline_axis, [*self.axes]) == (before.baseline_axis, [*before.axes]):
-            kept = {name: own for name, own in before.named.items() if name not in self.named}
+            kept = {name: values for name, values in before.named.items() if name not in self.named}
             plan = self.joined(kept, tuple(entry for entry in before.without if entry not in self.without))
         order = dict.fromkeys([*(name for name in before.arms if name in plan.arms), *plan.arms])
         return Ablation(**{**dict(plan), "arms": {name: plan.arms[name] for name in order}})
@@ -208,9 +212,9 @@ class Ablation(Spec):
         Every task is there, in the order of the study; an arm of which nothing is known is not.
         """
         tasks: dict[str, dict[str, T]] = {task: {} for task in self.axes[self.tasks]}
-        for arm, known in arms.items():
+        for arm, content in arms.items():
             names = self.combination(arm)
-            tasks[names[self.tasks]][names[self.baseline_axis]] = known
+            tasks[names[self.tasks]][names[self.baseline_axis]] = content
         return tasks
 
     def compared_with(self, arm: str) -> str | None:
@@ -302,11 +306,11 @@ def _require_same_arms(study: str, arms: Mapping[str, Mapping[str, Any]], path: 
     node = path.removesuffix(".kind")
     if node not in ("encoding", "model", "data") and not node.startswith("encoding."):
         return
-    some = [name for name, arm in arms.items() if {node, f"{node}.kind"} & {*arm}]
+    with_kind = [name for name, arm in arms.items() if {node, f"{node}.kind"} & {*arm}]
     left = [name for name, arm in arms.items() if not overrides(arm, path)]
-    if some and left:
+    if with_kind and left:
         raise SpecError(
-            f"{path} is what arms of {study} differ in: {quoted(some[0])} sets it, and {quoted(left[0])} would no "
+            f"{path} is what arms of {study} differ in: {quoted(with_kind[0])} sets it, and {quoted(left[0])} would no "
             "longer be what its name says; write arms of your own"
         )
 

@@ -34,9 +34,9 @@ def _point(space: Space, base: Recipe, chosen: list[int]) -> tuple[dict[str, Any
     sizes: list[int] = []
 
     def answer(name: str, coordinate: Coordinate) -> Any:
-        known = values(coordinate)
-        sizes.append(len(known))
-        return known[chosen[len(sizes) - 1] if len(sizes) <= len(chosen) else 0]
+        steps = values(coordinate)
+        sizes.append(len(steps))
+        return steps[chosen[len(sizes) - 1] if len(sizes) <= len(chosen) else 0]
 
     return space.point(base, answer), sizes
 

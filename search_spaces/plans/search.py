@@ -81,11 +81,11 @@ class Search(Spec):
                 "stop=False)"
             )
 
-    def pinned(self, own: dict[str, Any], study: str) -> Search:
+    def pinned(self, settings: dict[str, Any], study: str) -> Search:
         """Returns the search of what a user's own values leave open. Raises: SpecError if they leave nothing open."""
-        space = self.space.pinned(own)
+        space = self.space.pinned(settings)
         if space is None:
             paths = dict.fromkeys(path for path, _ in self.space.every())
             raise SpecError(f"{study} searches only {', '.join(paths)}, so --set leaves nothing to search")
-        space.require_kept(own, study)
-        return Search(**{**dict(self), "space": space, "first": space.without(self.first, own)})
+        space.require_kept(settings, study)
+        return Search(**{**dict(self), "space": space, "first": space.without(self.first, settings)})

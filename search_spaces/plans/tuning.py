@@ -75,8 +75,8 @@ def check_tuning(tune: Tuning, base: Recipe, arms: Mapping[str, Mapping[str, Any
     Raises: SpecError if an arm lacks a path, where a point makes two arms one recipe or takes values of the base away,
     and where there are too few points.
     """
-    own = {name: base.variant(values) for name, values in arms.items()}
-    for name, recipe in own.items():
+    recipes = {name: base.variant(values) for name, values in arms.items()}
+    for name, recipe in recipes.items():
         for point in tune.first:
             tune.space.require_point(recipe, point, "plan.tune.first")
         points = [*tune.first, *probes(tune.space, recipe, PROBED)]
@@ -90,7 +90,7 @@ def check_tuning(tune: Tuning, base: Recipe, arms: Mapping[str, Mapping[str, Any
         for point, with_point in zip(points, tuned, strict=True):
             require_base_kept(recipe, point, with_point)
         _require_enough(tune, recipe)
-    _require_different(tune, base, arms, own)
+    _require_different(tune, base, arms, recipes)
 
 
 def _require_enough(tune: Tuning, recipe: Recipe) -> None:
@@ -102,15 +102,15 @@ def _require_enough(tune: Tuning, recipe: Recipe) -> None:
 
 
 def _require_different(
-    tune: Tuning, base: Recipe, arms: Mapping[str, Mapping[str, Any]], own: Mapping[str, Recipe]
+    tune: Tuning, base: Recipe, arms: Mapping[str, Mapping[str, Any]], recipes: Mapping[str, Recipe]
 ) -> None:
     """Refuses a space that holds what two arms differ in: the same point would make them one recipe."""
-    first = next(iter(own))
-    point = next(probes(tune.space, own[first], 1))
+    first = next(iter(recipes))
+    point = next(probes(tune.space, recipes[first], 1))
     seen: dict[str, str] = {}
     for name, values in arms.items():
         other = seen.setdefault(digest(base.variant(tune.put_on(values, point)).identity()), name)
-        if other != name and own[other] != own[name]:
+        if other != name and recipes[other] != recipes[name]:
             raise SpecError(
                 f"tune.space must leave out what arms differ in: with the same values of {', '.join(tune.paths)} the "
                 f"arms {quoted(other)} and {quoted(name)} are one recipe"

@@ -89,7 +89,7 @@ def send(client: Any, job: str, sent: Mapping[str, Any], home: str | None, metad
 def job_environment(home: str | None) -> dict[str, Any]:
     """Returns the job's environment variables. `home`: the driver's home there, where one is given."""
     return {
-        "RAY_JOB_STOP_SIGNAL": "SIGINT",
+        "RAY_JOB_STOP_SIGNAL": "SIGTERM",  # a job's shell ignores SIGINT where a script started Ray with `&`
         "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S),
         "PYTHONUNBUFFERED": "1",
         "LOCUS_COMMIT": commit(),

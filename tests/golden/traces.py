@@ -65,7 +65,8 @@ def run(name: str) -> str:
     with tempfile.TemporaryDirectory(prefix="locus-golden-") as folder:
         terminal = Terminal(Path(folder))
         (terminal.folder / "mine.py").write_text(SPIRAL if name == "own-study" else RAMP)
-        photographs(terminal.folder / "photographs", {"train": 24, "val": 8, "test": 8})
+        counts = {"train": 24, "test": 8} if name == "folds" else {"train": 24, "val": 8, "test": 8}
+        photographs(terminal.folder / "photographs", counts)
         try:
             for number, words in enumerate(CASES[name]):
                 command = terminal.begin("run", words[0], *OPTIONS, *words[1:])

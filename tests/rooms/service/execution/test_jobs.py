@@ -113,7 +113,7 @@ def test_a_job_carries_the_packages_and_the_study_and_nothing_else(edition, monk
     assert [send(client, "locus-1", study_sent(edition, options), options.home, {})] == sizes
     assert sizes[0] < 4e6
     environment = job_environment("/shared/locus")
-    assert (environment["RAY_JOB_STOP_SIGNAL"], environment["LOCUS_HOME"]) == ("SIGINT", "/shared/locus")
+    assert (environment["RAY_JOB_STOP_SIGNAL"], environment["LOCUS_HOME"]) == ("SIGTERM", "/shared/locus")
 
 
 def job(name: str, study: str, home: str, state: str = "RUNNING") -> SimpleNamespace:
