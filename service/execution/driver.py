@@ -24,7 +24,7 @@ from typing import Any
 from search_spaces.roles import POINTS
 from search_spaces.study import Edition, Search, Trial
 from search_spaces.words import plural
-from service.execution.other_drivers import InFlight, Neighbours, WorkFolders, checkpoint_time
+from service.execution.other_drivers import InFlight, Neighbours, WorkFolders
 from service.execution.signals import Control, Stop, take_request
 from service.planning.forecast import lost_answers
 from service.planning.placement import Placement
@@ -123,10 +123,7 @@ class Driver:
             self._write(lost)
 
     def heed(self) -> Control | None:
-        """Does what other commands have asked for since the last call, and returns it, or None if nothing was asked.
-
-        If all runs are to stop now, the caller must stop them.
-        """
+        """Does and returns what other commands have asked for. If all runs are to stop now, the caller stops them."""
         request = take_request(self.folder)
         if request is None:
             return None
@@ -141,22 +138,12 @@ class Driver:
     def next(self) -> Job | Finished | None:
         """Returns the next job to train; None: ask again when a run has ended, or another driver of the home lets go.
 
-        What `next_action` decides, and what follows:
-
-        =============================================  ==========================================================
-        a run is to be trained (Assign)                its answer is there: record it; another driver trains it,
-                                                       or the machine is full: None; else claim it and return it
-        its parent diverged (MarkDiverged)             record that this run diverged, untrained
-        a trial is to be listed or chosen (Propose,    write the facts that `Decisions` makes of it, and look
-        PlanArms, RegisterParent, Tune, Choose,        again; Propose and Tune wait where another driver trains
-        Confirm, LeaveOut)                             points that come before
-        runs in flight must end first (Wait)           None
-        nothing is left (Done), or a stop was asked    FINISHED
-        =============================================  ==========================================================
+        FINISHED: nothing is left, or a stop was asked for. If an answer is there already, it is recorded on the way.
         """
         self.in_flight.look()
         while not self.stop and self.repeated.reason is None:
-            if len(self.in_flight) >= self.placement.max_concurrent:
+            in_flight, most = len(self.in_flight.jobs), self.placement.max_concurrent
+            if in_flight >= most:
                 return None
             match next_action(self.history, self.in_flight.keys):
                 case Assign(run=run, trial=trial):
@@ -166,8 +153,8 @@ class Driver:
                         for fact in reused_facts(answer, self._early.cutoff):
                             self._write(fact)
                         self.work.clear((run.key, answer.name))
-                    elif not self.in_flight.admit(self.placement.max_concurrent):
-                        return None
+                    elif self.neighbours is not None and not self.neighbours.admit(in_flight, most):
+                        return None  # the machine has no room beside the runs of others
                     elif self.in_flight.claim(run.key, code_digest):
                         if find() is None:
                             return self._start(run, trial)
@@ -176,7 +163,7 @@ class Driver:
                     outcome = Diverged(epoch=0, reason="its parent diverged")
                     code = self.codes(run.recipe)
                     self._keep(Answered(**as_planned(run), code=code, outcome=outcome, ended=time.time()), None)
-                case Propose() | Tune() if len(self.in_flight.keys) >= self.placement.max_concurrent:
+                case Propose() | Tune() if len(self.in_flight.keys) >= most:
                     return None  # another driver trains one of the points that come before
                 case Wait():
                     return None
@@ -213,20 +200,13 @@ class Driver:
         return True
 
     def on_failure(self, *jobs: Job, reason: str, lost: bool = False, final: bool = False) -> None:
-        """Records the failure of a job, or of a pack. `lost`: with its node, which is no attempt.
-
-        `final`: a second attempt cannot help.
-        """
+        """Records the failure of a job or a pack. `lost`: with its node: no attempt; `final`: another cannot help."""
         ended = [job for job in jobs if self.in_flight.end(job.run.key)]
         for job in ended:
             failed = FailedWith(run=job.run.key, code=job.code.digest, reason=reason, counts=not lost, final=final)
             self._write(failed)
         if ended:
             self.repeated.failed(reason, lost=lost)
-
-    def is_fresh(self, job: Job) -> bool:
-        """Returns whether a run begins at its start, and has never failed: so it may be of a pack."""
-        return not self.history.state(job.run).failures and (job.attempt == 1 or checkpoint_time(job.folder) is None)
 
     def release(self, job: Job) -> None:
         """Forgets a run that was stopped, or never started, without an answer; its checkpoint stays."""
@@ -249,7 +229,6 @@ class Driver:
                     self.folder.add_to_log(traceback.format_exc())
 
     def _stop_early(self, key: str, code: str, measured: Measurement) -> bool:
-        """Returns whether a run stops at this measurement, before its last epoch; that is a fact."""
         cutoff = self._early.cutoff(key, code, measured)
         if cutoff is not None:
             self._write(StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff))
@@ -273,7 +252,9 @@ class Driver:
             **self.placement.of_a_job(),
         )
         self.in_flight.jobs[run.key] = job
-        most = self.in_flight.share(self.placement.max_concurrent)  # beside other studies
+        most = self.placement.max_concurrent
+        if self.neighbours is not None:
+            most = self.neighbours.share(most)
         placed = self.placement.plain() | {"max_concurrent": most}
         begun = Started(run=run.key, code=code, attempt=attempt, seed=run.seed, label=trial.label, placement=placed)
         self._write(begun)
@@ -369,16 +350,13 @@ class DriverPolls:
         self._notes_runs = True
 
     def look(self) -> None:
-        """Notes what has changed, and lets the driver do what is asked.
-
-        Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study.
-        """
+        """Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study."""
         driver = self.driver
         driver.journal.look()
         machine = ""
-        if driver.neighbours is not None and (others := driver.neighbours.names()):
-            share = driver.in_flight.share(driver.placement.max_concurrent)
-            machine = f"this machine is shared with {', '.join(others)}: at most {plural(share, 'concurrent run')} here"
+        if driver.neighbours is not None and driver.neighbours.others:
+            share = plural(driver.neighbours.share(driver.placement.max_concurrent), "concurrent run")
+            machine = f"this machine is shared with {', '.join(sorted(driver.neighbours.others))}: at most {share} here"
         if machine != self._machine:
             self.note(machine or "no other study uses this machine any more")
             self._machine = machine
@@ -420,7 +398,6 @@ class RepeatedFailure:
         self.reason = reason if self._count >= SAME else None
 
     def progress(self, *, answered: bool) -> None:
-        """Notes that a run has its answer, or that an epoch was trained."""
         if answered or self._lost:
             self._count, self.reason = 0, None
 

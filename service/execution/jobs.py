@@ -33,7 +33,6 @@ REQUEST_S = 60
 TRIES = 3
 """How often a study is sent that another command submits at the same moment."""
 AGAIN = "the same command goes on"
-"""What to do after an error that may pass."""
 STUDY, HOME = "locus.study", "locus.home"
 """What a job's metadata tell: its study and home."""
 
@@ -75,7 +74,6 @@ class Client(JobSubmissionClient):  # type: ignore[misc]
 
 @contextmanager
 def _errors_in_a_sentence(address: str) -> Iterator[None]:
-    """Replaces errors of Ray's client, of the network and of files. Raises: JobError with one sentence."""
     try:
         yield
     except (requests.RequestException, RayError, RuntimeError, OSError, ValueError, KeyError) as error:
@@ -86,11 +84,7 @@ def _errors_in_a_sentence(address: str) -> Iterator[None]:
 
 
 def submit(
-    edition: Edition,
-    options: RunOptions,
-    address: str,
-    *,
-    say: Callable[[str], None] = lambda line: None,
+    edition: Edition, options: RunOptions, address: str, *, say: Callable[[str], None] = lambda line: None
 ) -> Submission:
     """Submits a study and prints its output until the plan is there.
 
@@ -106,14 +100,15 @@ def submit(
         sent = study_sent(edition, options)
         failed = f"{edition.id} was submitted {TRIES} times by others at the same moment; try again"
         for _ in range(TRIES):
-            for job in _jobs(client):
-                if job.metadata[STUDY] == edition.id and job.status.value not in ENDED:
-                    running = _submission(client, address, job)
+            for running, state in _submitted(client, address):
+                if running.study == edition.id and state not in ENDED:
                     raise JobError(
                         f"{edition.id} is already running there as {running.job}; submit it again once it has ended, "
                         f"or stop it first (locus stop {running.at})"
                     )
-            name = _name(client, edition.id)
+            stem = "locus-" + re.sub(r"[^a-z0-9.-]", "-", edition.id)
+            used = {job.submission_id for job in client.list_jobs()}  # Ray accepts each name only once
+            name = next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)
             try:
                 size = send(client, name, sent, options.home, metadata)
             except TakenError:  # by a command of the same moment, whose job is found now
@@ -150,15 +145,10 @@ def submissions(address: str) -> list[Submission]:
     newest: dict[tuple[str, str | None], Submission] = {}
     with _errors_in_a_sentence(address):
         client = connect(address)
-        for job in _jobs(client):
-            submission = _submission(client, address, job)
+        for submission, _ in _submitted(client, address):
             newest.pop((submission.study, submission.home), None)
             newest[submission.study, submission.home] = submission
     return [*newest.values()]
-
-
-def _submission(client: JobSubmissionClient, address: str, job: Any) -> Submission:
-    return Submission(client, address, job.submission_id, job.metadata[STUDY], job.metadata.get(HOME) or None)
 
 
 def of_home(jobs: list[Submission], home: str | None) -> list[Submission]:
@@ -204,14 +194,11 @@ def resources(client: Client) -> list[dict[str, float]]:
     return [node["resources_total"] for node in nodes if node["state"] == "ALIVE"]
 
 
-def _jobs(client: JobSubmissionClient) -> list[Any]:
-    """Returns the jobs that run studies, the newest last."""
-    jobs = [job for job in client.list_jobs() if (job.metadata or {}).get(STUDY)]
-    return sorted(jobs, key=lambda job: job.start_time or 0)
-
-
-def _name(client: JobSubmissionClient, id: str) -> str:
-    """Returns a submission id that was never used: Ray accepts each one only once."""
-    stem = "locus-" + re.sub(r"[^a-z0-9.-]", "-", id)
-    used = {job.submission_id for job in client.list_jobs()}
-    return next(name for number in range(1, len(used) + 2) if (name := f"{stem}-{number}") not in used)
+def _submitted(client: JobSubmissionClient, address: str) -> list[tuple[Submission, str]]:
+    """Returns the jobs that run studies, with their states; the newest one is the last."""
+    submitted = []
+    for job in sorted(client.list_jobs(), key=lambda job: job.start_time or 0):
+        if study := (job.metadata or {}).get(STUDY):
+            home = job.metadata.get(HOME) or None
+            submitted.append((Submission(client, address, job.submission_id, study, home), job.status.value))
+    return submitted

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pynvml
@@ -95,12 +95,8 @@ def gpu_gib() -> float | None:
     """Returns the memory of the smallest GPU that CUDA would use here; None if the driver does not say. Units: GiB."""
     try:
         with _visible() as names:
-            handles = [
-                pynvml.nvmlDeviceGetHandleByIndex(int(name))
-                if name.isdigit()
-                else pynvml.nvmlDeviceGetHandleByUUID(name)
-                for name in names
-            ]
+            by_number, by_uuid = pynvml.nvmlDeviceGetHandleByIndex, pynvml.nvmlDeviceGetHandleByUUID
+            handles = [by_number(int(name)) if name.isdigit() else by_uuid(name) for name in names]
             return min((pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30 for handle in handles), default=None)
     except pynvml.NVMLError:  # such as for a part of a GPU, or an abbreviated UUID
         return None
@@ -183,27 +179,21 @@ def socket_folder() -> Path:
     tmpdir = os.environ.get("TMPDIR", "/tmp") if sys.platform == "linux" else "/tmp"
     usual = Path(os.path.abspath(os.environ.get("RAY_TMPDIR", tmpdir) or "/tmp")) / "ray"
 
-    def fits(folder: Path) -> bool:
-        return len(os.fsencode(folder / BELOW)) <= LONGEST
-
-    if fits(usual) and os.access(usual if usual.exists() else usual.parent, os.W_OK | os.X_OK):
+    most = LONGEST - len(os.fsencode(BELOW)) - len("/ray/")  # of the folder above
+    can_be_written = os.access(usual if usual.exists() else usual.parent, os.W_OK | os.X_OK)
+    if len(os.fsencode(usual.parent)) <= most and can_be_written:
         return usual
     for base in SHORT:
         folder = base / f"locus-ray-{os.getuid()}"
-        if fits(folder / "ray") and _made_for_this_user(folder):
-            return folder / "ray"  # Ray lets everybody write into its own folder
-    most = LONGEST - len(os.fsencode(BELOW)) - len("/ray/")
+        if len(os.fsencode(folder)) > most:
+            continue
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            status = folder.lstat()
+            is_of_this_user = status.st_uid == os.getuid() and not status.st_mode & 0o022
+            if is_of_this_user and folder.is_dir() and not folder.is_symlink():
+                return folder / "ray"  # Ray lets everybody write into its own folder
     raise LocusError(
         f"RAY_TMPDIR or TMPDIR must be a folder that can be written, with a path of at most {most} bytes, because the "
         f"sockets of Ray lie below it, got {usual.parent}; {', '.join(map(str, SHORT))} cannot be written either"
     )
-
-
-def _made_for_this_user(folder: Path) -> bool:
-    """Makes a folder that nobody else can use; whether it is there now and this user's."""
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        status = folder.lstat()
-    except OSError:
-        return False
-    return folder.is_dir() and not folder.is_symlink() and status.st_uid == os.getuid() and not status.st_mode & 0o022

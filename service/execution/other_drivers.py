@@ -53,14 +53,17 @@ class Presence:
 
 
 class Neighbours:
-    """The other drivers of a home on this machine and device, as one driver sees them. `id`: the study of this one."""
+    """The other drivers of a home on this machine and device, as one driver sees them. `id`: the study of this one.
+
+    `others`: what they told at the last look, by study.
+    """
 
     def __init__(self, home: Home, id: str, placement: Placement) -> None:
         self.home, self.id = home, id
         self.path = home.study(id).presence
         fits = placement.fits or placement.max_concurrent
         self._told = Presence(socket.gethostname(), placement.device, fits=fits)
-        self._others: dict[str, Presence] = {}
+        self.others: dict[str, Presence] = {}
         self._turn_began: float | None = None
 
     def admit(self, running: int, most: int) -> bool:
@@ -77,12 +80,12 @@ class Neighbours:
         keeps = running == 0 and not begins and now - (self._turn_began or 0.0) < TURN_S
         try:
             with FileLock(self.home.root / "presence.lock", timeout=PATIENCE_S):
-                self._others = self._read()
-                taken = sum(other.running / max(other.fits, 1) for other in self._others.values())
-                fits = int(self._told.fits * (1 - taken) + 1e-9) if self._others else most
+                self.others = self._read()
+                taken = sum(other.running / max(other.fits, 1) for other in self.others.values())
+                fits = int(self._told.fits * (1 - taken) + 1e-9) if self.others else most
                 turn = keeps or not any(
                     other.waits is not None and other.waits < waits and abs(now - other.asked) < ASKS_S
-                    for other in self._others.values()
+                    for other in self.others.values()
                 )
                 admitted = turn and running < min(self.share(most), fits)
                 if admitted and running == 0 and begins:
@@ -99,13 +102,9 @@ class Neighbours:
 
     def share(self, most: int) -> int:
         """Returns how many runs this driver may train together, beside the others that were there at the last look."""
-        if not self._others:
+        if not self.others:
             return most
-        return min(most, max(1, self._told.fits // (len(self._others) + 1)))
-
-    def names(self) -> list[str]:
-        """Returns the studies of the other drivers, at the last look."""
-        return sorted(self._others)
+        return min(most, max(1, self._told.fits // (len(self.others) + 1)))
 
     def close(self) -> None:
         """Tells the others that this driver needs nothing any more. What another host told stays."""
@@ -119,10 +118,7 @@ class Neighbours:
             self._told = presence
 
     def _read(self) -> dict[str, Presence]:
-        """Returns what the others tell.
-
-        A killed driver leaves its file, but not its lock, and the file is removed here.
-        """
+        """Reads what the others tell. A killed driver leaves its file, but not its lock: the file is removed here."""
         others: dict[str, Presence] = {}
         for path in (self.home.root / "studies").glob("*/presence.json"):
             id = path.parent.name
@@ -153,24 +149,10 @@ class InFlight:
         self._claims: dict[str, FileLock] = {}
         self._tell()
 
-    def __len__(self) -> int:
-        return len(self.jobs)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.jobs
-
     @property
     def keys(self) -> set[str]:
         """The keys of all runs that are being trained, here or by another driver of the home."""
         return {*self.jobs, *self.elsewhere}
-
-    def share(self, most: int) -> int:
-        """Returns how many runs may train together here: `most`, or this driver's share of the machine."""
-        return self.neighbours.share(most) if self.neighbours else most
-
-    def admit(self, most: int) -> bool:
-        """Returns whether the machine has room for one more run, of `most` that may train together here."""
-        return self.neighbours is None or self.neighbours.admit(len(self), most)
 
     def claim(self, key: str, code: str) -> bool:
         """Claims a run for this driver; False if another driver trains it by the same code."""
@@ -183,7 +165,7 @@ class InFlight:
         return True
 
     def end(self, key: str) -> bool:
-        """Forgets a run and gives its claim back; whether it was in flight."""
+        """Forgets a run, and gives its claim back; returns whether it was in flight."""
         if lock := self._claims.pop(key, None):
             _give_back(lock)
         was_in_flight = self.jobs.pop(key, None) is not None
@@ -206,7 +188,7 @@ class InFlight:
 
     def _tell(self) -> None:
         if self.neighbours:
-            self.neighbours.tell(len(self))
+            self.neighbours.tell(len(self.jobs))
 
     def _acquired(self, key: str, code: str) -> FileLock | None:
         path = self.home.claims / f"{key}.{code}"

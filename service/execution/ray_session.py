@@ -71,7 +71,8 @@ class LocalRay:
 
     def __init__(self, folder: Path, note: Callable[[str], None] = lambda line: None) -> None:
         self._folder, self._note = folder, note
-        self._before = self._sessions()
+        self._before: set[Path] = set()  # the folders of this process's earlier sessions
+        self._before = {*self._new_sessions()}
         self._node: Any = None
 
     def start(self, apart: Apart, **settings: Any) -> None:
@@ -117,8 +118,8 @@ class LocalRay:
     def leave(self) -> None:
         """Ends what a start that stands still has begun; not in its last step, in which Ray would end this process.
 
-        It also does so a minute after its GCS was ended while the start asks for something, with exit code 1 and no
-        word. So a start that goes on is not left, but waited for (`Apart.share`).
+        It also does so a minute after its GCS was ended while the start asks for something. So a start that goes on is
+        waited for (`Apart.share`).
         """
         if ray._private.worker._global_node is None:
             _kill(self._processes())
@@ -135,12 +136,9 @@ class LocalRay:
                     f"{process.returncode}); its logs are in {logs}; {GOES_ON}"
                 )
 
-    def _sessions(self) -> set[Path]:
-        """Returns the folders of this process's sessions; their names begin with the time."""
-        return {*self._folder.glob(f"session_*_{os.getpid()}")}
-
     def _new_sessions(self) -> list[Path]:
-        return sorted(self._sessions() - self._before)
+        """Returns the folders of the sessions since; their names begin with the time."""
+        return sorted({*self._folder.glob(f"session_*_{os.getpid()}")} - self._before)
 
     def _processes(self) -> list[Any]:
         """Returns the processes of this Ray alone: our children that name the session's folder, and all below them."""
@@ -156,7 +154,6 @@ class LocalRay:
 
 
 def _kill(processes: list[Any]) -> None:
-    """Kills those that live, and waits until they are gone."""
     import psutil
 
     for process in processes:
@@ -198,9 +195,7 @@ def first_line(error: Exception) -> str:
 
 
 def machine(address: str, threads: int = 1) -> Machine:
-    """Returns what the cluster at hand has for runs of so many threads a worker.
-
-    A node's cores beyond a multiple do not count.
+    """Returns what the cluster at hand has for runs of so many threads a worker; cores beyond a multiple do not count.
 
     The memory of a node is what Ray lets processes ask for there. All of it happens in a thread, because Ray takes
     SIGTERM from the main one. Cost: a second, to connect.

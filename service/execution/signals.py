@@ -55,10 +55,7 @@ def ask_driver(folder: StudyFolder, request: Control) -> None:
 
 
 def take_request(folder: StudyFolder) -> Control | None:
-    """Returns the request that was left, which is removed; None without one, or where it cannot be read.
-
-    Cost: 10 us.
-    """
+    """Removes and returns the request that was left; None without one, or if it cannot be read. Cost: 10 us."""
     taken = folder.control.with_suffix(".taken")
     try:
         os.replace(folder.control, taken)
@@ -222,10 +219,7 @@ class Apart:
         self._error: BaseException | None = None
 
     def do(self, work: Callable[[], None], watch: Callable[[], None] = lambda: None) -> None:
-        """Does the work, and calls `watch` meanwhile. If that raises, and at Ctrl-C, the work is left.
-
-        Raises: what the work or `watch` raises; KeyboardInterrupt.
-        """
+        """Does the work, and calls `watch` meanwhile. If that raises, and at Ctrl-C, the work is left."""
 
         def work_to_its_end() -> None:
             try:
@@ -254,9 +248,7 @@ class Apart:
             raise self._error
 
     def share(self) -> None:
-        """Is called by the work before it does what must not be cut short: from here on its end is waited for.
-
-        It uses what belongs to whoever waits, or starts Ray.
+        """Is called by the work before it uses what belongs to whoever waits, or starts Ray: now its end is waited for.
 
         Raises: KeyboardInterrupt if it was left before.
         """
@@ -317,10 +309,7 @@ class BeingRunError(LocusError):
 
 
 def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
-    """Asks the driver of a study for what a command wants beyond it; the sentence that says so, to be raised.
-
-    That is more seeds, more trials, or other concurrent runs.
-    """
+    """Asks the driver of a study for more seeds, more trials or other concurrent runs; returns what is to be raised."""
     id, folder = edition.id, home.study(edition.id)
     uri = folder.storage_uri
     if options.storage not in (None, uri):

@@ -67,23 +67,20 @@ def study_sent(edition: Edition, options: RunOptions) -> dict[str, Any]:
     return {"edition": edition.plain(), "options": options.plain()}
 
 
-def write_contents(folder: Path, sent: Mapping[str, Any]) -> int:
-    """Writes what the job carries into a folder; its size, which is what travels. Units: bytes."""
-    root = Path(__file__).resolve().parents[2]
-    for package in PACKAGES:
-        shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
-    (folder / "job.json").write_text(json.dumps({**sent, "python": platform.python_version()}), encoding="utf-8")
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def send(client: Any, job: str, sent: Mapping[str, Any], home: str | None, metadata: Mapping[str, str]) -> int:
-    """Sends a job by Ray's client, under a name that was never used; its size, as `write_contents` has it."""
-    with tempfile.TemporaryDirectory(prefix="locus-job-") as folder:
-        size = write_contents(Path(folder), sent)
+    """Sends a job by Ray's client, under a name that was never used; the size of what it carries. Units: bytes."""
+    root = Path(__file__).resolve().parents[2]
+    with tempfile.TemporaryDirectory(prefix="locus-job-") as draft:
+        folder = Path(draft)
+        for package in PACKAGES:
+            shutil.copytree(root / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
+        content = json.dumps({**sent, "python": platform.python_version()})
+        (folder / "job.json").write_text(content, encoding="utf-8")
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         client.submit_job(
             entrypoint=ENTRYPOINT,
             submission_id=job,
-            runtime_env={"working_dir": folder, "env_vars": job_environment(home)},
+            runtime_env={"working_dir": draft, "env_vars": job_environment(home)},
             metadata=dict(metadata),
         )
     return size
@@ -183,17 +180,12 @@ def facts_in(lines: Iterable[str]) -> dict[str, Any]:
     A line that was cut is none.
     """
     facts: dict[str, Any] = {}
-    for line in filter(is_fact, lines):
+    for line in (line for line in lines if line.startswith(MARK)):
         try:
             facts |= json.loads(line.removeprefix(MARK))
         except ValueError:
             continue
     return facts
-
-
-def is_fact(line: str) -> bool:
-    """Returns whether a line is for the client, and not for a person."""
-    return line.startswith(MARK)
 
 
 T = TypeVar("T")
@@ -228,18 +220,13 @@ class Submission:
     home: str | None
 
     def status(self) -> str:
-        """Returns the job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED.
-
-        A driver that another command stopped has an exit code, which Ray takes for a failure.
-        """
+        """Returns the job's state: PENDING, RUNNING, STOPPED, SUCCEEDED or FAILED."""
+        # a driver that another command stopped has an exit code, which Ray takes for a failure
         state = str(self._ask(lambda: self.client.get_job_status(self.job).value))
         return "STOPPED" if state == "FAILED" and self.facts().get("ended") == "stopped" else state
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """Returns the cluster's answer. One that is lost on the way is asked for again.
-
-        Raises: SubmissionError if none comes for ten minutes.
-        """
+        """Asks again if an answer is lost on the way. Raises: SubmissionError if none comes for ten minutes."""
         until = time.monotonic() + LOST_S
         while True:
             try:
@@ -272,18 +259,13 @@ class Submission:
             yield rest
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
-        """Returns the driver's lines; with `follow` until the job ends."""
-        return (line for line in self.printed(follow=follow) if not is_fact(line))
+        return (line for line in self.printed(follow=follow) if not line.startswith(MARK))
 
     def facts(self) -> dict[str, Any]:
-        """Returns what the job told its client so far."""
         return facts_in(self._text().split("\n"))
 
     def stop(self) -> None:
-        """Asks each run to end at its next report; submitting again continues. Returns when the job has ended.
-
-        Ray kills a job that does not end in two minutes.
-        """
+        """Asks each run to end at its next report, and waits for that; Ray kills a job after two minutes."""
         self._ask(lambda: self.client.stop_job(self.job))
         self.wait_until_ended()
 
@@ -337,7 +319,7 @@ class Submission:
                 raise SubmissionError(facts["refused"])
             if "mlflow" in facts:
                 return
-            if not is_fact(line):
+            if not line.startswith(MARK):
                 yield line
         why = self.trouble()
         text = "".join([*trace, why])
@@ -375,8 +357,7 @@ class Submission:
 
 
 def _last(lines: Iterator[str] | list[str]) -> str:
-    """Returns the last line for people."""
-    return next((line for line in reversed([*lines]) if line.strip() and not is_fact(line)), "")
+    return next((line for line in reversed([*lines]) if line.strip() and not line.startswith(MARK)), "")
 
 
 MOST = 4 * 2**30

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,18 +22,10 @@ from ray.tune.search import Searcher
 
 from service.execution.driver import FINISHED, Driver, Finished
 from service.execution.machine import socket_folder, usable_gib
+from service.execution.other_drivers import checkpoint_time
 from service.execution.ray_session import LocalRay, session
 from service.execution.signals import Apart
-from service.execution.watchdog import (
-    Attending,
-    Nodes,
-    Unsaved,
-    Waiting,
-    Watch,
-    death_errors_as_actor_errors,
-    job_of,
-    jobs_of,
-)
+from service.execution.watchdog import Attending, Unsaved, Watch, death_errors_as_actor_errors, jobs_of
 from service.planning.placement import Placement
 from trainables.cgroup import cores
 from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
@@ -47,23 +38,24 @@ if TYPE_CHECKING:
     from trainables.launch.group import Group
 
 
-class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
-    """What Tune calls: a step is an epoch. Trains in Tune's process, or in a worker group that it waits for."""
-
-    @abstractmethod
-    def begin(self, *jobs: Job) -> Alone | Group:
-        """Starts the training in the background."""
+class AloneTrial(tune.Trainable):  # type: ignore[misc]
+    """What Tune calls: a step is an epoch. Trains in Tune's process, which then takes the next job."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Starts the training of the config's jobs."""
         self.epoch = 0
         self.training = self.begin(*map(Job.received, [config["job"], *config.get("others", [])]))
 
-    def step(self) -> dict[str, Any]:
-        """Returns the next epoch's message; after the last one, that the run is done.
+    def begin(self, *jobs: Job) -> Alone | Group:
+        """Starts the training in the background, here in a thread."""
+        from trainables.launch.imported import imported_code
 
-        Tune needs the metric each time.
-        """
+        imported_code()  # first: the import of torch takes seconds, in which a file could be edited
+        from trainables.launch.alone import Alone
+
+        return Alone(*jobs)
+
+    def step(self) -> dict[str, Any]:
+        """Returns the next epoch's message; after the last one, that the run is done, with Tune's metric."""
         message = self.training.next() or {"epoch": self.epoch, "done": True}
         self.epoch = message["epoch"]
         return message
@@ -72,31 +64,16 @@ class JobTrial(tune.Trainable, ABC):  # type: ignore[misc]
         """Ends the training at any time; what it has to write is written."""
         self.training.close()
 
-
-class AloneTrial(JobTrial):
-    """Trains in its own process, which then takes the next job."""
-
-    def begin(self, *jobs: Job) -> Alone:
-        """Starts a thread."""
-        from trainables.launch.imported import imported_code
-
-        imported_code()  # first: the import of torch takes seconds, in which a file could be edited
-        from trainables.launch.alone import Alone
-
-        return Alone(*jobs)
-
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Ends the job before, and starts the next one."""
         self.cleanup()
         self.setup(new_config)
         return True
 
 
-class GroupTrial(JobTrial):
+class GroupTrial(AloneTrial):
     """Waits for a worker group, and ends when all its workers have ended."""
 
     def begin(self, *jobs: Job) -> Group:
-        """Starts the workers."""
         from trainables.launch.group import Group
 
         (job,) = jobs
@@ -117,9 +94,7 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
         self.packs: set[str] = set()
 
     def suggest(self, trial_id: str) -> Any:
-        """Returns a task's config.
-
-        None: ask again later; FINISHED: nothing is left, or nothing but what other drivers train.
+        """Returns a task's config; None: ask again later; FINISHED: nothing is left but what other drivers train.
 
         If no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
         """
@@ -140,16 +115,19 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
             return None if job is None and self.driver.in_flight.jobs else Searcher.FINISHED
 
         first, *rest = self.waiting
-        others: list[Job] = []  # those that may be trained as one model with the first one
-        if self.driver.is_fresh(first):
-            others = [job for job in rest if fuse(first.run, job.run) and self.driver.is_fresh(job)]
-            others = others[: placement.fuse - 1]
+        fresh = [  # those that begin at their start and have never failed: they may be trained as one model
+            job
+            for job in self.waiting
+            if not self.driver.history.state(job.run).failures
+            and (job.attempt == 1 or checkpoint_time(job.folder) is None)
+        ]
+        others = [job for job in rest if first in fresh and job in fresh and fuse(first.run, job.run)]
+        others = others[: placement.fuse - 1]
         self.waiting = [job for job in rest if job not in others]
         self.packs.add(trial_id)
         return {"job": first.plain(), **({"others": [other.plain() for other in others]} if others else {})}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Forgets a pack. The scheduler gets every result first, and the journal is the only memory."""
         self.packs.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
@@ -161,22 +139,21 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
 class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
     """Tune's scheduler: it reports each epoch to the driver, which decides whether the run continues."""
 
-    def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch, nodes: Nodes) -> None:
+    def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch) -> None:
         super().__init__()
-        self.driver, self.note, self.watch, self.nodes = driver, note, watch, nodes
+        self.driver, self.note, self.watch = driver, note, watch
         self.noted: set[str] = set()
 
     def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> str:
-        """Continues or stops the run."""
         if "result" not in result and "runs" not in result:
             return str(TrialScheduler.CONTINUE)
         jobs = {job.run.key: job for job in jobs_of(trial)}
-        messages = json.loads(result["runs"]) if "runs" in result else [{"run": job_of(trial).run.key, **result}]
+        messages = json.loads(result["runs"]) if "runs" in result else [{"run": next(iter(jobs)), **result}]
         self.watch.dog.report(trial.trial_id)
         goes_on = False
         for message in messages:
             job = jobs[message["run"]]
-            if job.run.key not in self.driver.in_flight:  # it has ended, and another run of its pack has not
+            if job.run.key not in self.driver.in_flight.jobs:  # it has ended, and another run of its pack has not
                 continue
             note = message.get("note", "")
             line = f"run {job.run.key}, attempt {job.attempt}: {note}"
@@ -186,7 +163,7 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
                 self.driver.folder.add_to_log(f"{line}\n")
             goes_on |= self.driver.on_result(job, message)
 
-        waiting = [job for key, job in jobs.items() if key in self.driver.in_flight]
+        waiting = [job for key, job in jobs.items() if key in self.driver.in_flight.jobs]
         if waiting and (overdue := self.watch.dog.overdue(trial.trial_id)):
             self.driver.on_failure(*waiting, reason=overdue, final=True)
             return str(TrialScheduler.STOP)
@@ -196,11 +173,10 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
         return str(TrialScheduler.CONTINUE if goes_on or (waiting and not self.driver.stop) else TrialScheduler.STOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]) -> None:
-        """Fails runs that ended by themselves without an answer."""
         self.driver.on_failure(*jobs_of(trial), reason="its process ended without an answer")
 
     def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
-        """Releases the runs of a trial that Tune removed while it was still pending; they stay to be done."""
+        """Releases runs that Tune removed while they were pending; they stay to be done."""
         for job in jobs_of(trial):
             self.driver.release(job)
 
@@ -209,7 +185,7 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace") if trial.error_file else ""
         self.driver.folder.add_to_log(text)
         cause, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
-        if cause.endswith(UNREACHABLE) and self.nodes.is_one_gone(trial):
+        if cause.endswith(UNREACHABLE) and self.watch.is_node_gone(trial):
             cause = cause.replace(UNREACHABLE, LOST)
         jobs = jobs_of(trial)
         alone = len(jobs) == 1  # the runs of a pack are trained again one by one: only one of them may be at fault
@@ -254,7 +230,9 @@ def run_on_tune(
             apart.share()
             began.set()
             busy("")
-            _tune(driver, first, Attending(look, apart.check), note, run_hours)
+            resources, in_words = _resources(driver.placement)
+            attending = Attending(driver, note, in_words, look, apart.check)
+            _tune(driver, first, resources, attending, Watch(run_hours))
 
     def watch() -> None:
         if driver.stop and not began.is_set():
@@ -294,18 +272,15 @@ def _ray_settings(address: str, placement: Placement) -> dict[str, Any]:
 
 
 def _tune(
-    driver: Driver, first: Job, attending: Attending, note: Callable[[str], None], run_hours: float | None
+    driver: Driver, first: Job, resources: tune.PlacementGroupFactory, attending: Attending, watch: Watch
 ) -> None:
-    """Trains in the open session."""
     placement = driver.placement
-    resources, resources_in_words = _resources(placement)
-    waiting, watch, nodes = Waiting(driver, note, resources_in_words), Watch(run_hours), Nodes()
     with scratch("locus-tune-") as folder, death_errors_as_actor_errors():
         tune.Tuner(
             tune.with_resources(GroupTrial if placement.workers else AloneTrial, resources),
             tune_config=tune.TuneConfig(
                 search_alg=DriverSearcher(driver, first),
-                scheduler=JournalScheduler(driver, note, watch, nodes),
+                scheduler=JournalScheduler(driver, attending.note, watch),
                 num_samples=-1,
                 reuse_actors=placement.workers == 0,
                 trial_dirname_creator=lambda trial: trial.trial_id,
@@ -315,8 +290,8 @@ def _tune(
                 name="runs",
                 verbose=0,
                 progress_reporter=tune.CLIReporter(),  # the one for notebooks clears what the cell has shown
-                callbacks=[waiting, watch, nodes, attending],
-                stop=waiting,
+                callbacks=[watch, attending],
+                stop=attending,
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
         ).fit()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -48,8 +48,8 @@ class _WatchedRun:
 class Watchdog:
     """Watches runs by any name. `run_hours`: how long a run may take; None sets no limit. `clock`: seconds.
 
-    Call `look` often, `begin` and `end` for each run, `report` when it reports. `overdue` and `silent` give the reason
-    why a run must end, or None.
+    Call `look` often, `begin` and `end` for each run, `report` when it reports, and `sign` with what it leaves behind:
+    a change of that is a sign of life, too. `overdue` and `silent` give the reason why a run must end, or None.
     """
 
     def __init__(self, run_hours: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,28 +59,23 @@ class Watchdog:
         self._runs: dict[str, _WatchedRun] = {}
 
     def look(self) -> None:
-        """Counts the time since the last look."""
         now = self._clock()
         self._awake += min(now - self._looked, AWAKE_S)
         self._looked = now
 
     def begin(self, name: str, sign: object = None) -> None:
-        """Notes that a run begins, with the `sign` that it finds there."""
         self._runs[name] = _WatchedRun(self._awake, self._awake, sign=sign)
 
     def end(self, name: str) -> None:
-        """Notes that a run has ended, or is unknown."""
         self._runs.pop(name, None)
 
     def report(self, name: str) -> None:
-        """Notes a sign of life of a run."""
         if run := self._runs.get(name):
             pause, run.seen = self._awake - run.seen, self._awake
             run.longest = pause if run.signs < 2 else max(run.longest, pause)  # the start is longer than an epoch
             run.signs += 1
 
     def sign(self, name: str, sign: object) -> None:
-        """Notes what a run leaves behind, such as the time of its checkpoint; a change of it is a sign of life."""
         run = self._runs.get(name)
         if run is not None and sign is not None and sign != run.sign:
             run.sign = sign
@@ -129,30 +124,6 @@ def death_errors_as_actor_errors() -> Iterator[None]:
         yield
 
 
-def living_nodes() -> set[str]:
-    """Returns the names of the nodes that Ray takes for alive."""
-    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-
-
-def is_node_gone(before: Collection[str]) -> bool:
-    """Returns whether a node that was alive before is dead, does not answer, or was started again at the same address.
-
-    Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
-    """
-    nodes = [((node["NodeManagerAddress"], node["NodeManagerPort"]), node) for node in ray.nodes()]
-    new = {address for address, node in nodes if node["Alive"] and node["NodeID"] not in before}
-    for address, node in nodes:
-        if node["NodeID"] not in before:
-            continue
-        if not node["Alive"] or address in new:
-            return True
-        try:
-            socket.create_connection(address, ANSWER_S).close()
-        except OSError:
-            return True
-    return False
-
-
 PATIENCE_S = 30.0
 """How long runs wait for resources before that is said."""
 
@@ -172,92 +143,78 @@ class Unsaved:
         return {}
 
 
-class Waiting(Unsaved, tune.Callback, tune.Stopper):  # type: ignore[misc]
-    """Notices when all runs in flight wait for resources: it says so after a while, and a stop then ends them.
+class Attending(Unsaved, tune.Callback, tune.Stopper):  # type: ignore[misc]
+    """Calls `check` at each event and `look` about once a second, and says if all runs in flight wait for resources.
 
-    Tune itself would wait for ever, because a run that has not begun makes no report at which it could end.
+    A stop then ends them. Tune itself would wait for ever, because a run that has not begun makes no report at which it
+    could end. Raises: what `check` and `look` raise.
     """
 
-    def __init__(self, driver: Driver, note: Callable[[str], None], resources: str) -> None:
-        self.driver, self.note, self.resources = driver, note, resources
-        self.since: float | None = None
-        self.reported = False
+    def __init__(
+        self,
+        driver: Driver,
+        note: Callable[[str], None],
+        resources: str,
+        look: Callable[[], None],
+        check: Callable[[], None],
+    ) -> None:
+        self.driver, self.note, self.resources, self.look, self.check = driver, note, resources, look, check
+        self._waits_since: float | None = None
+        self._noted = False
+        self._looked_at = 0.0
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        live = [trial.status for trial in trials if not trial.is_finished()]
-        if not live or {*live} != {TuneTrial.PENDING}:
-            self.since, self.reported = None, False
-            return
-        self.since = self.since or time.monotonic()
-        if not self.reported and time.monotonic() - self.since >= PATIENCE_S:
-            self.reported = True
+        """Is called by Tune after each event, and at least ten times a second."""
+        now = time.monotonic()
+        if {trial.status for trial in trials if not trial.is_finished()} != {TuneTrial.PENDING}:
+            self._waits_since, self._noted = None, False
+        elif self._waits_since is None:
+            self._waits_since = now
+        elif not self._noted and now - self._waits_since >= PATIENCE_S:
+            self._noted = True
             reason = f"each asks Ray for {self.resources}, which may not be free"
             self.note(f"no run has begun for {PATIENCE_S:.0f} s: {reason}; Ctrl-C ends the study")
+        self.check()
+        if now - self._looked_at >= REQUESTS_S:
+            self._looked_at = now
+            self.look()
 
     def stop_all(self) -> bool:
         """Returns whether Tune must forget the runs in flight, none of which has begun."""
-        return bool(self.driver.stop) and self.since is not None
+        return bool(self.driver.stop) and self._waits_since is not None
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Stops no run by its result; the scheduler does."""
         return False
 
 
-class Attending(Unsaved, tune.Callback):  # type: ignore[misc]
-    """Calls `look` about once a second while runs train, and `check` at each event. Raises: what they raise.
-
-    Tune calls `on_step_end` after each event, and at least ten times a second.
-    """
-
-    def __init__(self, look: Callable[[], None], check: Callable[[], None] = lambda: None) -> None:
-        self.look, self.check = look, check
-        self._at = 0.0
-
-    def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        self.check()
-        if (now := time.monotonic()) - self._at >= REQUESTS_S:
-            self._at = now
-            self.look()
-
-
-class Nodes(Unsaved, tune.Callback):  # type: ignore[misc]
-    """Remembers which nodes were alive when each run began: so a death that Ray does not explain may be its node's."""
-
-    def __init__(self) -> None:
-        self._before: dict[str, set[str]] = {}
-
-    def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        self._before[trial.trial_id] = living_nodes()
-
-    def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        self._before.pop(trial.trial_id, None)
-
-    def is_one_gone(self, trial: TuneTrial) -> bool:
-        """Returns whether a node has gone since a run began."""
-        return is_node_gone(self._before.pop(trial.trial_id, set()))
-
-
 class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
-    """Kills the processes of runs that no longer report. `killed`: why, and whether another attempt is of no use."""
+    """Kills the processes of runs that no longer report. `killed`: why, and whether another attempt is of no use.
+
+    It remembers which nodes were alive when each run began: a death that Ray does not explain may be its node's.
+    """
 
     def __init__(self, run_hours: float | None) -> None:
         self.dog = Watchdog(run_hours)
         self.killed: dict[str, tuple[str, bool]] = {}
         self._live: dict[str, tuple[TuneTrial, str]] = {}
+        self._nodes: dict[str, set[str]] = {}
         self._signs_at = 0.0
 
     def on_trial_start(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        folder = job_of(trial).folder
+        folder = jobs_of(trial)[0].folder
         self._live[trial.trial_id] = trial, folder
+        self._nodes[trial.trial_id] = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         self.dog.begin(trial.trial_id, checkpoint_time(folder))
 
     def on_trial_complete(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
+        self._nodes.pop(trial.trial_id, None)
         self._live.pop(trial.trial_id, None)
         self.dog.end(trial.trial_id)
 
     def on_trial_error(self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any) -> None:
-        self.on_trial_complete(iteration, trials, trial)
-        if (job := job_of(trial)).workers:
+        self._live.pop(trial.trial_id, None)  # its nodes are asked for by the scheduler
+        self.dog.end(trial.trial_id)
+        if (job := jobs_of(trial)[0]).workers:
             from trainables.launch.group import free
 
             free(job)
@@ -275,15 +232,29 @@ class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
                 self.killed[name] = why, self.dog.overdue(name) is not None
                 ray.kill(trial.temporary_state.ray_actor)
 
+    def is_node_gone(self, trial: TuneTrial) -> bool:
+        """Returns whether a node of a run's begin is dead, does not answer, or was started again at the same address.
 
-def job_of(trial: TuneTrial) -> Job:
-    """Returns the job that a trial of Tune trains; of a pack the first."""
-    return _job(json.dumps(trial.config["job"]))
+        Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
+        """
+        before = self._nodes.pop(trial.trial_id, set())
+        nodes = [((node["NodeManagerAddress"], node["NodeManagerPort"]), node) for node in ray.nodes()]
+        new = {address for address, node in nodes if node["Alive"] and node["NodeID"] not in before}
+        for address, node in nodes:
+            if node["NodeID"] not in before:
+                continue
+            if not node["Alive"] or address in new:
+                return True
+            try:
+                socket.create_connection(address, ANSWER_S).close()
+            except OSError:
+                return True
+        return False
 
 
 def jobs_of(trial: TuneTrial) -> list[Job]:
     """Returns all jobs that a trial of Tune trains."""
-    return [job_of(trial), *(_job(json.dumps(other)) for other in trial.config.get("others", []))]
+    return [_job(json.dumps(job)) for job in (trial.config["job"], *trial.config.get("others", []))]
 
 
 @lru_cache(maxsize=1024)

@@ -139,7 +139,7 @@ class Toy:
         epochs.close()
         if said is not None and self.driver.stop:
             self.driver.release(job)
-        assert key not in self.driver.in_flight
+        assert key not in self.driver.in_flight.jobs
         self._tick()
 
     def _tick(self) -> None:

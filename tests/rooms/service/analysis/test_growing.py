@@ -10,8 +10,7 @@ from service.planning.forecast import Forecast
 from service.storage.facts import Ended
 from service.storage.history import History
 from service.storage.journal import read
-from tests.rooms.service.execution.studies import facts
-from tests.rooms.service.execution.test_driver_requests import Asked
+from tests.rooms.service.execution.studies import Asked, facts
 from tests.rooms.service.planning import situations
 from tests.rooms.toy import driving
 

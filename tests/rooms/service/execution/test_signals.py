@@ -1,20 +1,34 @@
-"""Room: the signals that end a study, and work in a thread of its own, which can be left."""
+"""How a study is asked to stop or to change: signals, work in a thread that can be left, and requests for a driver."""
 
 import ctypes
 import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from service.execution import signals as room
-from service.execution.signals import ENDING, Apart, Stop, StopSignals
-from tests.waiting import LIMIT_S
-
-
-def nothing() -> None:
-    """Watches nothing."""
+from service.execution.signals import (
+    ENDING,
+    Apart,
+    BeingRunError,
+    Control,
+    Stop,
+    StopSignals,
+    ask_driver,
+    change,
+    is_to_stop,
+    request,
+    take_request,
+)
+from service.planning.run_options import RunOptions
+from service.storage.home import Home, StudyFolder
+from tests.rooms.service.execution.studies import arms, search
+from tests.rooms.toy import conduct, driving
+from tests.waiting import LIMIT_S, until
+from trainables.spec import LocusError
 
 
 def test_the_hours_are_those_that_pass_though_the_clock_is_set(monkeypatch):
@@ -36,7 +50,7 @@ def test_what_the_work_raises_comes_to_who_waits():
             raise error
 
         with pytest.raises(type(error)):
-            Apart().do(work, nothing)
+            Apart().do(work)
 
 
 def test_a_signal_that_the_work_takes_over_is_heard_again():
@@ -59,75 +73,67 @@ def test_a_signal_that_the_work_takes_over_is_heard_again():
         signal.signal(signal.SIGTERM, before)
 
 
+class Left:
+    """Work that is left as soon as it shares something; `inside` is what it does from then on."""
+
+    def __init__(self, inside) -> None:
+        self.apart, self.shared, self.inside = Apart(), threading.Event(), inside
+
+    def work(self) -> None:
+        self.apart.share()
+        self.shared.set()
+        self.inside(self.apart)
+
+    def watch(self) -> None:
+        if self.shared.is_set():
+            raise TimeoutError
+
+    def leave(self) -> None:
+        with pytest.raises(TimeoutError):
+            self.apart.do(self.work, self.watch)
+
+
 def test_work_that_was_left_begins_nothing_that_belongs_to_others():
     """As Ray's start, which hears no signal for half a minute."""
-    one, begun, refused = Apart(), threading.Event(), threading.Event()
-    go_on = threading.Event()
+    work = Left(lambda apart: None)
+    refused, go_on = threading.Event(), threading.Event()
 
-    def work():
+    def waits() -> None:
         go_on.wait()
         try:
-            one.share()
+            work.work()
         except KeyboardInterrupt:
             refused.set()
             raise
-        begun.set()
 
-    def watch():
-        raise TimeoutError("seen enough")
-
-    with pytest.raises(TimeoutError, match="seen enough"):
-        one.do(work, watch)
-    assert one.leaving.is_set()
+    with pytest.raises(ZeroDivisionError):
+        work.apart.do(waits, lambda: 1 / 0)
     go_on.set()
     assert refused.wait(60)
-    assert not begun.is_set()
-
-
-def leaves(shared: threading.Event):
-    """A watch that leaves the work once it shares something."""
-
-    def watch():
-        if shared.is_set():
-            raise TimeoutError
-
-    return watch
+    assert not work.shared.is_set()
 
 
 def test_work_that_shares_is_waited_for_until_it_has_ended():
-    one, shared, ended = Apart(), threading.Event(), threading.Event()
-
-    def work():
-        one.share()
-        shared.set()
-        one.leaving.wait()
-        ended.set()
-        one.check()
-
-    with pytest.raises(TimeoutError):
-        one.do(work, leaves(shared))
+    ended = threading.Event()
+    Left(lambda apart: (apart.leaving.wait(), ended.set(), apart.check())).leave()
     assert ended.is_set()
+
+
+def test_it_is_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr(room, "ENDS_S", 0.01)
+    over = threading.Event()
+    Left(lambda apart: over.wait()).leave()
+    assert not over.is_set()
+    over.set()
 
 
 def test_a_signal_that_is_ignored_stays_ignored_while_work_is_left():
     """As SIGHUP by `nohup`: a terminal that closes in this moment must not end the study."""
-    one, shared, lines, noted = Apart(), threading.Event(), [], threading.Event()
-
-    def note(line):
-        lines.append(line)
-        noted.set()
-
-    def work():
-        one.share()
-        shared.set()
-        one.leaving.wait()
-        os.kill(os.getpid(), signal.SIGHUP)
-
+    lines, noted = [], threading.Event()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with StopSignals(Stop(), note).installed():
-            with pytest.raises(TimeoutError):
-                one.do(work, leaves(shared))
+        with StopSignals(Stop(), lambda line: (lines.append(line), noted.set())).installed():
+            Left(lambda apart: (apart.leaving.wait(), os.kill(os.getpid(), signal.SIGHUP))).leave()
             os.kill(os.getpid(), signal.SIGTERM)
             assert noted.wait(LIMIT_S)
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
@@ -136,16 +142,133 @@ def test_a_signal_that_is_ignored_stays_ignored_while_work_is_left():
     assert lines == [ENDING.format("SIGTERM")]
 
 
-def test_it_is_not_waited_for_without_end(monkeypatch):
-    monkeypatch.setattr(room, "ENDS_S", 0.01)
-    one, shared, over = Apart(), threading.Event(), threading.Event()
+@pytest.mark.parametrize(
+    ("requests", "taken"),
+    [
+        ([], None),
+        ([{"seeds": 5}], {"seeds": 5}),
+        ([{"seeds": 5, "max_concurrent": 3}, {"seeds": 8, "stop": "now"}],
+         {"seeds": 8, "max_concurrent": 3, "stop": "now"}),
+        ([{"seeds": 8, "trials": 4}, {"seeds": 5, "trials": 9}], {"seeds": 8, "trials": 9}),  # the higher count stays
+    ],
+)  # fmt: skip
+def test_requests_that_were_not_read_become_one_which_is_taken_once(tmp_path: Path, requests, taken) -> None:
+    folder = StudyFolder(tmp_path)
+    for changes in requests:
+        ask_driver(folder, Control(**changes))
+    assert take_request(folder) == (taken and Control(**taken))
+    assert take_request(folder) is None
+    assert list(folder.root.iterdir()) == []
 
-    def work():
-        one.share()
-        shared.set()
-        over.wait()
 
-    with pytest.raises(TimeoutError):
-        one.do(work, leaves(shared))
-    assert not over.is_set()
-    over.set()
+@pytest.mark.parametrize("content", ["", "{", '{"seeds": "many"}', '{"speed": 3}', "\x00"])
+def test_one_that_cannot_be_read_asks_for_nothing_and_is_removed(tmp_path: Path, content) -> None:
+    folder = StudyFolder(tmp_path)
+    folder.control.write_text(content)
+    assert take_request(folder) is None
+    assert not folder.control.exists()
+    folder.control.write_text(content)
+    ask_driver(folder, Control(trials=9))
+    assert take_request(folder) == Control(trials=9)
+
+
+def test_a_stop_is_heard_while_probes_are_computed_and_other_requests_stay(tmp_path: Path) -> None:
+    """Who asked for seeds is not told that they were heard."""
+    folder, stop = StudyFolder(tmp_path), Stop()
+    for changes, stops, left in [
+        (None, False, None),
+        (Control(seeds=8), False, Control(seeds=8)),
+        (Control(stop="after the epoch"), True, Control(seeds=8)),
+        (Control(stop="now"), True, None),
+    ]:
+        if changes is not None:
+            ask_driver(folder, changes)
+        assert (is_to_stop(folder, stop), stop.asked) == (stops, stops)
+        if stops:
+            assert take_request(folder) == left
+            stop = Stop()
+    assert is_to_stop(folder, Stop(deadline=0.0))
+
+
+def of_more(edition, **counts):
+    return edition.model_copy(update={"study": edition.study.counted(**counts)})
+
+
+IS_RUN = "is being run by another driver"
+
+
+def test_a_command_asks_for_what_goes_beyond_and_waits_until_that_is_read(home: Home) -> None:
+    edition, taken = search(), []
+    with driving(home, edition) as driver:
+
+        def read() -> None:
+            until(driver.folder.control.exists)
+            taken.append(take_request(driver.folder))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        error = change(of_more(edition, seeds=5, trials=9), home, RunOptions(max_concurrent=3))
+        reader.join()
+    assert isinstance(error, BeingRunError)
+    assert str(error) == f"{edition.id} {IS_RUN}, which was asked for 5 seeds and 9 trials and 3 concurrent runs"
+    assert taken == [error.asked] == [Control(seeds=5, trials=9, max_concurrent=3)]
+
+
+def test_what_the_driver_does_already_or_cannot_do_is_said(home: Home) -> None:
+    edition = arms()
+    storage, all_of_this = RunOptions(storage="s3://b/x"), f"{edition.id} {IS_RUN}, which does all of this"
+    with driving(home, edition) as driver:
+        error = change(of_more(edition, seeds=1), home, RunOptions())
+        assert (str(error), error.asked.given()) == (f"{all_of_this}; see locus status", {})
+        options = RunOptions(home=str(home.root), download=True, run_hours=2.0)
+        own = f"{all_of_this}, with its own --run-hours and --download; see locus status"
+        assert str(change(edition, home, options)) == own
+        assert str(change(of_more(edition, seeds=5), home, storage)) == (
+            f"{edition.id} {IS_RUN} without a storage; for --storage s3://b/x, stop it first "
+            f"(locus stop {edition.id} --home {home.root})"
+        )
+        driver.folder.storage.write_text("s3://b/other")
+        assert f"{IS_RUN} with the storage s3://b/other;" in str(change(edition, home, storage))
+        driver.folder.storage.write_text("s3://b/x")
+        assert str(change(edition, home, storage)).startswith(all_of_this)
+        assert not driver.folder.control.exists()
+
+
+def test_a_driver_that_does_not_read_yet_is_said(home: Home, monkeypatch) -> None:
+    """The driver of a study that trains no more hears a stop alone: seeds that were asked for are not done."""
+    monkeypatch.setattr(room, "PATIENCE_S", 0.3)
+    unread = "as soon as it trains; if nothing is left to train (its probes or its report are made), type this again"
+    with driving(home, arms()):
+        said = request(home, arms().id, Control(stop="now"))
+        assert said == f"will be asked to stop now {unread} once it has ended"
+        folder = home.study(arms().id)
+        monkeypatch.setattr(room, "poll", lambda *_: is_to_stop(folder, Stop()))
+        ask_driver(folder, Control(seeds=8))
+        assert request(home, arms().id, Control(stop="now")) == "was asked to stop now"
+        ask_driver(folder, Control(stop="now"))
+        assert request(home, arms().id, Control(seeds=8)).startswith(f"will be asked for 8 seeds {unread}")
+
+
+def test_a_study_that_nobody_runs_cannot_be_asked(home: Home) -> None:
+    conduct(home, arms())
+    with pytest.raises(LocusError, match=rf"{arms().id} is not being run here; see locus status"):
+        request(home, arms().id, Control(stop="now"))
+
+
+def test_a_driver_that_ends_before_it_reads_leaves_no_request(home: Home) -> None:
+    errors: list[str] = []
+
+    def ask() -> None:
+        try:
+            request(home, arms().id, Control(seeds=9))
+        except LocusError as error:
+            errors.append(str(error))
+
+    with driving(home, arms()) as driver:
+        folder = driver.folder
+        asking = threading.Thread(target=ask)
+        asking.start()
+        until(folder.control.exists)
+    asking.join()
+    assert errors == [f"{arms().id} ended before its driver read this; type it again"]
+    assert not folder.control.exists()

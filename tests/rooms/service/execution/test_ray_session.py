@@ -1,17 +1,26 @@
-"""Room: a Ray of this machine's own: its tries, what they leave behind, and who can reach it."""
+"""A session with Ray: the tries of one on this machine, who can reach it, what its end must survive, and its token."""
 
 import json
 import os
 import shlex
+import stat
 import subprocess
 import sys
 import tempfile
 
 import pytest
+from ray._raylet import AuthenticationTokenLoader
 
 from service.execution import ray_session
 from service.execution.machine import socket_folder
-from service.execution.ray_session import TRIES, LocalRay, RayError, module_folders
+from service.execution.ray_session import (
+    TRIES,
+    LocalRay,
+    RayError,
+    clear_cached_token,
+    module_folders,
+    protect_local_token,
+)
 from service.execution.signals import Apart
 from tests.house.test_arrows import ROOT
 from tests.journeys.processes import kill_tree
@@ -37,26 +46,21 @@ def test_a_slow_start_is_tried_again_and_then_a_sentence(tries):
     tries += [Exception(SLOW), RuntimeError("no port file")]
     LocalRay(socket_folder(), lines.append).start(Apart())
     why = "The current node timed out during startup"
-    assert [line.partition(": this machine has a load of")[0] for line in lines] == [
-        f"Ray did not start ({why})",
-        "Ray did not start (no port file)",
+    assert [(line.partition(": this machine has a load of")[0], line.rpartition("; ")[2]) for line in lines] == [
+        (f"Ray did not start ({why})", "try 2 of 3"),
+        ("Ray did not start (no port file)", "try 3 of 3"),
     ]
-    assert [line.rpartition("; ")[2] for line in lines] == ["try 2 of 3", "try 3 of 3"]
     tries += [Exception(SLOW)] * TRIES
-    with pytest.raises(
-        RayError, match=rf"^Ray did not start in 3 tries \({why}\): .* load of .*the same command goes on$"
-    ):
+    refusal = rf"^Ray did not start in 3 tries \({why}\): .* load of .*the same command goes on$"
+    with pytest.raises(RayError, match=refusal):
         LocalRay(socket_folder()).start(Apart())
     assert not tries
 
 
 def test_the_reason_is_the_first_sentence_or_what_a_log_ends_with():
-    assert ray_session.first_line(Exception(SLOW)) == "The current node timed out during startup"
-    assert (
-        ray_session.first_line(Exception("The last 20 lines of dashboard.log:\n  File x\nEOFError: odd\n"))
-        == "EOFError: odd"
-    )
-    assert ray_session.first_line(KeyError()) == "KeyError"
+    log = Exception("The last 20 lines of dashboard.log:\n  File x\nEOFError: odd\n")
+    reasons = [ray_session.first_line(error) for error in (Exception(SLOW), log, KeyError())]
+    assert reasons == ["The current node timed out during startup", "EOFError: odd", "KeyError"]
 
 
 @pytest.mark.parametrize("error", [PermissionError("Permission denied: '/tmp/ray'"), ValueError("num_cpus")])
@@ -145,35 +149,86 @@ print(json.dumps({
 """
 
 
-@pytest.fixture
-def short_folder():
-    """A folder with a short path, in which Ray's sockets have room."""
-    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:
-        yield folder
-
-
 @pytest.mark.slow
-def test_a_second_try_starts_leaves_nothing_of_the_first_and_listens_on_loopback_alone(short_folder, tmp_path):
+def test_a_second_try_starts_leaves_nothing_of_the_first_and_listens_on_loopback_alone(tmp_path):
     """The working folder has modules with the names of locus's and Python's; the first try fails halfway."""
     for name in ("service", "trainables", "search_spaces", "random", "typing"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong file')\n")
     (tmp_path / "code").write_text(STARTED)
-    command = [sys.executable, "-P", "-c", "import sys; exec(open('code').read())", str(short_folder)]
-    env = os.environ | {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": str(short_folder)}
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True) as process:
-        try:
-            out, err = process.communicate(timeout=240)
-        finally:
-            kill_tree(process.pid)
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as short:  # Ray's sockets have room there
+        command = [sys.executable, "-P", "-c", "import sys; exec(open('code').read())", short]
+        env = os.environ | {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": short}
+        with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True) as process:
+            try:
+                out, err = process.communicate(timeout=240)
+            finally:
+                kill_tree(process.pid)
     assert process.returncode == 0, err
-    told = json.loads(out)
-    assert [line.rpartition("; ")[2] for line in told["lines"]] == ["try 2 of 3"]
-    assert told["named"] == ["gcs_server", "raylet"], "none of the first try"
-    assert told["sessions"] == 1
-    assert told["left"] == 0
-    assert told["ports"] > 5
-    assert set(told["addresses"]) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-    random, service, folder = told["modules"]
+    seen = json.loads(out)
+    assert [line.rpartition("; ")[2] for line in seen["lines"]] == ["try 2 of 3"]
+    assert seen["named"] == ["gcs_server", "raylet"], "none of the first try"
+    assert (seen["sessions"], seen["left"]) == (1, 0)
+    assert seen["ports"] > 5
+    assert set(seen["addresses"]) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    random, service, folder = seen["modules"]
     assert service == str(ROOT / "service/__init__.py")
     assert not random.startswith(str(tmp_path))
     assert folder == str(tmp_path)
+
+
+COLLECTED_WHILE_IT_ENDS = """
+import gc, threading, time
+import ray
+from service.execution.machine import socket_folder
+from service.execution.ray_session import LocalRay, session
+
+class Cycle:
+    pass
+
+def work():
+    while ray.is_initialized():
+        time.sleep(0.001)
+    while objects:
+        one = Cycle()
+        one.itself, one.object = one, objects.pop()
+        time.sleep(0.0005)
+
+with session("local", LocalRay(socket_folder()), num_cpus=1, include_dashboard=False):
+    objects = [ray.put(1) for _ in range(3000)]
+    gc.set_threshold(1)
+    threading.Thread(target=work, daemon=True).start()
+print("ended well", gc.isenabled())
+"""
+
+
+@pytest.mark.slow
+def test_garbage_of_ray_that_another_thread_collects_does_not_end_the_process(tmp_path) -> None:
+    """Tune leaves references in cycles, and Ray ends a process that drops one while the session ends."""
+    command = [sys.executable, "-c", COLLECTED_WHILE_IT_ENDS]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True, timeout=120)
+    assert (ended.stdout, ended.returncode) == ("ended well True\n", 0), ended.stderr
+
+
+def test_the_token_of_a_ray_of_our_own_is_its_owners_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    token = tmp_path / ".ray" / "auth_token"
+    protect_local_token()
+    text = token.read_text()
+    assert len(text) == 64
+    for mode in (0o600, 0o644):
+        token.chmod(mode)
+        protect_local_token()
+        assert (stat.S_IMODE(token.stat().st_mode), token.read_text()) == (0o600, text)
+
+
+def test_a_token_is_read_where_the_environment_says_now(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    seen = []
+    for letter in "ab":
+        (tmp_path / letter).write_text(letter * 48)
+        monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / letter))
+        clear_cached_token()
+        seen.append(AuthenticationTokenLoader.instance().get_raw_token(ignore_auth_mode=True))
+    clear_cached_token()
+    assert seen[0] != seen[1]
