@@ -189,10 +189,6 @@ class Store:
         while self.others:
             self.client.delete_run(self.others.pop().id)
 
-    def experiment_tags(self) -> dict[str, str]:
-        """Returns the tags of the experiment."""
-        return dict(self.client.get_experiment(self.experiment).tags)
-
     def describe(self, before: dict[str, str], tags: dict[str, str | None]) -> None:
         """Sets tags of the experiment that differ from those before, and deletes those that are None."""
         for name, value in tags.items():

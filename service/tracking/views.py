@@ -54,15 +54,10 @@ class Links:
 
 def links(store: Store, server: str) -> Links:
     """Returns the addresses at an MLflow server, of a store that was looked up and holds the study."""
-    page = f"{server.rstrip('/')}/#{_runs_page(store.experiment)}"
+    page = f"{server.rstrip('/')}/#/experiments/{store.experiment}/runs?{TRAINING}"
     addresses = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
     parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}" if STUDY in store.shown else page
     return Links(**addresses, parent=parent)
-
-
-def _runs_page(experiment: str) -> str:
-    """Returns the route of the runs page of an experiment, within MLflow's pages."""
-    return f"/experiments/{experiment}/runs?{TRAINING}"
 
 
 def name(home: str, id: str, level: str) -> str:
@@ -76,14 +71,14 @@ def describe(store: Store, edition: Edition, began: float) -> None:
     for (level, _, _), shown in store.shown.items():
         metrics.setdefault(level, set()).update(shown.latest)
     tags = views(store.home, edition.id, edition.study, began, metrics)
-    before = store.experiment_tags()
+    before = dict(store.client.get_experiment(store.experiment).tags)
     store.describe(before, {**tags, **_description(before, before | tags, store.experiment)})
 
 
 def leave(store: Store) -> None:
     """Removes a study's views from its experiment, and its part of the description."""
     tags = {f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES}
-    before = store.experiment_tags()
+    before = dict(store.client.get_experiment(store.experiment).tags)
     after = {tag: text for tag, text in before.items() if tag not in tags}
     store.describe(before, {**dict.fromkeys(tags), **_description(before, after, store.experiment)})
 
@@ -99,7 +94,8 @@ def _description(before: dict[str, str], after: dict[str, str], experiment: str)
         if tag.startswith(PREFIX) and tag.endswith(".trials"):
             view = json.loads(text)
             if {"study", "home"} <= view.keys():  # a user's own view says no study
-                studies.append((view, f"#{_runs_page(experiment)}&viewStateShareKey={tag.removeprefix(PREFIX)}"))
+                page = f"#/experiments/{experiment}/runs?{TRAINING}"
+                studies.append((view, f"{page}&viewStateShareKey={tag.removeprefix(PREFIX)}"))
     studies.sort(key=lambda study: -study[0]["createdAt"])
     homes = Counter(view["study"] for view, _ in studies)
     addresses, questions = [], []
