@@ -45,10 +45,9 @@ KEY, CODE, AGAIN = "locus.key", "locus.code", "locus.trained_again"
 """The tags of a run's key, of the code that gave a row's numbers, and of how often an answer was lost."""
 TRAIN_S = "time/train_s"
 """The training time up to an epoch: of a run its own, of a trial the sum over its seeds."""
-LONGEST, LONGEST_NOTE = 500, 5000
-"""The greatest length of a value, and of a description: some MLflow servers store no longer tag. Units: letters."""
-MOST_ROWS = 20
-"""How many trials the table of a description lists."""
+LONGEST, LONGEST_NOTE, MOST_ROWS = 500, 5000, 20
+"""The greatest length of a value, and of a description, in letters, for some MLflow servers store no longer tag; and of
+the table of a description, in trials."""
 
 
 @dataclass(frozen=True)
