@@ -16,7 +16,6 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.tracking import sync
 from service.tracking.rows import LONGEST, Conclusion, rows, run_row, title, trial_content, trial_row
-from service.tracking.sync import MlflowSync
 from tests.rooms.service.tracking.facts import BASE, Facts, points, runs, search, show, told
 from tests.waiting import until
 from trainables.encodings import Fourier
@@ -154,8 +153,7 @@ def test_the_order_of_trials_is_that_of_the_analysis_also_below_zero() -> None:
 def test_the_mark_of_the_best_moves_while_the_study_runs(home: Home, monkeypatch) -> None:
     monkeypatch.setattr(sync, "PAUSE_S", 0.0)
     facts, sent = Facts(search()), 0
-    mlflow = MlflowSync(facts.edition, home, lambda recipe: facts.code)
-    mlflow.open()
+    mlflow = told(home, facts, first=0)
 
     def best() -> list[str]:
         trials = [run for run in runs(home).values() if run.data.tags["locus.level"] == "trial"]
