@@ -1,8 +1,4 @@
-"""The entry point of `locus`: mistakes are one line and exit code 2; a bug keeps its traceback.
-
-The verbs that only read (`--help`, `studies`, `show`, `status`) import no torch, timm, Ray, Optuna or MLflow. Neither
-does a misspelt word.
-"""
+"""The entry point of `locus`: mistakes are one line and exit code 2; a bug keeps its traceback."""
 
 from __future__ import annotations
 

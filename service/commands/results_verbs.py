@@ -1,7 +1,4 @@
-"""The verbs that look, and those that work on what was found.
-
-None of them trains. studies, show, status and compare import no torch, timm, Ray, Optuna or MLflow.
-"""
+"""The verbs that look, and those that work on what was found. None of them trains."""
 
 from collections.abc import Callable
 from pathlib import Path

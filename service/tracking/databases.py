@@ -25,8 +25,6 @@ DAMAGE = re.compile(
 VERSIONS = re.compile(r"found version (\S+), but expected (\w+)")
 """What MLflow says of a database that another version of it wrote."""
 AGAIN = "move it away, and run each of its studies again, which sends it anew"
-SHORT_S = 5.0
-"""How long a database that another process has locked is waited for."""
 
 latest_schema = cache(_get_latest_schema_revision)
 """Returns the schema of this MLflow. It is asked once: each time, MLflow reads all files of its migrations."""
@@ -76,7 +74,7 @@ def check_file(uri: str) -> None:
         return
     needed = str(latest_schema())
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=SHORT_S)) as base:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5.0)) as base:
             tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             versions = base.execute("SELECT version_num FROM alembic_version").fetchall() if tables else [(needed,)]
             damage = base.execute("PRAGMA integrity_check(1)").fetchone()[0]

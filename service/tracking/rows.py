@@ -22,7 +22,7 @@ from service.analysis.headline import details, headline
 from service.analysis.scores import diverged_seeds, scores_of, validation_scores
 from service.analysis.statistics import Scores
 from service.planning.forecast import planned_runs
-from service.storage.facts import RunState, TrialAnswer
+from service.storage.facts import RunState
 from service.storage.history import History
 from trainables.recipe import FromTrial, Recipe, Run
 from trainables.recipe.cost import estimate_cost
@@ -45,10 +45,9 @@ KEY, CODE, AGAIN = "locus.key", "locus.code", "locus.trained_again"
 """The tags of a run's key, of the code that gave a row's numbers, and of how often an answer was lost."""
 TRAIN_S = "time/train_s"
 """The training time up to an epoch: of a run its own, of a trial the sum over its seeds."""
-LONGEST, LONGEST_NOTE = 500, 5000
-"""The greatest length of a value, and of a description: some MLflow servers store no longer tag. Units: letters."""
-MOST_ROWS = 20
-"""How many trials the table of a description lists."""
+LONGEST, LONGEST_NOTE, MOST_ROWS = 500, 5000, 20
+"""The greatest length of a value, and of a description, in letters, for some MLflow servers store no longer tag; and of
+the table of a description, in trials."""
 
 
 @dataclass(frozen=True)
@@ -174,13 +173,16 @@ def trial_row(history: History, content: TrialContent, best: Best, ended: Mlflow
     reason = next(filter(None, map(_reason, states)), "")
     if answer.raced:
         reason = raced_words(len(answer.values), answer.asked, answer.cutoff or 0.0)
+    # in letters that MLflow can sort, the best first; of this trial alone, so no other tag changes when one ends
+    kind, status, minus_mean, number = place_key(history, trial, answer)
+    distance = min(1.0 + minus_mean, 99999.0)  # from a mean of 1; means that are farther away count as equal
     is_best = content.label in [winner.label for winner in best.trials]
     tags = content.tags | {
         "locus.level": "trial",
         "locus.outcome": answer.status if is_whole else OUTCOMES[ended],
         "locus.seeds": str(answer.asked),
         CODE: history.code(runs[0]),
-        "locus.rank": rank_tag(history, trial, answer),
+        "locus.rank": f"{kind}{status} {distance:012.6f} {number:04d}",
         "locus.reason": reason,
         "locus.best": ("best (tie)" if best.tied else "best") if is_best else "",
         "locus.score": score_words(validation_scores(history, trial, answer)) if is_whole else "",
@@ -307,16 +309,6 @@ def role(edition: Edition, trial: Trial) -> str:
 def _is_point(edition: Edition, trial: Trial) -> bool:
     """Of points no test scores are shown: the test set is looked at for the answer, not for the search."""
     return trial.role == "tuning" or (trial.role in POINTS and not isinstance(edition.study.plan, Ablation))
-
-
-def rank_tag(history: History, trial: Trial, answer: TrialAnswer | None = None) -> str:
-    """Returns a trial's place in letters that MLflow can sort, the best first.
-
-    It depends on this trial alone, so no other trial's tag changes when one ends.
-    """
-    kind, status, minus_mean, number = place_key(history, trial, answer)
-    distance = min(1.0 + minus_mean, 99999.0)  # from a mean of 1; means that are farther away count as equal
-    return f"{kind}{status} {distance:012.6f} {number:04d}"
 
 
 def seed_curve(state: RunState) -> list[Point]:

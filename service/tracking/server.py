@@ -1,8 +1,7 @@
-"""Starts MLflow on this machine and prints the links of studies.
+"""Starts MLflow on this machine, bound to the loopback address, and prints the links of studies.
 
-The server is bound to the loopback address and ends with the command, also if its terminal is closed. If MLflow
-already shows the same runs on that port, it is used and left running. For studies on a tracking server, only the links
-are printed.
+The server ends with the command, also if its terminal is closed. If MLflow already shows the same runs on that port, it
+is used and left running. For studies on a tracking server, only the links are printed.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class Store:
 
     @property
     def experiment(self) -> str:
-        """The id of the experiment that shows the study."""
+        """The experiment's id."""
         assert self.place is not None
         return str(self.place.experiment_id)
 
@@ -188,18 +188,6 @@ class Store:
             self.find()
         while self.others:
             self.client.delete_run(self.others.pop().id)
-
-    def experiment_tags(self) -> dict[str, str]:
-        """Returns the tags of the experiment."""
-        return dict(self.client.get_experiment(self.experiment).tags)
-
-    def describe(self, before: dict[str, str], tags: dict[str, str | None]) -> None:
-        """Sets tags of the experiment that differ from those before, and deletes those that are None."""
-        for name, value in tags.items():
-            if value is None and name in before:
-                self.client.delete_experiment_tag(self.experiment, name)
-            elif value is not None and before.get(name) != value:
-                self.client.set_experiment_tag(self.experiment, name, value)
 
     def put(self, rows: Sequence[Row]) -> None:
         """Makes MLflow show rows; the parent of a row stands before it, or is shown already.

@@ -33,10 +33,8 @@ TRAINING = "workflowType=machine_learning"
 NAMES = {"trials": "trials, best first", "runs": "runs by trial", "flat": "runs, flat"}
 """What MLflow's menu calls the views, in its order."""
 SECTION = "locus"
-MOST_PATHS = 8
-"""The greatest number of paths with a chart each: an experiment's tag holds 20,000 letters."""
-MOST_RUNS = 500
-"""How many runs a chart draws at most."""
+MOST_PATHS, MOST_RUNS = 8, 500
+"""How many paths have a chart each, for an experiment's tag holds 20,000 letters; and how many runs a chart draws."""
 SEED_METRICS = ("train/loss", "train/images_per_s", "time/epoch_s", TRAIN_S, "memory/peak_gib")
 WIDTHS = {"role": 115, "locus.score": 185, "locus.test": 185, "locus.outcome": 115, "locus.reason": 330}
 """The widths of columns that are wider than their heads. Units: pixels."""
@@ -54,15 +52,10 @@ class Links:
 
 def links(store: Store, server: str) -> Links:
     """Returns the addresses at an MLflow server, of a store that was looked up and holds the study."""
-    page = f"{server.rstrip('/')}/#{_runs_page(store.experiment)}"
+    page = f"{server.rstrip('/')}/#/experiments/{store.experiment}/runs?{TRAINING}"
     addresses = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
     parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}" if STUDY in store.shown else page
     return Links(**addresses, parent=parent)
-
-
-def _runs_page(experiment: str) -> str:
-    """Returns the route of the runs page of an experiment, within MLflow's pages."""
-    return f"/experiments/{experiment}/runs?{TRAINING}"
 
 
 def name(home: str, id: str, level: str) -> str:
@@ -75,31 +68,28 @@ def describe(store: Store, edition: Edition, began: float) -> None:
     metrics: dict[str, set[str]] = {}
     for (level, _, _), shown in store.shown.items():
         metrics.setdefault(level, set()).update(shown.latest)
-    tags = views(store.home, edition.id, edition.study, began, metrics)
-    before = store.experiment_tags()
-    store.describe(before, {**tags, **_description(before, before | tags, store.experiment)})
+    _set_tags(store, dict(views(store.home, edition.id, edition.study, began, metrics)))
 
 
 def leave(store: Store) -> None:
     """Removes a study's views from its experiment, and its part of the description."""
-    tags = {f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES}
-    before = store.experiment_tags()
-    after = {tag: text for tag, text in before.items() if tag not in tags}
-    store.describe(before, {**dict.fromkeys(tags), **_description(before, after, store.experiment)})
+    _set_tags(store, dict.fromkeys(f"{PREFIX}{name(store.home, store.study, level)}" for level in NAMES))
 
 
-def _description(before: dict[str, str], after: dict[str, str], experiment: str) -> dict[str, str | None]:
-    """Returns the tags of a new description: a link to each study's trials, then the questions; None for no study.
+def _set_tags(store: Store, tags: dict[str, str | None]) -> None:
+    """Sets or deletes (None) tags of views, and describes the experiment: links to trials, then the questions.
 
-    There are none if a person wrote the description that is there. The digests of both come first, so that a crash
+    A description that a person wrote stays. The digests of the old one and of the new one come first, so that a crash
     before the second call makes none of it a person's.
     """
+    before = dict(store.client.get_experiment(store.experiment).tags)
     studies = []
-    for tag, text in after.items():
-        if tag.startswith(PREFIX) and tag.endswith(".trials"):
+    for tag, text in (before | tags).items():
+        if text is not None and tag.startswith(PREFIX) and tag.endswith(".trials"):
             view = json.loads(text)
             if {"study", "home"} <= view.keys():  # a user's own view says no study
-                studies.append((view, f"#{_runs_page(experiment)}&viewStateShareKey={tag.removeprefix(PREFIX)}"))
+                page = f"#/experiments/{store.experiment}/runs?{TRAINING}"
+                studies.append((view, f"{page}&viewStateShareKey={tag.removeprefix(PREFIX)}"))
     studies.sort(key=lambda study: -study[0]["createdAt"])
     homes = Counter(view["study"] for view, _ in studies)
     addresses, questions = [], []
@@ -111,9 +101,14 @@ def _description(before: dict[str, str], after: dict[str, str], experiment: str)
     note = cut("\n".join([head, "", *questions])) if studies else None
 
     digests, old, new = before.get(WRITTEN, "").split(), digest(before.get(NOTE, "")), digest(note or "")
-    if old not in digests or (old == new and digests == [new]):
-        return {}
-    return {WRITTEN: new if old == new else f"{old} {new}", NOTE: note}
+    changes = {**tags}
+    if old in digests:
+        changes |= {WRITTEN: new if old == new else f"{old} {new}", NOTE: note}
+    for tag, value in changes.items():
+        if value is None and tag in before:
+            store.client.delete_experiment_tag(store.experiment, tag)
+        elif value is not None and before.get(tag) != value:
+            store.client.set_experiment_tag(store.experiment, tag, value)
 
 
 def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:

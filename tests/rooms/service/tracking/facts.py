@@ -87,12 +87,14 @@ def finished(trials: int, seeds: int) -> Facts:
     return facts
 
 
-def told(home: Home, facts: Facts, tracking: str | None = None, experiment: str | None = None) -> MlflowSync:
-    """What shows a study in MLflow, once it was told all facts."""
+def told(
+    home: Home, facts: Facts, tracking: str | None = None, experiment: str | None = None, first: int | None = None
+) -> MlflowSync:
+    """What shows a study in MLflow, once it was told all facts, or the first ones."""
     home.study(facts.edition.id).root.mkdir(parents=True, exist_ok=True)
     shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, tracking, experiment)
     shown.open()
-    for fact in facts.facts:
+    for fact in facts.facts[:first]:
         shown.add(fact)
     return shown
 

@@ -24,7 +24,7 @@ from service.tracking.store import look_up
 from service.tracking.sync import MlflowSync, check
 from service.tracking.views import leave
 from tests.rooms.service.execution.studies import arms
-from tests.rooms.service.tracking.facts import Facts, answering, show
+from tests.rooms.service.tracking.facts import Facts, answering, show, told
 from tests.rooms.toy import conduct
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError
@@ -67,7 +67,6 @@ BROKEN = {
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_store_that_is_broken_for_good_is_said_before_and_after_training(home: Home, small: Facts, how: str) -> None:
     spoil, words = BROKEN[how]
-    shown = MlflowSync(small.edition, home, lambda recipe: small.code)
     show(home, small)
     spoil(home.database)
     spoilt = home.database.read_bytes()
@@ -75,18 +74,14 @@ def test_a_store_that_is_broken_for_good_is_said_before_and_after_training(home:
     for look in looks:
         with pytest.raises(MlflowError, match=rf"^MLflow's database sqlite:///\S+mlflow.db {words}"):
             look()
-    shown.open()
-    shown.add(small.facts[1])
     notes: list[str] = []
-    assert "MLflow lacks a part: MLflow's database" in shown.close("FINISHED", note=notes.append)
+    assert "MLflow lacks a part: MLflow's database" in told(home, small, first=2).close("FINISHED", note=notes.append)
     assert notes == [], "nothing waits"
     assert home.database.read_bytes() == spoilt, "what is there is left as it is"
 
 
 def test_a_store_that_breaks_while_a_study_runs_ends_the_wait(home: Home, small: Facts) -> None:
-    shown = MlflowSync(small.edition, home, lambda recipe: small.code)
-    shown.open()
-    shown.add(small.facts[1])
+    shown = told(home, small, first=2)
     assert shown._made.wait(60)
     statement("DROP TABLE tags")(home.database)
     for fact in small.facts[2:]:

@@ -18,7 +18,7 @@ from service.storage.editions import save_edition
 from service.storage.home import Home, place_in_words
 from service.storage.journal import Journal
 from service.tracking.store import NOTE, WRITTEN, MlflowError, look_up
-from service.tracking.sync import MlflowSync, check
+from service.tracking.sync import check
 from service.tracking.views import PREFIX, leave
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.service.tracking.facts import Facts, runs, search, show, tags_of, told, unpacked
@@ -193,11 +193,8 @@ def test_a_home_keeps_its_name_and_two_that_ask_at_once_get_the_same(tmp_path, m
 def test_what_a_person_deleted_is_made_again_and_holds_nothing_up(home):
     facts = scored(0.75)
     facts.complete(facts.plan(1, encoding__gamma=9.0), 0, 0.5)
-    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code)
-    shown.open()
     half = len(facts.facts) // 2
-    for fact in facts.facts[:half]:
-        shown.add(fact)
+    shown = told(home, facts, first=half)
     until(lambda: "#00 seed 0" in runs(home))
     client = MlflowClient(home.tracking)
     for run in runs(home).values():

@@ -15,8 +15,7 @@ from service.storage.facts import Confirms, Counts, Ended, FailedWith, Measured,
 from service.storage.history import History
 from service.storage.home import Home
 from service.tracking import sync
-from service.tracking.rows import LONGEST, Conclusion, rank_tag, run_row, title, trial_content, trial_row
-from service.tracking.sync import MlflowSync
+from service.tracking.rows import LONGEST, Conclusion, rows, run_row, title, trial_content, trial_row
 from tests.rooms.service.tracking.facts import BASE, Facts, points, runs, search, show, told
 from tests.waiting import until
 from trainables.encodings import Fourier
@@ -33,7 +32,7 @@ def test_the_levels_of_a_search(home, small, tmp_path):
     (tmp_path / "report" / "index.html").write_text("<p>all is well")
     show(home, small, report=tmp_path / "report")
     shown = runs(home)
-    rows = {  # outcome, reason, mean, number of seeds, the last epoch
+    expected = {  # outcome, reason, mean, number of seeds, the last epoch
         "#00 gamma=2.5": ("completed", "", 0.8125, 2, None),
         "#01 gamma=31": ("stopped", "stopped at epoch 1 (cut-off 0.6250)", 0.5, 1, None),
         "#02 gamma=1.5": ("completed", DIVERGED, 0.75, 2, None),
@@ -53,7 +52,7 @@ def test_the_levels_of_a_search(home, small, tmp_path):
         assert (run.info.status, tags["locus.study"]) == ("FINISHED", "reach@base")
     study = shown["reach@base"]
     assert found.pop("reach@base")[0] == "completed"
-    assert found == rows
+    assert found == expected
 
     params = {
         "trial": "#00 gamma=2.5", "role": "point", "encoding.kind": "fourier", "data.task": "direction",
@@ -147,15 +146,14 @@ def test_the_order_of_trials_is_that_of_the_analysis_also_below_zero() -> None:
             facts.complete(trial, seed, final)
     facts.start(facts.plan(9, encoding__gamma=9.0), 0)
     history = History(facts.edition, lambda recipe: facts.code, facts.facts)
-    by_tag = sorted(history.trials, key=lambda trial: rank_tag(history, trial))
-    assert [trial.label for trial in by_tag] == [trial.label for trial in ranked(history)]
+    ranks = {row.id[1]: row.tags["locus.rank"] for row in rows(history, "RUNNING") if row.id[0] == "trial"}
+    assert sorted(ranks, key=ranks.__getitem__) == [trial.label for trial in ranked(history)]
 
 
 def test_the_mark_of_the_best_moves_while_the_study_runs(home: Home, monkeypatch) -> None:
     monkeypatch.setattr(sync, "PAUSE_S", 0.0)
     facts, sent = Facts(search()), 0
-    mlflow = MlflowSync(facts.edition, home, lambda recipe: facts.code)
-    mlflow.open()
+    mlflow = told(home, facts, first=0)
 
     def best() -> list[str]:
         trials = [run for run in runs(home).values() if run.data.tags["locus.level"] == "trial"]
@@ -285,15 +283,15 @@ def test_the_two_rows_of_an_epoch_say_again_only_what_is_new() -> None:
     content, best = trial_content(facts.edition, history.trials[-1]), find_best(history)
     run, calls = history.runs(content.trial)[0], []
 
-    def rows():
+    def two_rows():
         return trial_row(history, content, best), run_row(history, content, run)
 
-    first = rows()
+    first = two_rows()
     sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_filename) if event == "call" else None)
     again = trial_row(history, content, best), run_row(history, content, run)
     sys.setprofile(None)
     files = {file for file in calls if file != "<string>"}  # what dataclasses generate lies in none
     print(f"{len(calls)} calls in {len(files)} files")
-    assert first == again == rows()
+    assert first == again == two_rows()
     assert 50 < len(calls) <= MOST_CALLS
     assert len(files) <= MOST_FILES

@@ -198,11 +198,8 @@ def test_a_server_that_is_lost_is_refused_before_anything_is_written_and_has_no_
 
 def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
     monkeypatch.setattr(sync, "PAUSE_S", 0.0)
-    shown = MlflowSync(small.edition, home, lambda recipe: small.code, f"sqlite:///{home.database}/in-a-file.db")
-    shown.open()
     with FileLock(home.root / "mlflow.lock"):  # MLflow stands still
-        for fact in small.facts:
-            shown.add(fact)
+        shown = told(home, small, f"sqlite:///{home.database}/in-a-file.db")
     for name, seconds in (("SOON_S", 0.2), ("CLOSE_S", 1.0), ("LAST_S", 60.0)):
         monkeypatch.setattr(sync, name, seconds)
     notes = []
@@ -213,7 +210,6 @@ def test_trouble_never_reaches_the_driver(home, small, monkeypatch):
 @pytest.mark.parametrize("pause_s", [0.0, 60.0])
 def test_what_failed_once_is_sent_later(home, small, monkeypatch, pause_s):
     monkeypatch.setattr(sync, "PAUSE_S", pause_s)
-    shown = MlflowSync(small.edition, home, lambda recipe: small.code)
     calls = count()
 
     def shaky(real):
@@ -226,7 +222,7 @@ def test_what_failed_once_is_sent_later(home, small, monkeypatch, pause_s):
 
     monkeypatch.setattr(MlflowClient, "log_batch", shaky(MlflowClient.log_batch))
     monkeypatch.setattr(store, "insert_runs", shaky(store.insert_runs))
-    shown.open()
+    shown = told(home, small, first=0)
     for fact in small.facts:
         shown.add(fact)
         until(shown._queue.empty)
