@@ -206,15 +206,26 @@ def test_a_verdict_carries_its_numbers_and_its_sentence():
     assert staying([lost], [found])[0].reason.endswith(" Later: Only 3 of 4 seeds of “best” have an answer.")
 
 
-def test_what_seeds_that_were_not_seen_might_do_stands_beside_each_verdict():
-    good, low, failing = scores(0.99, 0.992, 0.991), scores(0.5, 0.503, 0.498), scores(0.5, 0.98, 0.985, 0.99)
-    otherwise = "failed; up to {} % of a trial's seeds may score otherwise"
-    assert verdict(Better("a", "b"), a=good, b=low).unseen == "of 3 seeds each none " + otherwise.format(63)
-    assert verdict(Better("a", "b"), a=good, b=failing).unseen == "of 7 seeds 1 " + otherwise.format(75)
-    assert verdict(AtLeast("a", 0.5), a=good).unseen == "of 3 seeds none failed; up to 63 % may"
-    assert verdict(AtLeast("a", 0.999), a=good).unseen == "3 seeds seen; up to 63 % of all may do better"
-    assert verdict(AtLeast("a", 0.9), a=failing).unseen == "of 4 seeds 1 failed; up to 75 % may"
-    assert verdict(ProbeBetween("a", "direction", "left", 0.9, None), a=good).unseen == ""
+GOOD, LOW, FAILING = scores(0.99, 0.992, 0.991), scores(0.5, 0.503, 0.498), scores(0.5, 0.98, 0.985, 0.99)
+
+
+@pytest.mark.parametrize(
+    ("claim", "trials", "sentence"),
+    [
+        (
+            Better("a", "b"),
+            (GOOD, LOW),
+            "of 3 seeds each none failed; up to 63 % of a trial's seeds may score otherwise",
+        ),
+        (Better("a", "b"), (GOOD, FAILING), "of 7 seeds 1 failed; up to 75 % of a trial's seeds may score otherwise"),
+        (AtLeast("a", 0.5), (GOOD,), "of 3 seeds none failed; up to 63 % may"),
+        (AtLeast("a", 0.999), (GOOD,), "3 seeds seen; up to 63 % of all may do better"),
+        (AtLeast("a", 0.9), (FAILING,), "of 4 seeds 1 failed; up to 75 % may"),
+        (ProbeBetween("a", "direction", "left", 0.9, None), (GOOD,), ""),
+    ],
+)
+def test_what_seeds_that_were_not_seen_might_do_stands_beside_each_verdict(claim, trials, sentence):
+    assert verdict(claim, **dict(zip("ab", trials, strict=False))).unseen == sentence
 
 
 def test_a_claim_on_seeds_that_train_leaves_out_those_that_failed_and_says_so():
