@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,20 +31,12 @@ class Finding:
     values: Mapping[str, object]
 
     def __str__(self) -> str:
-        return _written(sentences()[self.kind], self.values)
+        return _Sentence().filled(sentences()[self.kind], self.values)
 
 
 def finding(kind: str, **values: object) -> Finding:
     """Returns a finding of a kind of the catalog."""
     return Finding(kind, values)
-
-
-def _beside(value: float) -> str:
-    return f"{fixed(abs(value))} {'above' if value >= 0 else 'below'}"
-
-
-def _more(count: int) -> str:
-    return f"{abs(count):,} {'more' if count > 0 else 'fewer'}"
 
 
 def _capital(part: object) -> str:
@@ -53,24 +45,15 @@ def _capital(part: object) -> str:
     return text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
-def _small(part: object) -> str:
-    text = str(part)
-    return text[:1].lower() + text[1:]
-
-
-def _joined(by: str) -> Callable[[Sequence[object]], str]:
-    return lambda parts: by.join(map(str, parts))
-
-
 FILTERS: dict[str, Callable[[Any], str]] = {
     "fixed": fixed,
     "number": number,
     "signed": signed,
-    "beside": _beside,
+    "beside": lambda gap: f"{fixed(abs(gap))} {'above' if gap >= 0 else 'below'}",
     "between": between,
     "confidence": percent,
     "count": lambda count: f"{count:,}",
-    "more": _more,
+    "more": lambda count: f"{abs(count):,} {'more' if count > 0 else 'fewer'}",
     "percent": whole_percent,
     "level": lambda level: f"{level:.3g}",
     "p": p_text,
@@ -81,11 +64,10 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "quoted": quoted,
     "names": lambda names: listed([quoted(name) for name in names]),
     "listed": lambda parts: listed([*map(str, parts)]),
-    "commas": _joined(", "),
-    "semicolons": _joined("; "),
-    "words": _joined(" "),
+    "commas": lambda parts: ", ".join(map(str, parts)),
+    "semicolons": lambda parts: "; ".join(map(str, parts)),
     "capital": _capital,
-    "small": _small,
+    "small": lambda part: str(part)[:1].lower() + str(part)[1:],
     "clock": clock,
     "minutes": rough_time,
 }
@@ -95,21 +77,20 @@ FILTERS: dict[str, Callable[[Any], str]] = {
 OPTIONAL = re.compile(r"\[([^][]*)\]")
 
 
-class _Writer(Formatter):
+class _Sentence(Formatter):
+    """Raises: KeyError for a value that is missing; ValueError for one that the sentence does not use."""
+
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec.startswith("plural "):
             return plural(value, format_spec.removeprefix("plural "))
         return FILTERS[format_spec](value) if format_spec else "" if value is None else str(value)
 
+    def filled(self, sentence: str, values: Mapping[str, object]) -> str:
+        def names(text: str) -> set[str]:
+            return {name for _, name, *_ in self.parse(text) if name}
 
-def _written(sentence: str, values: Mapping[str, object]) -> str:
-    """Fills in a sentence. Raises: KeyError for a value that is missing; ValueError for one that it does not use."""
-
-    def names(text: str) -> set[str]:
-        return {name for _, name, *_ in Formatter().parse(text) if name}
-
-    if unused := {*values} - names(sentence):
-        raise ValueError(f"values must be used by the sentence, got {', '.join(sorted(unused))}")
-    given = {name for name, value in values.items() if value is not None}
-    whole = OPTIONAL.sub(lambda piece: piece[1] if names(piece[1]) <= given else "", sentence)
-    return _Writer().vformat(whole, (), values)
+        if unused := {*values} - names(sentence):
+            raise ValueError(f"values must be used by the sentence, got {', '.join(sorted(unused))}")
+        given = {name for name, value in values.items() if value is not None}
+        whole = OPTIONAL.sub(lambda piece: piece[1] if names(piece[1]) <= given else "", sentence)
+        return self.vformat(whole, (), values)

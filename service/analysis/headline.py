@@ -307,10 +307,10 @@ def missing_parts(result: StudyResult) -> list[Finding]:
     trials = len(plan.arms) if isinstance(plan, Ablation) else history.trial_count
     not_begun = max(trials - len(result.of("trial")), 0) + max(history.rival_count - len(result.of("rival")), 0)
     counts = {
+        "part.stale": result.stale if begun else 0,
         "part.not begun": not_begun + len([*unplanned(history)]),
         "part.begun": begun,
         "part.failed": sum(row.answer.status == "incomplete" for row in rows),
-        "part.stale": result.stale if begun else 0,
     }
     return [finding(kind, count=count) for kind, count in counts.items() if count]
 

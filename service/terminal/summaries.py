@@ -65,7 +65,7 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
         labelled(out, "report", str(page), link=address(page))
     else:
         labelled(out, "report", str(finding("next.report", study=study, home=home.option)))
-    elsewhere = result.tracking if result.tracking != tracking_uri() else None
+    elsewhere = result.mlflow_url if result.tracking != tracking_uri() else None
     tracking = shlex.quote(elsewhere) if elsewhere else None
     labelled(out, "MLflow", str(finding("next.ui", study=study, home=home.option, tracking=tracking)))
     if history.failed:

@@ -97,20 +97,19 @@ def show(
 
     `defaults`: shows the values of the recipe that are defaults, too. JSON has all of them.
     """
-    study, own_paths, counts = given, (), None
+    study, own_paths = (given.study, given.own_paths) if isinstance(given, Edition) else (given, ())
+    plan, counts = study.plan, catalog.sizes(study)
     if isinstance(given, Edition):  # its budgets without the values that the user's own replace
-        study, own_paths, plan = given.study, given.own_paths, given.study.plan
-        changed = {}
+        budgets = {}
         for name, budget in study.budgets.items():
             left = {path: value for path, value in budget.values.items() if path not in own_paths}
-            changed[name] = budget.model_copy(update={"values": left})
-        study = study.model_copy(update={"budgets": changed})
-        trials = len(plan.arms) if isinstance(plan, Ablation) else plan.trials
-        counts = {given.budget: f"{trials} x {study.seeds}"}
+            budgets[name] = budget.model_copy(update={"values": left})
+        study = study.model_copy(update={"budgets": budgets})
+        counts = {given.budget: f"{len(plan.arms) if isinstance(plan, Ablation) else plan.trials} x {study.seeds}"}
     if as_json:
         print_json(study.plain())
         return
-    out, plan = console(), study.plan
+    out = console()
     sentence(out, title(study.name, study.question))
     about = [(label, text) for label in ("paper", "expected") if (text := getattr(study, label))]
     about += [(f"found at {budget}", "\n".join(texts)) for budget, texts in (results or {}).items() if texts]
@@ -122,13 +121,12 @@ def show(
         sentence(out, str(finding("show.search", first=[*map(_settings, plan.first)] or ["none"], trials=plan.trials)))
     _show_base(out, study, {*study.paths(), *own_paths}, defaults)
 
-    counts = counts or catalog.sizes(study)
-    budgets = [
+    lines = [
         (name, f"{_settings(size.values) or 'as it is'}; {counts[name]}{catalog.time_words(study, name)}")
         for name, size in study.budgets.items()
         if name in counts
     ]
-    section(out, "budgets (trials x seeds, time)", budgets)
+    section(out, "budgets (trials x seeds, time)", lines)
     section(out, "published", [(entry.who, str(entry)) for entry in study.published])
     claims = [(claim.kind, f"{claim}" + (f" ({claim.source})" if claim.source else "")) for claim in study.claims]
     section(out, "claims", claims)

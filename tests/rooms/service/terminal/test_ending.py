@@ -20,33 +20,36 @@ from tests.rooms.service.reporting.test_claims_and_papers import ARMS, GAP, run,
 CLAIMS = (Better("pvt, peg", "pvt", source="table 13"), NoWorse("pvt, peg", "pvt", 0.03))
 
 
-def said(capsys, result) -> str:
-    summaries.answer(result)
-    return " ".join(capsys.readouterr().out.split())
+VALUES = {"optimizer.lr": 0.002}
+PRINTED = {
+    "a size that judges nothing says so once": (
+        study(claims=CLAIMS).at("smoke"),
+        {
+            "NOT JUDGED": 1,
+            f"NOT JUDGED at smoke: 2 claims. S{GAP[1:]}. The report has the scores that each is about.": 1,
+        },
+    ),
+    "one claim that is not judged has its scores": (
+        study().at("smoke"),
+        {
+            "NOT JUDGED at smoke: the typical seed of “pvt, peg” is better than that of “pvt” (table 13).": 1,
+            "Here “pvt, peg” has test score 0.7": 1,
+        },
+    ),
+    "own values tell what each claim finds": (
+        study(claims=CLAIMS).at("full", set=VALUES),
+        {"NOT JUDGED with own values": 2, "it comes out REFUTED": 2},
+    ),
+    "claims that are judged stand one by one": (study(claims=CLAIMS).at("full"), {"REFUTED: ": 2, "NOT JUDGED": 0}),
+}
 
 
-def test_a_size_that_judges_nothing_says_so_once(tmp_path, capsys) -> None:
-    text = said(capsys, run(tmp_path, study(claims=CLAIMS).at("smoke")))
-    assert text.count("NOT JUDGED") == 1
-    assert f"NOT JUDGED at smoke: 2 claims. S{GAP[1:]}. The report has the scores that each is about." in text
-
-
-def test_one_claim_that_is_not_judged_has_its_scores(tmp_path, capsys) -> None:
-    text = said(capsys, run(tmp_path, study().at("smoke")))
-    assert "NOT JUDGED at smoke: the typical seed of “pvt, peg” is better than that of “pvt” (table 13)." in text
-    assert "Here “pvt, peg” has test score 0.7" in text
-
-
-def test_own_values_tell_what_each_claim_finds(tmp_path, capsys) -> None:
-    text = said(capsys, run(tmp_path, study(claims=CLAIMS).at("full", set={"optimizer.lr": 0.002})))
-    assert text.count("NOT JUDGED with own values") == 2
-    assert text.count("it comes out REFUTED") == 2
-
-
-def test_claims_that_are_judged_stand_one_by_one(tmp_path, capsys) -> None:
-    text = said(capsys, run(tmp_path, study(claims=CLAIMS).at("full")))
-    assert text.count("REFUTED: ") == 2
-    assert "NOT JUDGED" not in text
+@pytest.mark.parametrize("case", PRINTED)
+def test_verdicts_are_printed(case, tmp_path, capsys) -> None:
+    edition, counts = PRINTED[case]
+    summaries.answer(run(tmp_path, edition))
+    text = " ".join(capsys.readouterr().out.split())
+    assert {part: text.count(part) for part in counts} == counts
 
 
 GAPS = (0.03, 0.008, 0.042, 0.02)
@@ -73,10 +76,16 @@ def test_seeds_are_named_where_they_can_decide_something(tmp_path, capsys) -> No
     assert "This is look 1: its tests are at 0.0375 of 0.05." in shown
 
 
-def test_where_no_seeds_would_decide_anything_the_study_is_done(tmp_path, capsys) -> None:
-    summaries.ending(run(tmp_path, study(claims=CLAIMS).at("full")), "locus run papers")
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "done no open question would be decided by up to 6 seeds, if scores are as measured" in shown
+@pytest.mark.parametrize(
+    ("tracking", "option"), [(None, ""), ("sqlite:///my runs.db", " --tracking 'sqlite:///my runs.db'")]
+)
+def test_where_no_seeds_would_decide_anything_the_study_is_done(tracking, option, tmp_path, capsys) -> None:
+    """What shows it in MLflow is said as it must be typed, with the home and the store."""
+    result = run(tmp_path, study(claims=CLAIMS).at("full"))
+    summaries.ending(Result.open(result.home, result.edition.id, tracking), "locus run papers")
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "done no open question would be decided by up to 6 seeds, if scores are as measured" in lines
+    assert f"MLflow locus ui {result.edition.id}{result.home.option}{option}" in lines
 
 
 NEXT = {

@@ -36,20 +36,21 @@ def strip(text):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
-def test_the_clock_goes_on_without_a_fact(tmp_path):
-    out, at = io.StringIO(), [1000.0]
-    progress = Progress(STUDY.at(), screen(out), now=lambda: at[0])
-
-    def shows(clock):
-        return re.search(f"0 of 30 runs  {clock} gone, time left unknown", strip(out.getvalue()))
-
+def test_the_clock_goes_on_without_a_fact_and_the_start_of_ray_has_one_of_its_own(tmp_path):
+    out, now = io.StringIO(), [1000.0]
+    progress = Progress(STUDY.at(), screen(out), now=lambda: now[0])
     with driving(Home(tmp_path), STUDY.at()) as driver:
         progress.begin(driver.history, driver.lock)
         try:
-            until(lambda: shows("00:00"))
-            assert not shows("01:02")
-            at[0] += 62
-            until(lambda: shows("01:02"))
+            until(lambda: "0 of 30 runs  00:00 gone, time left unknown" in strip(out.getvalue()))
+            assert "01:02" not in strip(out.getvalue())
+            now[0] += 62
+            until(lambda: "0 of 30 runs  01:02 gone" in strip(out.getvalue()))
+            progress.busy("starting Ray")
+            now[0] += 21
+            until(lambda: "starting Ray, 00:21" in strip(out.getvalue()))
+            progress.busy("")
+            until(lambda: "0 of 30 runs  01:23 gone" in strip(out.getvalue()))
         finally:
             progress.end()
 
@@ -84,22 +85,6 @@ def test_the_bar_the_status_and_the_page_say_the_same_time(tmp_path):
     assert max(said) > 5
 
 
-def test_the_start_of_ray_has_a_clock_of_its_own(tmp_path):
-    out, at = io.StringIO(), [1000.0]
-    progress = Progress(STUDY.at(), screen(out), now=lambda: at[0])
-    with driving(Home(tmp_path), STUDY.at()) as driver:
-        progress.begin(driver.history, driver.lock)
-        try:
-            at[0] += 5
-            progress.busy("starting Ray")
-            at[0] += 21
-            until(lambda: "starting Ray, 00:21" in strip(out.getvalue()))
-            progress.busy("")
-            until(lambda: "0 of 30 runs  00:26 gone" in strip(out.getvalue()))
-        finally:
-            progress.end()
-
-
 def test_the_screen_fits_its_terminal_and_says_how_many_rows_it_leaves_out(tmp_path):
     out = io.StringIO()
     progress = Progress(STUDY.at(), screen(out))
@@ -114,16 +99,18 @@ def test_the_screen_fits_its_terminal_and_says_how_many_rows_it_leaves_out(tmp_p
     assert " more: locus status many@base" in " ".join(" ".join(lines).split())
 
 
-def summary(label, state, mean=None):
-    return TrialSummary(label, f"arm {label}", {}, 1, 1, 3, 3, mean, None, state)
+def summary(label, state, mean=None, mark=""):
+    return TrialSummary(label, f"arm {label}", {}, 1, 1, 3, 3, mean, None, state, mark)
 
 
-def test_what_failed_comes_first():
-    rows = [summary(str(number), "done", mean=number / 100) for number in range(40)]
-    rows[2] = summary("2", "failed: CUDA error")
-    rows[5] = summary("5", "running")
-    assert {row.label for row in shown(rows, 4)} == {"2", "5", "39", "38"}
-    assert [row.label for row in shown(rows, 4)] == ["2", "5", "38", "39"]
+def test_rows_are_shown_in_order_that_failed_are_best_unfinished_highest_or_newest():
+    rows = [summary(str(number), "done", mean=1 - number / 100) for number in range(40)]
+    rows[30] = summary("30", "failed: CUDA error")
+    rows[20] = summary("20", "done", 0.8, "best")
+    rows[25] = summary("25", "running")
+    for count, labels in ((1, [30]), (3, [20, 25, 30]), (8, [0, 1, 2, 3, 4, 20, 25, 30])):
+        assert [row.label for row in shown(rows, count)] == [*map(str, labels)]
+    assert [row.label for row in shown(rows, 10)][-2:] == ["38", "39"]
     assert shown(rows, 40) == rows
 
 

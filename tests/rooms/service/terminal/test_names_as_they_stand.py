@@ -45,7 +45,9 @@ def test_in_the_live_table(home):
 def test_in_status_show_and_the_end_of_a_run(home, tmp_path, capsys):
     conduct(home, STUDY.at())
     tables.status_of_one(one_status(home, "odd@base"), home)
-    all_there(capsys.readouterr().out)
+    text = capsys.readouterr().out
+    all_there(text)
+    assert "+-: standard deviation over seeds" in text
     tables.status_of_all(all_status(home), home)
     assert "odd@base" in capsys.readouterr().out
     (tmp_path / "odd.json").write_text(json.dumps(STUDY.plain()))
@@ -63,12 +65,6 @@ def test_in_checks(capsys):
     text = capsys.readouterr().out
     assert "[/v] seed 1 is RUNNING" in text
     assert "a [q]" in text
-
-
-def test_signs_of_the_table_are_explained_under_it(home, capsys):
-    conduct(home, STUDY.at())
-    tables.status_of_one(one_status(home, "odd@base"), home)
-    assert "+-: standard deviation over seeds" in capsys.readouterr().out
 
 
 def test_no_text_is_a_command_to_the_terminal():
