@@ -25,6 +25,7 @@ from search_spaces.study import Ablation, Budget, Edition, Published, Study
 from service.analysis.verdicts import departure
 from service.cli import app
 from service.recording import of_result
+from service.reporting.figures.rows import dots
 from service.reporting.results_table import published_difference
 from service.results import Result
 from service.storage import outcomes
@@ -279,9 +280,7 @@ def test_a_claim_names_arms_that_there_are():
 
 def markers(result: Result) -> int:
     """How many diamonds the figure of the trials draws."""
-    page = page_of(result)
-    caption = "Diamonds are published" in page.read_text()
-    return caption * len(re.findall(r"stroke-linejoin: miter", (page.parent / "trials.svg").read_text()))
+    return sum(line.get_marker() == "D" for line in dots(result).draw().axes[0].lines)
 
 
 def test_a_published_difference_is_of_numbers_of_one_table(tmp_path):

@@ -9,7 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from service.reporting.figures.plot import STYLE, drawn, inline, to_svg
+from service.reporting.figures.plot import STYLE, drawn, inline
 from service.reporting.figures.probes import (
     MOST_BLOCKS,
     PROJECTED,
@@ -79,15 +79,11 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
     for name, caption in captions.items():
         assert f"{numbers[name]}.</a> {caption}" in unescape(html)
         assert (path.parent / f"{name}.pdf").is_file()
-        assert "\n" not in caption
-    for kind in (attention_distances, term_maps):  # one of lines, one of pictures
-        plot = kind(result)
+    for kind in (attention_distances, heat_maps):  # one of lines, one of maps and photographs
         with mpl.rc_context(STYLE):
-            again = to_svg(plot.draw(), plot.name)
-        assert again == (path.parent / f"{plot.name}.svg").read_text(), "equal figures are equal files"
-    with mpl.rc_context(STYLE):
-        again = drawn(heat_maps(result))
-    assert again.pdf == (path.parent / "attention_maps.pdf").read_bytes(), "with maps and photographs in it"
+            again = drawn(kind(result))
+        assert again.svg == (path.parent / f"{again.name}.svg").read_text(), "equal figures are equal files"
+        assert again.pdf == (path.parent / f"{again.name}.pdf").read_bytes()
     assert inline(again.svg, "").partition("<defs>")[2] in html, "equal figures are equal pages"
     assert (path.parent / "table-probe_direction.tex").is_file()
     ids = re.findall(r'\sid="([^"]+)"', html)
@@ -118,6 +114,9 @@ def test_maps_are_those_of_the_first_seed_and_distances_those_of_the_heads(resul
         last = fig.axes[3].images[0].get_array()
         kept = next(row for row in result.of("trial") if row.name == "learnable").probe("similarity", 0)
         np.testing.assert_allclose(last, kept.after.arrays["maps"][2 * 4 + 2], rtol=1e-6)
+        others = np.delete(np.asarray(last).ravel(), 2 * 4 + 2)
+        ends = f"{others.min():.2f} to {others.max():.2f}".replace("-", "\N{MINUS SIGN}")
+        assert fig.axes[3].texts[0].get_text() == ends, "without the position itself, which has 1"
         fig = attention_distances(result).draw()
         panels = {axes.get_title(loc="left"): axes for axes in fig.axes}
         assert [*panels] == [row.name for row in result.of("trial")]

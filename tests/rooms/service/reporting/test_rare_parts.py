@@ -6,25 +6,22 @@ import numpy as np
 import pytest
 
 from search_spaces import library
-from search_spaces.study import Ablation, Published, Study
+from search_spaces.study import Ablation, Study
 from search_spaces.words import configuration
 from service.analysis.best import find_best
 from service.analysis.headline import details, headline
 from service.analysis.trial_result import summarize
-from service.reporting.figures import probes
 from service.reporting.figures.curves import curve_lines
-from service.reporting.figures.plot import empty_figure
 from service.reporting.figures.rows import to_baseline
 from service.reporting.further_tables import shared, varied
 from service.reporting.latex import paper_table
-from service.reporting.provenance import wall_s
+from service.reporting.provenance import effort
 from service.reporting.results_table import measured
 from service.results import Result
-from service.storage.facts import Confirms, Ended, Measured, Planned, Started
+from service.storage.facts import Ended, Measured, Planned, Started
 from service.storage.history import History
 from service.storage.home import Home
 from service.tracking.row_contents import NO_CONCLUSION, means, seed_curve, study_note
-from tests.rooms import by_hand
 from tests.rooms.by_hand import EPOCHS, ByHand, base, with_parent
 from trainables.recipe.outcome import Measurement
 
@@ -69,30 +66,8 @@ def test_an_arm_of_another_kind_is_not_said_to_have_the_bases_value(tmp_path):
     )
     assert result.of("trial")[1].recipe.encoding.gamma == 2.5
     assert "encoding.gamma = 7" not in varied(result).note
-
-
-def test_one_seed_has_no_deviation_in_latex(tmp_path):
-    arms = {"none": {"encoding.kind": "none"}, "fourier": {"encoding.kind": "fourier"}}
-    text = written(tmp_path, arms, {"none": [0.5], "fourier": [0.9]}, seeds=1).latex()
-    assert "One score, of 1 seed." in text
+    assert "One score, of 1 seed." in (text := result.latex())
     assert "deviation" not in text
-
-
-def test_two_seeds_do_not_stand_in_latex_as_an_interval(tmp_path):
-    edition = by_hand.search().at()
-    gammas = {0: {"encoding.gamma": 2.5}, 1: {"encoding.gamma": 1.5}}
-    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
-        hand.points("trial", gammas, lambda number, place: (0.97 - 0.02 * number, 0.97))
-        hand.journal.write(Confirms(numbers=(0, 1)))
-        for number, values in gammas.items():
-            trial = hand.plan("confirmation", number, values)
-            for place, seed in enumerate(trial.seeds(3)):
-                if (number, place) == (1, 2):
-                    hand.fail(trial, seed, "the worker died")
-                else:
-                    hand.complete(trial, seed, 0.95 + 0.01 * place, 0.95 + 0.02 * place - 0.01 * number)
-    text = Result.open(Home(tmp_path), edition.id).latex()
-    assert "(0.9400, 0.9600)" not in text or "fewer than 3 seeds" in text
 
 
 class Together(ByHand):
@@ -145,7 +120,8 @@ def test_the_first_start_is_that_of_the_first_attempt():
         Ended(**known, outcome="completed", epoch=2, time=day + 600),
     ]
     history = History(edition, lambda recipe: "c0dec0dec0de", facts)
-    assert wall_s(SimpleNamespace(history=history)) == day + 590
+    result = SimpleNamespace(history=history, rows=[])
+    assert effort(result).endswith("; 24 h 09 min from the first start to the last result.")
 
 
 def test_a_score_of_a_parent_has_its_own_metric(tmp_path):
@@ -164,33 +140,6 @@ def test_a_score_of_a_parent_has_its_own_metric(tmp_path):
         for line in study_note(result.history, find_best(result.history), NO_CONCLUSION).splitlines()
         if "p1" in line
     )
-
-
-def test_the_star_of_a_published_number_is_explained(tmp_path):
-    published = (Published("a", 0.7, None, "table 1"), Published("a", 0.75, None, "table 2", same_data=True))
-    arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
-    result = written(tmp_path, arms, {"a": [0.9] * 3, "b": [0.9] * 3}, published=published)
-    table = measured(result)
-    (cells,) = [column.cells for column in table.columns if column.name == "published"]
-    assert "*" in "".join(cells)
-    assert "*Published on other data" in table.note
-
-
-def test_the_ends_of_a_map_are_rounded(tmp_path):
-    maps = np.full((4, 2, 2), 0.8799)
-    maps[0, 0, 1] = 0.4567
-    fig = empty_figure(2)
-    axes = fig.add_subplot()
-    probes._draw_map(axes, maps, "corner")
-    assert axes.texts[0].get_text() == "0.46 to 0.88"
-
-
-def test_numbers_of_two_papers_are_not_subtracted(tmp_path):
-    published = (Published("a", 0.7, None, "Touvron 2021, table 5"), Published("b", 0.8, None, "Chu 2021, table 5"))
-    arms = {"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}
-    result = written(tmp_path, arms, {"a": [0.9] * 3, "b": [0.9] * 3}, published=published)
-    names = {column.name: column.cells for column in measured(result).columns}
-    assert "published-difference" not in names
 
 
 def test_memory_of_a_pack_is_not_that_of_a_run(tmp_path):

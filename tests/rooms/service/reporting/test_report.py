@@ -11,7 +11,7 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Search, Study
 from search_spaces.words import configuration
 from service.analysis.format import number, p_text, percent, signed
-from service.reporting.provenance import circumstances, sizes
+from service.reporting.provenance import circumstances, cost_columns
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
@@ -199,6 +199,9 @@ def test_parameters_stand_where_arms_differ_in_them(ablation):
     table = measured(result)
     assert [column.head for column in table.columns][-2:] == ["time (s)", "parameters"], "all of them learn"
     assert table.columns[-1].cells == [f"{weight.parameters:,}" for weight in weights.values()]
-    rows = [SimpleNamespace(recipe=Recipe(encoding=Fourier(), trainable=learns)) for learns in ("all", "position+head")]
-    (learnt,) = sizes(rows)
+    rows = [
+        SimpleNamespace(recipe=Recipe(encoding=Fourier(), trainable=learns), runs={}, median_cost=lambda cost: None)
+        for learns in ("all", "position+head")
+    ]
+    (learnt,) = cost_columns(rows)
     assert (learnt.head, learnt.cells) == ("learnt", ["57,698", "4,386"]), "the models are as large as each other"
