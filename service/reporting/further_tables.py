@@ -23,6 +23,7 @@ from service.analysis.best import ranked
 from service.analysis.data_efficiency import LEVELS
 from service.analysis.format import between, fixed, metric_words, number, spread, two
 from service.analysis.probes import probe_scores
+from service.analysis.statistics import Scores
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
 from service.reporting.figures.search import axis_label, panels, shares
@@ -39,49 +40,45 @@ def points(result: StudyResult) -> Table | None:
     """Returns every point of a search on validation, best first, then by how far it came."""
     if isinstance(result.edition.study.plan, Ablation):
         return None
-    order = {trial.label: number for number, trial in enumerate(ranked(result.history))}
-    rows = sorted(result.of("trial"), key=lambda row: order[row.trial.label])
-    best = {row.trial.number for row in result.winners}
-    title = f"All {plural(len(rows), 'point')} on {metric_words(result.edition.study.score.metric)}"
-    return _points(result, "points", title, rows, [row for row in rows if row.trial.number in best])
+    return _points(result, "points", "point", result.of("trial"), result.winners)
 
 
 def random_points(result: StudyResult) -> Table | None:
     """Returns the same of the random points that a search is compared with."""
-    order = {trial.label: number for number, trial in enumerate(ranked(result.history))}
-    rows = sorted(result.of("rival"), key=lambda row: order[row.trial.label])
-    best = [row for row in rows if result.random and row.trial.number == result.random.trial.number]
-    title = f"All {plural(len(rows), 'random point')} on {metric_words(result.edition.study.score.metric)}"
-    return _points(result, "random", title, rows, best)
+    return _points(result, "random", "random point", result.of("rival"), [result.random] if result.random else [])
 
 
 def tuning_points(result: StudyResult) -> Table | None:
     """Returns every trial of the tuning on validation: arm by arm, in the order in which they were tried."""
     arms = tunings(result)
-    rows = [row for tuning in arms for row in tuning.rows]
-    title = f"All {plural(len(rows), 'trial')} of the tuning"
-    return _points(result, "tuning", title, rows, [tuning.chosen for tuning in arms])
+    chosen = [tuning.chosen for tuning in arms if tuning.chosen]
+    return _points(result, "tuning", "trial", [row for tuning in arms for row in tuning.rows], chosen)
 
 
 def _points(
-    result: StudyResult, name: str, title: str, rows: Sequence[TrialResult], best: Sequence[TrialResult | None]
+    result: StudyResult, name: str, noun: str, rows: Sequence[TrialResult], best: Sequence[TrialResult]
 ) -> Table | None:
     if not rows:
         return None
-    head, costs = ("trial", []) if name == "tuning" else ("point", cost_columns(rows))
+    metric = metric_words(result.edition.study.score.metric)
+    title = f"All {plural(len(rows), noun)} on {metric}"
+    if name == "tuning":
+        title = f"All {plural(len(rows), noun)} of the tuning"
+    else:
+        order = {trial.label: number for number, trial in enumerate(ranked(result.history))}
+        rows = sorted(rows, key=lambda row: order[row.trial.label])
     columns = [
-        Column(head, [f"#{row.trial.label} {row.name}" for row in rows], words=True),
         Column(
-            "mean ± SD",
-            [spread(row.validation.mean, row.validation.std) for row in rows],
-            metric_words(result.edition.study.score.metric),
+            "trial" if name == "tuning" else "point", [f"#{row.trial.label} {row.name}" for row in rows], words=True
         ),
+        Column("mean ± SD", [spread(row.validation.mean, row.validation.std) for row in rows], metric),
         Column("seeds", [seeds(row) for row in rows]),
         Column("epochs", [str(row.answer.epoch) for row in rows]),
         Column("state", [row.answer.status for row in rows], words=True),
-        *costs,
+        *(cost_columns(rows) if name != "tuning" else []),
     ]
-    strong = frozenset(number for number, row in enumerate(rows) if row in best)
+    numbers = {row.trial.number for row in best}
+    strong = frozenset(number for number, row in enumerate(rows) if row.trial.number in numbers)
     return Table(name, title, columns, strong, folded=True)
 
 
@@ -296,10 +293,7 @@ EFFICIENCY = (
 
 
 def efficiency(result: StudyResult) -> Table | None:
-    """Returns the power laws of scores over training images, and how many images each level needs.
-
-    None if no trials form a curve with a shared seed.
-    """
+    """Returns power laws of scores over training images, and the images that levels need; None without one."""
     curves = [curve for curve in result.efficiency if curve.laws]
     if not curves:
         return None
@@ -423,10 +417,7 @@ WORDS = {
 
 
 def probe_tables(result: StudyResult) -> list[Table]:
-    """Returns the table of each probe that the study names and that found something.
-
-    Its note says why some trials have no numbers, and how many runs lack the probe.
-    """
+    """Returns the table of each probe that found something, or that runs lack."""
     tables = []
     for probe in result.edition.study.probes:
         by_trial = kept_probes(result, probe)
@@ -442,18 +433,18 @@ def probe_tables(result: StudyResult) -> list[Table]:
         if missing:
             lacking = f"{plural(missing, 'run')} without it yet; locus run computes it, and trains nothing."
             remarks[lacking] = None
-        rows = []
+        rows: list[tuple[str, str, Scores, Scores]] = []
         for name in names:
             for row, _ in by_trial:
-                scores = [probe_scores(row.probes, row.answer.asked, probe, name, when) for when in TIMES]
-                if any(score.values for score in scores):
-                    rows.append((name, row_name(result, row), *scores))
+                before, after = (probe_scores(row.probes, row.answer.asked, probe, name, when) for when in TIMES)
+                if before.values or after.values:
+                    rows.append((name, row_name(result, row), before, after))
         if rows or remarks:
             columns = [
-                Column("number", [name for name, *_ in rows], words=True),
-                Column("trial", [trial for _, trial, *_ in rows], words=True),
-                *score_columns("before training", [before for *_, before, _ in rows]),
-                *score_columns("after training", [after for *_, after in rows]),
+                Column("number", [name for name, _, _, _ in rows], words=True),
+                Column("trial", [trial for _, trial, _, _ in rows], words=True),
+                *score_columns("before training", [before for _, _, before, _ in rows]),
+                *score_columns("after training", [after for _, _, _, after in rows]),
             ]
             text = " ".join([note, *remarks])
             tables.append(Table(f"probe_{probe}", title, columns, note=text, folded=len(rows) > FEW_ROWS))

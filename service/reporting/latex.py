@@ -7,17 +7,13 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from search_spaces.words import plural
+from service.analysis.study_result import StudyResult
 from service.analysis.tables import runs_table
 from service.reporting.pages import Column, Table, frame_csv
 from service.reporting.results_table import adjusted_words, earlier_words, meanings, measured, results_rows
 from trainables.spec import LocusError, SpecError
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -54,13 +50,10 @@ HEAD = "minus the baseline, paired"
 
 
 def escaped(text: str) -> str:
-    """Returns a text that LaTeX prints as it is.
-
-    A letter that its fonts do not have is printed as its number, `U+4E2D`.
-    """
+    """Returns a text that LaTeX prints as it is; a letter that its fonts lack as its number, `U+4E2D`."""
     letters = []
     for letter in text:
-        plain, *accents = unicodedata.normalize("NFD", letter)
+        plain, *accents = [*unicodedata.normalize("NFD", letter)]
         if letter in SPECIAL:
             letters.append(SPECIAL[letter])
         elif letter in GREEK:
@@ -96,7 +89,8 @@ def latex(table: Table, study: str) -> str:
     ]
     if table.grouped:
         cells, rules, first = [], "", 1
-        for name, span in table.groups:
+        for name, same in groupby(column.group for column in table.columns):
+            span = len([*same])
             cells.append(f"\\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else " & " * (span - 1))
             rules += f"\\cmidrule(lr){{{first}-{first + span - 1}}}" if name else ""
             first += span
@@ -120,7 +114,8 @@ def _widths(table: Table) -> list[float | None]:
     natural = [max(map(_points, (column.head, *column.cells))) for column in table.columns]
     room = TEXT_PT - GAP_PT * (len(table.columns) - 1)
     shares: list[float | None] = [None] * len(natural)
-    whole, broken = sum(natural), []
+    broken: list[int] = []
+    whole = sum(natural)
     for number in sorted((i for i, column in enumerate(table.columns) if column.words), key=lambda i: -natural[i]):
         if whole + NARROWEST_PT * len(broken) <= room:
             break

@@ -25,35 +25,9 @@ from service.analysis.study_status import left_words, recorded, together
 from service.analysis.tables import runs_table, trials_table
 from service.analysis.verdicts import Verdict, written_words
 from service.planning.forecast import Forecast
-from service.reporting.figures.classes import Picture, by_class, gallery
-from service.reporting.figures.curves import data_sizes, learning_curves, length_curves, size_curves
+from service.reporting import further_tables as further
+from service.reporting.figures import classes, curves, probes, rows, search
 from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
-from service.reporting.figures.probes import (
-    attention_distances,
-    attention_weights,
-    by_block,
-    heat_maps,
-    projected,
-    shapes,
-    similarity_maps,
-    term_maps,
-    terms_by_block,
-)
-from service.reporting.figures.rows import cost, dots, forest
-from service.reporting.figures.search import landscape, optimization_history
-from service.reporting.further_tables import (
-    efficiency,
-    parents,
-    points,
-    probe_tables,
-    random_points,
-    rungs,
-    shared,
-    tuned,
-    tuning_points,
-    unfinished,
-    varied,
-)
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import code_rows, effort, surroundings
@@ -68,29 +42,14 @@ from trainables.spec import Spec
 from trainables.whole_files import write_whole
 
 FIGURES = (
-    length_curves,
-    landscape,
-    optimization_history,
-    data_sizes,
-    dots,
-    forest,
-    by_class,
-    size_curves,
-    cost,
-    learning_curves,
-)
+    curves.length_curves, search.landscape, search.optimization_history, curves.data_sizes, rows.dots, rows.forest,
+    classes.by_class, curves.size_curves, rows.cost, curves.learning_curves,
+)  # fmt: skip
 """Every kind of figure of a study's results, the most important first."""
 PROBE_FIGURES = (
-    similarity_maps,
-    attention_distances,
-    attention_weights,
-    heat_maps,
-    terms_by_block,
-    term_maps,
-    shapes,
-    projected,
-    by_block,
-)
+    probes.similarity_maps, probes.attention_distances, probes.attention_weights, probes.heat_maps,
+    probes.terms_by_block, probes.term_maps, probes.shapes, probes.projected, probes.by_block,
+)  # fmt: skip
 """Every kind of figure of what the encodings know, in the order of a report."""
 SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
 """A sign beside each verdict, so that readers need no colors to distinguish them."""
@@ -117,7 +76,7 @@ class Page:
     verdicts_note: str
     results: list[Table]
     figures: list[Drawn]
-    wrong: list[Picture]
+    wrong: list[classes.Picture]
     more: list[Table]
     probes: list[Table]
     probe_figures: list[Drawn]
@@ -159,7 +118,8 @@ def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False
     """
     study = result.edition.study
     drawings = figures(result, FIGURES)
-    after = (points(result), random_points(result), tuning_points(result), rungs(result), parents(result))
+    before = (over_tasks, measured, further.tuned, further.efficiency)
+    after = (further.points, further.random_points, further.tuning_points, further.rungs, further.parents)
     by_source: dict[str, list[str]] = {}
     for entry in study.published:
         by_source.setdefault(entry.source, []).append(quoted(entry.who))
@@ -177,14 +137,14 @@ def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False
         recorded=recorded(result.edition, study.name, CodeDigests()),
         verdicts=result.claims,
         verdicts_note=_verdicts_note(result),
-        results=[*filter(None, (over_tasks(result), measured(result), tuned(result), efficiency(result)))],
+        results=[table for make in before if (table := make(result))],
         figures=sorted(drawings, key=lambda figure: figure.name != "curves") if running else drawings,
-        wrong=gallery(result),
-        more=[*filter(None, after)],
-        probes=probe_tables(result),
+        wrong=classes.gallery(result),
+        more=[table for make in after if (table := make(result))],
+        probes=further.probe_tables(result),
         probe_figures=figures(result, PROBE_FIGURES) if study.probes else [],
-        unfinished=[*filter(None, [unfinished(result)])],
-        recipe=[varied(result), *shared(result)],
+        unfinished=[*filter(None, [further.unfinished(result)])],
+        recipe=[further.varied(result), *further.shared(result)],
         published=[f"{listed(names)}: {source}" for source, names in by_source.items()],
         sources=[*dict.fromkeys(sources(study.plain()))],
         surroundings=surroundings(result),
@@ -234,12 +194,7 @@ POOLS: dict[str, dict[str, Any]] = {
 }
 """How timm's ViT is told what `model.pool` says; a teacher's token belongs to the training alone."""
 
-OPTIONS = {
-    "registers": "reg_tokens",
-    "layer_scale": "init_values",
-    "qk_norm": "qk_norm",
-    "drop_path": "drop_path_rate",
-}
+OPTIONS = {"registers": "reg_tokens", "layer_scale": "init_values", "qk_norm": "qk_norm", "drop_path": "drop_path_rate"}
 """timm's names of those numbers of a ViT that the lines leave out where a model is without them."""
 
 
@@ -276,10 +231,7 @@ def snippet(result: StudyResult) -> str:
 
 
 def command(result: StudyResult) -> str:
-    """Returns the command that writes the best model as a file.
-
-    Empty if no trial is best, or none was kept.
-    """
+    """Returns the command that writes the best model as a file; empty if none is best, or none was kept."""
     kept = result.best is not None and any(map(Path.exists, result.best.weights.values()))
     return f"locus export {result.edition.id} --model best.pt" if kept else ""
 

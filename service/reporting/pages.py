@@ -121,11 +121,6 @@ class Table:
         return [(group, len(list(same))) for group, same in groupby(stack[0].group for stack in self.stacks)]
 
     @property
-    def groups(self) -> list[tuple[str, int]]:
-        """The heads over the columns, each with the number of columns that it spans."""
-        return [(group, len(list(same))) for group, same in groupby(column.group for column in self.columns)]
-
-    @property
     def grouped(self) -> bool:
         """Whether any column has a head over it."""
         return any(column.group for column in self.columns)
@@ -263,18 +258,15 @@ def write_comparison(home: Home, comparison: Comparison) -> Path:
         Column("A", [change.a for change in rows], words=True),
         Column("B", [change.b for change in rows], words=True),
     ]
-    text = (
-        templates()
-        .get_template("compare.html.j2")
-        .render(
-            a=comparison.a,
-            b=comparison.b,
-            headline=comparison_headline(comparison),
-            changes=Table("changes", "What differs between A and B", columns) if rows else None,
-            scores=scores(comparison),
-            only=only_words(comparison),
-            warnings=comparison.warnings,
-        )
+    template = templates().get_template("compare.html.j2")
+    text = template.render(
+        a=comparison.a,
+        b=comparison.b,
+        headline=comparison_headline(comparison),
+        changes=Table("changes", "What differs between A and B", columns) if rows else None,
+        scores=scores(comparison),
+        only=only_words(comparison),
+        warnings=comparison.warnings,
     )
     id = comparison.a.edition.id
     name = re.sub(r"[^\w@~.-]+", "-", comparison.b.edition.id.removeprefix(id))

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
 from search_spaces.roles import Role
 from search_spaces.study import Ablation
 from search_spaces.words import duration, listed, plural, quoted
-from service.analysis.trial_result import AFFECT_TIME
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import AFFECT_TIME, TrialResult
 from service.reporting.pages import Column
 from trainables.recipe.cost import estimate_cost
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
 
 SHOWN = {
     "device": "device",
@@ -121,10 +117,7 @@ def effort(result: StudyResult) -> str:
 
 
 def training_s(row: TrialResult) -> float | None:
-    """Returns the time of all epochs of a completed run, validation included; None for none. Units: seconds.
-
-    It is the median over the runs, because a run may have shared the machine with other programs.
-    """
+    """Returns the median time of completed runs, validation included; None for none. Units: seconds."""
     times = [run.seconds for run in row.runs.values() if run.state.status == "completed" and run.seconds > 0]
     return median(times) if times else None
 
@@ -136,10 +129,7 @@ def train_time_unit(rows: Iterable[TrialResult]) -> tuple[str, float]:
 
 
 def cost_columns(rows: Sequence[TrialResult]) -> list[Column]:
-    """Returns the time of a run where any is known, and under it images a second and the time of several devices.
-
-    Then parameters, and how many of them learn, each where trials differ in it.
-    """
+    """Returns time, images a second and devices where they are known; parameters where trials differ."""
     columns = []
     times = [training_s(row) for row in rows]
     if any(time is not None for time in times):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
@@ -14,13 +13,11 @@ from service.analysis.power import counted_images, fewest_tested, paired_spread,
 from service.analysis.scores import failures, group_words, most_that_fail, score_scale
 from service.analysis.statistics import ALPHA, FEWEST, Scores
 from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 from service.analysis.verdicts import images_words
 from service.reporting.pages import Column, Table
 from service.reporting.provenance import cost_columns, cost_warning
 from trainables.recipe.cost import estimate_cost
-
-if TYPE_CHECKING:
-    from service.analysis.trial_result import TrialResult
 
 RESULTS = "results"
 MEANINGS = {
@@ -145,10 +142,7 @@ def seeds(row: TrialResult) -> str:
 
 
 def _published_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
-    """Returns the published numbers, and under them whether ours equal them, where that is judged.
-
-    A number of other data, or of another question, has a star.
-    """
+    """Returns the published numbers, starred if of other data or another question, and whether ours agree."""
     published, agreements = [], []
     for row in rows:
         numbers = [
@@ -187,10 +181,7 @@ def _difference_columns(result: StudyResult, rows: Sequence[TrialResult]) -> lis
 
 
 def published_difference(result: StudyResult, row: TrialResult) -> str:
-    """Returns a paper's own difference between an arm and the baseline, where both numbers are of one table.
-
-    It may stand beside ours if data differ.
-    """
+    """Returns a paper's own difference to the baseline, where both numbers are of one table."""
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
     entries = {entry.who: entry for entry in result.edition.study.published}
@@ -267,10 +258,7 @@ def adjusted_words(result: StudyResult) -> str:
 
 
 def over_tasks(result: StudyResult) -> Table | None:
-    """Returns the mean score of each method on each task, and over families of tasks, the highest of these first.
-
-    None for a study without tasks, or before any test score.
-    """
+    """Returns each method's mean on each task, and over families, the highest first; None without tasks."""
     methods = result.methods
     if methods is None or not any(score.n for scores in methods.tasks.values() for score in scores.values()):
         return None

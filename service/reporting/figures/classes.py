@@ -17,6 +17,7 @@ from matplotlib.patches import Rectangle
 from search_spaces.words import quoted
 from service.analysis.answers import Answers
 from service.analysis.format import TRIAL_COLORS
+from service.analysis.study_result import StudyResult
 from service.reporting.figures import plot
 from service.reporting.figures.rows import name
 from trainables.data.folder_files import shown
@@ -25,8 +26,6 @@ from trainables.spec import LocusError
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from service.analysis.study_result import StudyResult
 
 MOST, WRITTEN = 20, 8
 """How many classes have a row, those with the lowest accuracy, and of up to how many each share stands in its cell."""

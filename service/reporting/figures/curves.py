@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -23,13 +22,10 @@ from service.analysis.data_efficiency import Curve
 from service.analysis.format import metric_words
 from service.analysis.lengths import length_scores
 from service.analysis.statistics import FEWEST
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 from service.reporting.figures import plot
 from service.reporting.figures.rows import name, scored_rows
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
-
 
 Values = dict[int, list[float]]
 """By epoch, or by side or number of images: the score of each seed."""
@@ -89,10 +85,7 @@ def learning_curves(result: StudyResult) -> plot.Plot | None:
 
 
 def curve_lines(result: StudyResult) -> list[Line]:
-    """Returns the lines, those without a name first, so that they lie under the others.
-
-    The points of a search are gray; its confirmed points stand out, on their fresh seeds.
-    """
+    """Returns the lines, those without a name first: points of a search are gray, and lie under the others."""
     palette = plot.Palette.of(result)
     lines = []
     trials = [*result.of("trial"), *result.confirmed]
@@ -111,10 +104,7 @@ def curve_lines(result: StudyResult) -> list[Line]:
 
 
 def _seeds_by_epoch(result: StudyResult, row: TrialResult) -> Values:
-    """Returns the validation score of each seed at each epoch.
-
-    A diverged one continues at chance, a failed one is left out.
-    """
+    """Returns each seed's score at each epoch; diverged ones go on at chance, failed ones are left out."""
     metric, chance = result.edition.study.score.metric, row.recipe.data.chance("val")
     by_epoch: Values = {}
     for run in row.runs.values():
@@ -175,10 +165,7 @@ def size_curves(result: StudyResult) -> plot.Plot | None:
 
 
 def draw_lines(lines: Sequence[Line], chance: float) -> tuple[Figure, Axes]:
-    """Returns lines with their names at their ends, and a mark where a trial lacks epochs or seeds.
-
-    Those without a name are drawn all together: there may be hundreds.
-    """
+    """Returns lines with names at their ends; those without one are drawn together, there may be hundreds."""
     named, gray = [line for line in lines if line.name], [line for line in lines if not line.name]
     height = max(3.3, 0.19 * (len(named) + 1))
     fig, axes = plot.one_panel(height)
@@ -211,10 +198,7 @@ def _name_lines(axes: Axes, lines: Sequence[Line], chance: float, height_in: flo
 
 
 def data_sizes(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure of an ablation.
-
-    None if no arms differ in the number of training images alone, at four or more.
-    """
+    """Returns the figure of arms that differ in the number of training images alone, at four or more."""
     curves = result.efficiency
     shown = curves and isinstance(result.edition.study.plan, Ablation)
     return plot.Plot("data_sizes", DATA_SIZES, lambda: _draw_data_sizes(result, curves)) if shown else None

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -20,11 +20,8 @@ from matplotlib.text import Text
 from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
 from service.analysis.format import TRIAL_COLORS
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
-
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 
 INK, MUTED, FAINT, PAPER, POINT = "#1d232b", "#68707b", "#dadee3", "#fefefe", "#8b939e"
 STYLE = {
@@ -56,10 +53,7 @@ def one_panel(height_in: float) -> tuple[Figure, Axes]:
 
 
 def panel_grid(count: int, columns: int, panel_in: float) -> tuple[Figure, list[Axes]]:
-    """Returns a figure with quiet panels in rows, which share their y axis.
-
-    Units: `panel_in` is the height of a row.
-    """
+    """Returns a figure with quiet panels that share their y axis. Units: `panel_in` is the height of a row."""
     rows = -(-count // columns)
     fig = empty_figure(panel_in * rows + 0.35)
     grid = fig.subplots(rows, columns, sharey=True, squeeze=False).ravel()
@@ -170,10 +164,7 @@ class Label:
 
 
 def label_ends(axes: Axes, labels: Sequence[Label], height_in: float) -> None:
-    """Draws names right of the axes, each at its line's end or close to it. Units: `height_in` of the axes, about.
-
-    A name of more than `MOST_LETTERS` is cut.
-    """
+    """Draws names right of the axes, near their lines' ends; long ones are cut. Units: inches of the axes."""
     low, high = axes.get_ylim()
     heights = apart([label.at for label in labels], (high - low) * 0.155 / height_in)
     for label, height in zip(labels, heights, strict=True):

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from service.analysis.format import MINUS
+from service.analysis.study_result import StudyResult
 from service.reporting.figures import plot
 from service.reporting.figures.rows import name
 from service.reporting.further_tables import arrays, kept_probes, of_first_seeds
 from trainables.recipe.findings import When
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-
 
 MOST_BLOCKS = 6
 """How many blocks have a picture at most."""
@@ -97,10 +94,7 @@ def _draw_similarity(axes: Axes, similarity: Any, point: tuple[int, int]) -> Non
 
 
 def similarity_maps(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: the similarity of a few positions with all others.
-
-    None without maps.
-    """
+    """Draws one row per trial, of its first seed: a few positions' similarity with all others."""
     rows = []
     for row, kept in kept_probes(result, "similarity"):
         by_time = {when: arrays(kept, when, "maps")[:1] for when in ("before", "after")}
@@ -170,10 +164,7 @@ def _draw_distances(rows: list[tuple[str, plot.Look, dict[When, Any], Any]]) -> 
 
 
 def attention_weights(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: the weights between all patches, one square per block.
-
-    None without maps.
-    """
+    """Draws one row per trial, of its first seed: the weights between all patches, one square per block."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "attention_maps", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)
@@ -191,10 +182,7 @@ def attention_weights(result: StudyResult) -> plot.Plot | None:
 
 
 def heat_maps(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: what it looks at in a few images, which stand above.
-
-    None without maps.
-    """
+    """Draws one row per trial, of its first seed: what it looks at in a few images, which stand above."""
     rows: list[PictureRow] = []
     images: Any = None
     for row, findings in of_first_seeds(result, "attention_maps", "heat"):
@@ -230,10 +218,7 @@ def term_maps(result: StudyResult) -> plot.Plot | None:
 
 
 def terms_by_block(result: StudyResult) -> plot.Plot | None:
-    """Draws one panel per term: how much it varies over the keys, by block; one line per trial.
-
-    None if one block has codes.
-    """
+    """Draws one panel per term: how much it varies over the keys, by block; one line per trial."""
     palette = plot.Palette.of(result)
     lines: list[tuple[str, plot.Look, Any]] = []
     for row, kept in kept_probes(result, "logit_terms"):
@@ -266,10 +251,7 @@ def _draw_terms(lines: list[tuple[str, plot.Look, Any]]) -> Figure:
 
 
 def shapes(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed after training: the channel of each shape that varies most.
-
-    None without any.
-    """
+    """Draws one row per trial, of its first seed after training: the channel of each shape that varies most."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "channel_shapes", "maps"):
         maps, kinds = np.asarray(findings.arrays["maps"], dtype=float), np.asarray(findings.arrays["kinds"])

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,14 +20,11 @@ from service.analysis.evidence import judged
 from service.analysis.format import fixed, metric_words, signed
 from service.analysis.headline import point_name
 from service.analysis.statistics import FEWEST, Interval, Scores
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 from service.reporting.figures import plot
 from service.reporting.provenance import cost_warning, train_time_unit, training_s
 from trainables.recipe.cost import estimate_cost
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
-
 
 ROW_IN, NAME_IN = 0.36, 0.15
 """The height of a row, and what a name above it adds. Units: inches."""
@@ -279,7 +276,7 @@ def _draw_costs(result: StudyResult, rows: Sequence[TrialResult], costs: Mapping
     return fig
 
 
-def _count(value: float, _: int) -> str:
+def _count(value: float, _: float) -> str:
     """Returns a cost on an axis: `1.2 M`, `58 k`, `12.5`."""
     for size, letter in ((1e6, " M"), (1e3, " k")):
         if abs(value) >= size:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,15 +24,12 @@ from search_spaces.space import CLOSE, Above, Choice, Domain, Integer, Real, Spa
 from search_spaces.study import Search
 from search_spaces.words import value_words
 from service.analysis.format import metric_words
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 from service.reporting.figures import plot
 from trainables.own import OwnSpec
 from trainables.recipe import Recipe
 from trainables.spec import Spec, SpecError
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
-
 
 ACROSS, TICKS = 3, 12
 """How many panels stand side by side, and how many labels the width of a figure holds."""
@@ -79,12 +76,7 @@ def axis_label(path: str, recipes: Iterable[Recipe]) -> str:
 
 
 def unit(recipe: Recipe, path: str) -> str:
-    """Returns the unit of a field, as its description names it.
-
-    Nothing if it names none or the recipe has no such field.
-
-    A length in patches is one in grid widths where its encoding takes coordinates from 0 to 1.
-    """
+    """Returns the unit that a field's description names; of coordinates from 0 to 1 it is the grid's width."""
     node, _, name = path.rpartition(".")
     try:
         owner = recipe.get(node) if node else recipe
@@ -263,16 +255,22 @@ def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
     for row in result.confirmed:
         if row.validation.mean is not None:
             size, edge = (10.5, 2.2) if row in result.winners else (9, 1.1)
-            style = {"linestyle": "", "marker": "o", "markersize": size, "markerfacecolor": "none", "zorder": 4}
+            style: dict[str, Any] = {
+                "linestyle": "",
+                "marker": "o",
+                "markersize": size,
+                "markerfacecolor": "none",
+                "zorder": 4,
+            }
             rings.append((row, style | {"markeredgecolor": palette[row].color, "markeredgewidth": edge}))
     for number, (panel, ax) in enumerate(zip(searched, axes, strict=True)):
         _lay_axis(ax, panel, plan.space, base, max(TICKS // across, 2))
         ax.set_xlabel(panel.label(result.rows), fontsize=8)
         plot.chance_line(ax, base.data.chance("val"), named=number == across - 1)
         _draw_points(ax, result, panel.value)
-        for row, style in rings:
+        for row, ring in rings:
             if (x := panel.value(row)) is not None:
-                ax.plot([x], [row.validation.mean], **style)
+                ax.plot([x], [row.validation.mean or 0.0], **ring)
         if number % across == 0:
             ax.set_ylabel(metric_words(result.edition.study.score.metric))
     axes[0].margins(y=0.12)
@@ -295,10 +293,7 @@ def optimization_history(result: StudyResult) -> plot.Plot | None:
 
 
 def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
-    """Returns, by a point's number, the highest mean of the points up to it that have all their seeds.
-
-    It begins with the first such point and ends with the last point that has a score.
-    """
+    """Returns, by a point's number, the highest mean of the points up to it that have all their seeds."""
     highest: dict[int, float] = {}
     best: float | None = None
     for row in sorted(result.of(role), key=lambda row: row.trial.number):

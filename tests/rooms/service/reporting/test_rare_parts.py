@@ -25,10 +25,14 @@ from service.tracking.row_contents import NO_CONCLUSION, means, seed_curve, stud
 from tests.rooms.by_hand import EPOCHS, ByHand, base, with_parent
 from trainables.recipe.outcome import Measurement
 
+TWO = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}}
+STEADY = [0.90 + 0.001 * (seed % 3) for seed in range(12)]
+FAILING = [0.98 + 0.001 * (seed % 4) if seed < 5 else 0.5 for seed in range(12)]
 
-def written(root, arms, scores, *, baseline=None, seeds=3, base_=None, hand_=ByHand, **given) -> Result:
+
+def written(root, arms, scores, *, race=False, seeds=3, base_=None, hand_=ByHand, **given) -> Result:
     """Arms with a validation and a test score for each seed; None: it fails, "diverged": it diverges."""
-    plan = Ablation(arms, baseline or next(iter(arms)))
+    plan = Ablation(arms, next(iter(arms)), race=race)
     edition = Study(name="pair", question="?", base=base_ or base(), plan=plan, seeds=seeds, **given).at()
     with hand_(root, edition) as hand:
         for trial, seed in hand.runs(arms, seeds):
@@ -88,17 +92,13 @@ def test_mlflow_has_the_time_of_a_run_of_a_pack_that_the_report_has(tmp_path):
 
 
 def test_that_nothing_was_learned_is_said_only_if_no_seed_learns(tmp_path):
-    arms = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}}
-    result = written(tmp_path, arms, {"none": [0.5] * 5, "peg": [0.99, 0.98, 0.99, 0.99, None]}, seeds=5)
+    result = written(tmp_path, TWO, {"none": [0.5] * 5, "peg": [0.99, 0.98, 0.99, 0.99, None]}, seeds=5)
     assert "nothing was learned" not in headline(result)
     assert "No arm is above chance" not in headline(result)
 
 
 def test_an_arm_that_fails_more_often_is_not_called_significantly_higher(tmp_path):
-    arms = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}}
-    none = [0.90 + 0.001 * (seed % 3) for seed in range(12)]
-    peg = [0.98 + 0.001 * (seed % 4) if seed < 5 else 0.5 for seed in range(12)]
-    result = written(tmp_path, arms, {"none": none, "peg": peg}, seeds=12)
+    result = written(tmp_path, TWO, {"none": STEADY, "peg": FAILING}, seeds=12)
     gap = result.differences["peg"]
     assert not gap.significant, "its seeds that train are higher, all of its seeds are lower"
     assert gap.mean < 0
@@ -172,24 +172,15 @@ def test_the_curve_of_an_arm_that_diverged_ends_where_its_score_is(tmp_path):
         def curve(self, trial, seed, final, epochs=EPOCHS):
             return super().curve(trial, seed, 0.95 if final == 0.6 else final, epochs)
 
-    arms = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}}
-    result = written(tmp_path, arms, {"none": [0.8, 0.81, 0.82], "peg": ["diverged"] * 3}, hand_=Late)
+    result = written(tmp_path, TWO, {"none": [0.8, 0.81, 0.82], "peg": ["diverged"] * 3}, hand_=Late)
     (line,) = [line for line in curve_lines(result) if line.name == "peg"]
     (row,) = [row for row in result.of("trial") if row.name == "peg"]
     assert np.mean([*line.values.values()][-1]) == row.validation.mean == 0.5
 
 
 def test_who_fails_more_often_is_not_recommended_without_a_word(tmp_path):
-
-    arms = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}, "low": {"encoding.kind": "sinusoidal"}}
-    none = [0.90 + 0.001 * (seed % 3) for seed in range(12)]
-    peg = [0.98 + 0.001 * (seed % 4) if seed < 5 else 0.5 for seed in range(12)]
+    arms = TWO | {"low": {"encoding.kind": "sinusoidal"}}
     low = [0.80 + 0.001 * (seed % 3) for seed in range(12)]
-    edition = Study(name="pair", question="?", base=base(), plan=Ablation(arms, "none", race=True), seeds=12).at()
-    with ByHand(tmp_path, edition) as hand:
-        for trial, seed in hand.runs(arms, 12):
-            score = {"none": none, "peg": peg, "low": low}[trial.name][seed]
-            hand.complete(trial, seed, score, score)
-    result = Result.open(Home(tmp_path), edition.id)
+    result = written(tmp_path, arms, {"none": STEADY, "peg": FAILING, "low": low}, seeds=12, race=True)
     assert result.headline.startswith("Take “none”")
     assert "5 of 12 seeds at 0.98, 7 failed (0.50)" in measured(result).note
