@@ -1,12 +1,12 @@
-"""The further tables of results: a search's points, parents, what did not run to the end, and one for each probe."""
+"""The further tables of results: data efficiency, a search's points, parents, what did not run to the end, probes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from search_spaces.plans.ablation import overrides
-from search_spaces.roles import Role
-from search_spaces.study import Ablation, Search
+from search_spaces.study import Ablation
 from search_spaces.words import (
     Setting,
     configuration,
@@ -18,14 +18,15 @@ from search_spaces.words import (
     quoted,
     setting_words,
 )
-from service.analysis.arm_tunings import ArmTuning, tunings
+from service.analysis.arm_tunings import tunings
 from service.analysis.best import ranked
-from service.analysis.format import metric_words, spread, two
+from service.analysis.data_efficiency import LEVELS
+from service.analysis.format import between, fixed, metric_words, number, spread, two
 from service.analysis.probes import probe_scores
 from service.analysis.statistics import Scores
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
-from service.reporting.figures.searched import axis_label, panels, shares
+from service.reporting.figures.search import axis_label, panels, shares
 from service.reporting.pages import FEW_ROWS, Column, Table
 from service.reporting.provenance import cost_columns
 from service.reporting.results_table import row_name, score_columns, seeds
@@ -37,40 +38,62 @@ from trainables.spec import SpecError
 
 def points(result: StudyResult) -> Table | None:
     """Returns every point of a search on validation, best first, then by how far it came."""
-    return None if isinstance(result.edition.study.plan, Ablation) else _points(result, "trial", "point", "points")
+    if isinstance(result.edition.study.plan, Ablation):
+        return None
+    return _points(result, "points", "point", result.of("trial"), result.winners)
 
 
 def random_points(result: StudyResult) -> Table | None:
     """Returns the same of the random points that a search is compared with."""
-    return _points(result, "rival", "random point", "random")
+    return _points(result, "random", "random point", result.of("rival"), [result.random] if result.random else [])
 
 
-def _points(result: StudyResult, role: Role, noun: str, name: str) -> Table | None:
-    places = {trial.label: place for place, trial in enumerate(ranked(result.history))}
-    rows = sorted(result.of(role), key=lambda row: places[row.trial.label])
+def tuning_points(result: StudyResult) -> Table | None:
+    """Returns every trial of the tuning on validation: arm by arm, in the order in which they were tried."""
+    arms = tunings(result)
+    chosen = [tuning.chosen for tuning in arms if tuning.chosen]
+    return _points(result, "tuning", "trial", [row for tuning in arms for row in tuning.rows], chosen)
+
+
+def _points(
+    result: StudyResult, name: str, noun: str, rows: Sequence[TrialResult], best: Sequence[TrialResult]
+) -> Table | None:
+    if not rows:
+        return None
     metric = metric_words(result.edition.study.score.metric)
+    title = f"All {plural(len(rows), noun)} on {metric}"
+    if name == "tuning":
+        title = f"All {plural(len(rows), noun)} of the tuning"
+    else:
+        order = {trial.label: number for number, trial in enumerate(ranked(result.history))}
+        rows = sorted(rows, key=lambda row: order[row.trial.label])
     columns = [
-        Column("point", [f"#{row.trial.label} {row.name}" for row in rows], words=True),
+        Column(
+            "trial" if name == "tuning" else "point", [f"#{row.trial.label} {row.name}" for row in rows], words=True
+        ),
         Column("mean ± SD", [spread(row.validation.mean, row.validation.std) for row in rows], metric),
         Column("seeds", [seeds(row) for row in rows]),
         Column("epochs", [str(row.answer.epoch) for row in rows]),
         Column("state", [row.answer.status for row in rows], words=True),
-        *cost_columns(rows),
+        *(cost_columns(rows) if name != "tuning" else []),
     ]
-    if not rows:
-        return None
-    best = result.winners if role == "trial" else [result.random] if result.random else []
-    confirmed = {row.trial.number for row in best}
-    strong = frozenset(place for place, row in enumerate(rows) if row.trial.number in confirmed)
-    return Table(name, f"All {plural(len(rows), noun)} on {metric}", columns, strong, folded=True)
+    numbers = {row.trial.number for row in best}
+    strong = frozenset(number for number, row in enumerate(rows) if row.trial.number in numbers)
+    return Table(name, title, columns, strong, folded=True)
+
+
+RUNGS = (
+    "Rank correlation (Spearman) of the first seed's validation score there with the trial's final mean over all "
+    "seeds, over the trials that completed. Trials that were stopped have no final score: the correlation is then that "
+    "among the better ones, which is lower than among all."
+)
 
 
 def rungs(result: StudyResult) -> Table | None:
     """Returns whether the order of a search's trials at each rung was that of their final scores."""
-    ladder = result.rungs
-    plan = result.edition.study.plan
-    known = any(rung.correlation is not None for rung in ladder) or str(result.saved)
-    if isinstance(plan, Ablation) or not ladder or not known:
+    ladder, plan, saved = result.rungs, result.edition.study.plan, str(result.saved)
+    correlated = any(rung.correlation is not None for rung in ladder)
+    if isinstance(plan, Ablation) or not ladder or not (correlated or saved):
         return None
     columns = [
         Column("after epoch", [str(rung.epoch) for rung in ladder]),
@@ -78,18 +101,8 @@ def rungs(result: StudyResult) -> Table | None:
         Column("completed", [str(rung.ended) for rung in ladder]),
         Column("rank correlation", ["" if rung.correlation is None else two(rung.correlation) for rung in ladder]),
     ]
-    any_stopped = bool(str(result.saved))  # also of random points
-    stopped = (
-        "Trials that were stopped have no final score: the correlation is that among the better ones, which is lower "
-        "than among all."
-    )
-    note = (
-        "Rank correlation (Spearman) of the first seed's validation score there with the trial's final mean over all "
-        f"seeds, over the trials that completed. {stopped if any_stopped else 'No trial was stopped.'}"
-        f" {result.saved}".rstrip()
-    )
     title = "How well early scores order the trials" if plan.stop is None else "How early stopping did"
-    return Table("rungs", title, columns, note=note)
+    return Table("rungs", title, columns, note=f"{RUNGS} {saved}".rstrip())
 
 
 def parents(result: StudyResult) -> Table | None:
@@ -97,6 +110,17 @@ def parents(result: StudyResult) -> Table | None:
     rows = result.of("parent")
     if not rows:
         return None
+    ablation = isinstance(result.edition.study.plan, Ablation)
+    children = []
+    for parent in rows:
+        keys = {run.run.key for run in parent.runs.values()}
+        needing = [
+            quoted(row.name) if ablation else f"#{row.trial.label}"
+            for row in result.rows
+            if row.trial.role != "parent"
+            and any(ancestor.key in keys for run in row.runs.values() for ancestor in ancestors(run.run))
+        ]
+        children.append(listed(needing))
     metrics = [metric_words(row.trial.score.test) for row in rows]
     mixed = len({*metrics}) > 1
     group = "test score" if mixed else metrics[0]
@@ -107,135 +131,83 @@ def parents(result: StudyResult) -> Table | None:
         Column("seeds", [seeds(row) for row in rows]),
         Column("epochs", [str(row.answer.epoch) for row in rows]),
         Column("state", [row.answer.status for row in rows], words=True),
-        Column("needed by", [listed(_children(result, row)) for row in rows], words=True),
+        Column("needed by", children, words=True),
         *cost_columns(rows),
     ]
     note = "Other trials start from a parent's weights, or learn from them. Its score is that of its own data."
     return Table("parents", f"{plural(len(rows), 'parent')} of trials", columns, note=note)
 
 
-def _children(result: StudyResult, parent: TrialResult) -> list[str]:
-    """Returns the trials with a run that needs a parent, the parent's own parents left out."""
-    keys = {run.run.key for run in parent.runs.values()}
-    return [
-        quoted(row.name) if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.label}"
-        for row in result.rows
-        if row.trial.role != "parent"
-        and any(ancestor.key in keys for run in row.runs.values() for ancestor in ancestors(run.run))
-    ]
-
-
-def _who(result: StudyResult, row: TrialResult) -> str:
-    """Returns an arm by its name; a point, a confirmation or a parent with its number."""
-    if row.trial.role != "trial":
-        return f"{row.trial.label} {row.name}"
-    return row.name if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.label} {row.name}"
-
-
 def unfinished(result: StudyResult) -> Table | None:
     """Returns the runs that were stopped, diverged or failed, and why. Folded if all were stopped early."""
     ends = ("failed", "diverged", "stopped")
-    runs = [(row, run) for row in result.rows for run in row.runs.values() if run.state.status in ends]
-    runs.sort(key=lambda pair: ends.index(pair[1].state.status))
+    ablation = isinstance(result.edition.study.plan, Ablation)
+    runs, names = [], []
+    for status in ends:
+        for row in result.rows:
+            ended = [run for run in row.runs.values() if run.state.status == status]
+            mark = "" if row.trial.role != "trial" else "#"
+            arm = ablation and row.trial.role == "trial"
+            runs += ended
+            names += [row.name if arm else f"{mark}{row.trial.label} {row.name}"] * len(ended)
     if not runs:
         return None
     columns = [
-        Column("trial", [_who(result, row) for row, _ in runs], words=True),
-        Column("seed", [str(run.run.seed) for _, run in runs]),
-        Column("end", [run.state.status for _, run in runs], words=True),
-        Column("why", [run.reason for _, run in runs], words=True),
+        Column("trial", names, words=True),
+        Column("seed", [str(run.run.seed) for run in runs]),
+        Column("end", [run.state.status for run in runs], words=True),
+        Column("why", [run.reason for run in runs], words=True),
     ]
-    planned = {run.state.status for _, run in runs} == {"stopped"}
-    return Table("unfinished", f"{plural(len(runs), 'run')} that did not run to the end", columns, folded=planned)
+    stopped = all(run.state.status == "stopped" for run in runs)
+    return Table("unfinished", f"{plural(len(runs), 'run')} that did not run to the end", columns, folded=stopped)
 
 
 def tuned(result: StudyResult) -> Table | None:
     """Returns what the tuning chose for each arm; None if arms are not tuned, or no tuning has ended."""
     arms, plan = tunings(result), result.edition.study.plan
-    if all(_values(tuning) == "not yet" for tuning in arms) or not isinstance(plan, Ablation) or plan.tune is None:
+    if not isinstance(plan, Ablation) or plan.tune is None:
+        return None
+    values, given = [], []
+    for tuning in arms:
+        waiting = "left out" if tuning.ended == tuning.asked else "not yet"
+        values.append("not tuned" if tuning.settled and tuning.chosen is None else tuning.values or waiting)
+        recipe, settings = result.edition.study.recipe(plan.arms[tuning.arm]), {}
+        for path in plan.tune.paths:
+            try:
+                settings[path] = recipe.get(path)
+            except SpecError:  # a path that opens with a value of another one
+                continue
+        given.append(", ".join(setting_words(settings)))
+    if all(value == "not yet" for value in values):
         return None
     metric = metric_words(result.edition.study.score.metric)
     chosen = [tuning.chosen for tuning in arms]
+    scores = [spread(row.validation.mean, row.validation.std) if row else "" for row in chosen]
     columns = [
         Column("arm", [tuning.arm for tuning in arms], words=True),
         Column("trials", [tuning.trials_words for tuning in arms]),
         Column("chosen", [f"#{row.trial.label}" if row else "" for row in chosen], words=True),
-        Column("tuned to", [_values(tuning) for tuning in arms], words=True),
-        Column("given", [_given(result, tuning.arm) for tuning in arms], words=True, under=True),
-        Column("mean ± SD", [_score(row) for row in chosen], metric),
+        Column("tuned to", values, words=True),
+        Column("given", given, words=True, under=True),
+        Column("mean ± SD", scores, metric),
         Column("time of all trials", [duration(tuning.seconds) if tuning.seconds else "" for tuning in arms]),
     ]
-    count, paths = plural(plan.tune.trials, "trial"), plural(len(plan.tune.paths), "path")
-    return Table("tuned", f"Each arm is tuned over {count} of {paths}", columns, note=_note(result, plan, metric))
-
-
-def tuning_points(result: StudyResult) -> Table | None:
-    """Returns every trial of the tuning on validation: arm by arm, in the order in which they were tried."""
-    arms = tunings(result)
-    rows = [row for tuning in arms for row in tuning.rows]
-    if not rows:
-        return None
-    chosen = [tuning.chosen for tuning in arms]
-    columns = [
-        Column("trial", [f"#{row.trial.label} {row.name}" for row in rows], words=True),
-        Column("mean ± SD", [_score(row) for row in rows], metric_words(result.edition.study.score.metric)),
-        Column("seeds", [seeds(row) for row in rows]),
-        Column("epochs", [str(row.answer.epoch) for row in rows]),
-        Column("state", [row.answer.status for row in rows], words=True),
-    ]
-    strong = frozenset(place for place, row in enumerate(rows) if row in chosen)
-    return Table("tuning", f"All {plural(len(rows), 'trial')} of the tuning", columns, strong, folded=True)
-
-
-def tuned_to(result: StudyResult) -> list[Column]:
-    """Returns a column with the values of each arm that were tuned, for the table of what arms change."""
-    cells = [f"{tuning.values} (#{tuning.chosen.trial.label})" if tuning.chosen else "" for tuning in tunings(result)]
-    return [Column("tuned to", cells, words=True)] if any(cells) else []
-
-
-def _score(row: TrialResult | None) -> str:
-    return spread(row.validation.mean, row.validation.std) if row else ""
-
-
-def _values(tuning: ArmTuning) -> str:
-    if tuning.settled and tuning.chosen is None:
-        return "not tuned"
-    return tuning.values or ("left out" if tuning.ended == tuning.asked else "not yet")
-
-
-def _given(result: StudyResult, arm: str) -> str:
-    """Returns the values that the study gives an arm at the tuned paths; what was chosen replaces them."""
-    plan = result.edition.study.plan
-    assert isinstance(plan, Ablation)
-    assert plan.tune is not None
-    recipe = result.edition.study.recipe(plan.arms[arm])
-    values = {}
-    for path in plan.tune.paths:
-        try:
-            values[path] = recipe.get(path)
-        except SpecError:  # a path that opens with a value of another one
-            continue
-    return ", ".join(setting_words(values))
-
-
-def _note(result: StudyResult, plan: Ablation, metric: str) -> str:
-    assert plan.tune is not None
-    every = [seed for tuning in tunings(result) for row in tuning.rows for seed in row.runs]
+    every = [seed for tuning in arms for row in tuning.rows for seed in row.runs]
     on = f" ({min(every)}{f' to {max(every)}' if max(every) > min(every) else ''})" if every else ""
-    return (
+    note = (
         f"A trial is scored by its {metric} over {plural(plan.tune.seeds, 'seed')}{on}, on which no arm is compared. "
         "An arm gets the values of its highest trial, of equal ones of the first. The time is that of all runs that "
         "tuned the arm; no other table counts it."
     )
+    count, paths = plural(plan.tune.trials, "trial"), plural(len(plan.tune.paths), "path")
+    return Table("tuned", f"Each arm is tuned over {count} of {paths}", columns, note=note)
 
 
 def varied(result: StudyResult) -> Table:
     """Returns what the study changes: each arm's values, or each searched path with its domain and its importance."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
-        sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]
-        columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True), *tuned_to(result)]
-        return Table("arms", "What each arm changes", columns, note=_base_note(result))
+        return _arms(result, plan)
     searched = panels(plan.space)
     recipes = [row.recipe for row in result.rows]
     names = [opened_words(axis_label(panel.path, recipes), panel.given) for panel in searched]
@@ -243,42 +215,40 @@ def varied(result: StudyResult) -> Table:
         Column("searched", names, words=True),
         Column("may be", [domain_words(panel.domain) for panel in searched], words=True),
     ]
-    known = shares(result)
-    if not known:
+    importances = shares(result)
+    if not importances:
         return Table("space", "What the search may change", columns)
-    cells = [f"{known[panel]:.2f}" if panel in known else "" for panel in searched]
-    columns.append(Column("importance", cells))
-    return Table("space", "What the search may change, and how much it matters", columns, note=_importance_note(result))
-
-
-def _base_note(result: StudyResult) -> str:
-    """Returns what arms have that do not set what others set: where the base differs from the defaults."""
-    plan, common = result.edition.study.plan, {setting.path for setting in _shared(result)}
-    assert isinstance(plan, Ablation)
-    own = [setting for setting in configuration(result.edition.study.base) if setting.default is not None]
-    some = [
-        setting
-        for setting in own
-        if setting.path not in common and not all(overrides(arm, setting.path) for arm in plan.arms.values())
-    ]
-    text = "; ".join(f"{setting.path} = {setting.value}" for setting in some)
-    who = "An arm that sets neither one of these nor the node that it is of"
-    return f"{who} has the base's value: {text}." if text else ""
-
-
-def _importance_note(result: StudyResult) -> str:
     from service.planning.sampling import MOST_POINTS, scored_points  # Optuna takes a while to import
 
-    plan = result.edition.study.plan
     count = len(scored_points(result.history))
-    some = f"{MOST_POINTS} of " if count > MOST_POINTS else ""
-    learns = isinstance(plan, Search) and plan.sampler == "tpe"
-    chosen = " The sampler chose its points near good ones." if learns else ""
-    return (
+    drawn = f"{MOST_POINTS} of " if count > MOST_POINTS else ""
+    note = (
         "Importance: the share of the score's variance that a path explains (fANOVA of Optuna), estimated from "
-        f"{some}the {plural(count, 'point')} that were not stopped at a rung; random points count, "
-        f"too.{chosen}"
+        f"{drawn}the {plural(count, 'point')} that were not stopped at a rung; random points count, too. A sampler "
+        "that learns chooses its points near good ones."
     )
+    cells = [f"{importances[panel]:.2f}" if panel in importances else "" for panel in searched]
+    columns.append(Column("importance", cells))
+    return Table("space", "What the search may change, and how much it matters", columns, note=note)
+
+
+def _arms(result: StudyResult, plan: Ablation) -> Table:
+    """Returns what each arm changes and was tuned to; in the note what an arm has of the base that others set."""
+    sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]
+    columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True)]
+    chosen = [f"{tuning.values} (#{tuning.chosen.trial.label})" if tuning.chosen else "" for tuning in tunings(result)]
+    if any(chosen):
+        columns.append(Column("tuned to", chosen, words=True))
+    common = {setting.path for setting in _shared(result)}
+    text = "; ".join(
+        f"{setting.path} = {setting.value}"
+        for setting in configuration(result.edition.study.base)
+        if setting.default is not None
+        and setting.path not in common
+        and not all(overrides(arm, setting.path) for arm in plan.arms.values())
+    )
+    who = "An arm that sets neither one of these nor the node that it is of"
+    return Table("arms", "What each arm changes", columns, note=f"{who} has the base's value: {text}." if text else "")
 
 
 def _shared(result: StudyResult) -> list[Setting]:
@@ -295,33 +265,82 @@ def _shared(result: StudyResult) -> list[Setting]:
 def shared(result: StudyResult) -> list[Table]:
     """Returns what all trials share: if it differs from the defaults, and all of it."""
     settings = _shared(result)
-    own = [setting for setting in settings if setting.default is not None]
-    differs = [
-        Column("setting", [setting.path for setting in own], words=True),
-        Column("here", [setting.value for setting in own], words=True),
-        Column("default", [setting.default or "" for setting in own], words=True),
-    ]
-    every = [
+    changed = [setting for setting in settings if setting.default is not None]
+    tables = []
+    if changed:
+        columns = [
+            Column("setting", [setting.path for setting in changed], words=True),
+            Column("here", [setting.value for setting in changed], words=True),
+            Column("default", [setting.default or "" for setting in changed], words=True),
+        ]
+        tables.append(Table("settings", "What every trial shares, where it differs from the defaults", columns))
+    columns = [
         Column("setting", [setting.path for setting in settings], words=True),
         Column("value", [setting.value for setting in settings], words=True),
     ]
-    count = plural(len(settings), "setting")
-    return [
-        *([Table("settings", "What every trial shares, where it differs from the defaults", differs)] if own else []),
-        Table("recipe", f"All that the trials share, {count}", every, folded=True),
+    title = f"All that the trials share, {plural(len(settings), 'setting')}"
+    return [*tables, Table("recipe", title, columns, folded=True)]
+
+
+LAW, IMAGES, INTERVAL = "power law", "images for a score of", "95 % interval"
+EFFICIENCY = (
+    "For each seed the power law limit − fall × images^(−exponent) was fitted to its scores (least squares; the limit "
+    "at most a perfect score). Limit and exponent: means over seeds, with their 95 % intervals. Residual: the root of "
+    "the mean squared distance of scores from the law; where it is large, the law does not hold. Images for a score: "
+    "the geometric mean over seeds of where the law reaches it, within the numbers of images that were tried. A seed "
+    "that diverged at some number of images has no law."
+)
+
+
+def efficiency(result: StudyResult) -> Table | None:
+    """Returns power laws of scores over training images, and the images that levels need; None without one."""
+    curves = [curve for curve in result.efficiency if curve.laws]
+    if not curves:
+        return None
+    columns = [
+        Column("trials", [curve.name for curve in curves], words=True),
+        Column("images tried", [f"{min(curve.scores):,} to {max(curve.scores):,}" for curve in curves]),
     ]
+    for name, head in (("limit", "limit"), ("exponent", "exponent"), ("error", "residual")):
+        estimates = [curve.over_seeds(name) for curve in curves]
+        columns.append(Column(head, [fixed(estimate.mean) if estimate else "" for estimate in estimates], LAW))
+        if name != "error" and any(estimate is not None and estimate.testable for estimate in estimates):
+            intervals = [between(estimate.interval()) if estimate else "" for estimate in estimates]
+            columns.append(Column(f"{head}, {INTERVAL}", intervals, LAW, under=True))
+    for share in LEVELS:
+        level, means, intervals = number(curves[0].level(share)), [], []
+        for needed in (curve.needed(share) for curve in curves):
+            mean = interval = ""
+            if needed is not None:
+                of = plural(len(needed.sizes), "seed")
+                for outside, end in (
+                    (needed.below, f"below {needed.least:,}"),
+                    (needed.beyond, f"over {needed.most:,}"),
+                ):
+                    if outside:
+                        mean = end + (f" ({outside} of {of})" if outside < len(needed.sizes) else "")
+                if needed.estimate:
+                    mean = mean or f"{math.exp(needed.estimate.mean):,.0f}"
+                    ends = needed.estimate.interval()
+                    interval = f"{math.exp(ends[0]):,.0f} to {math.exp(ends[1]):,.0f}" if ends else ""
+            means.append(mean)
+            intervals.append(interval)
+        columns.append(Column(level, means, IMAGES))
+        if any(intervals):
+            columns.append(Column(f"{level}, {INTERVAL}", intervals, IMAGES, under=True))
+    title = f"How the {metric_words(result.edition.study.score.test)} grows with the number of training images"
+    return Table("efficiency", title, columns, note=EFFICIENCY)
 
 
-ByTrial = list[tuple["TrialResult", dict[int, Probed]]]
-"""The trials that probes look at, each with what is kept of one probe by seed."""
-
-
-def kept_probes(result: StudyResult, probe: str) -> ByTrial:
-    """Returns what is kept of a probe, nothing if the study does not name it."""
+def kept_probes(result: StudyResult, probe: str) -> list[tuple[TrialResult, dict[int, Probed]]]:
+    """Returns each trial with what is kept of a probe by seed; nothing if the study does not name it."""
     if probe not in result.edition.study.probes:
         return []
-    kept = ((row, {seed: run.kept(probe) for seed, run in row.probes.items()}) for row in result.probed)
-    return [(row, {seed: probed for seed, probed in some.items() if probed is not None}) for row, some in kept]
+    kept = []
+    for row in result.probed:
+        by_seed = {seed: run.kept(probe) for seed, run in row.probes.items()}
+        kept.append((row, {seed: probed for seed, probed in by_seed.items() if probed is not None}))
+    return kept
 
 
 def arrays(kept: dict[int, Probed], when: When, name: str) -> list[Findings]:
@@ -398,48 +417,35 @@ WORDS = {
 
 
 def probe_tables(result: StudyResult) -> list[Table]:
-    """Returns the table of each probe that the study names and that found something."""
-    tables = (_table(result, name) for name in result.edition.study.probes)
-    return [table for table in tables if table is not None]
-
-
-def _table(result: StudyResult, probe: str) -> Table | None:
-    by_trial = kept_probes(result, probe)
-    names = dict.fromkeys(
-        value
-        for _, kept in by_trial
-        for probed in kept.values()
-        for value in (*probed.after.values, *probed.before.values)
-    )
-    rows = [(value, row) for value in names for row, _ in by_trial]
-    before, after = ([_scores(row, probe, value, when) for value, row in rows] for when in TIMES)
-    some = [place for place in range(len(rows)) if before[place].values or after[place].values]
-    title, note = WORDS[probe]
-    if not some and not _remarks(by_trial, result):
-        return None
-    columns = [
-        Column("number", [rows[place][0] for place in some], words=True),
-        Column("trial", [row_name(result, rows[place][1]) for place in some], words=True),
-        *score_columns("before training", [before[place] for place in some]),
-        *score_columns("after training", [after[place] for place in some]),
-    ]
-    text = " ".join([note, *_remarks(by_trial, result)])
-    return Table(f"probe_{probe}", title, columns, note=text, folded=len(some) > FEW_ROWS)
-
-
-def _scores(row: TrialResult, probe: str, value: str, when: When) -> Scores:
-    return probe_scores(row.probes, row.answer.asked, probe, value, when)
-
-
-def _remarks(by_trial: ByTrial, result: StudyResult) -> list[str]:
-    """Returns why some trials have no numbers, a sentence each, and how many runs lack the probe."""
-    notes = dict.fromkeys(
-        f"{row_name(result, row)}: {note}."
-        for row, kept in by_trial
-        for probed in kept.values()
-        for note in (probed.after.note, probed.before.note)
-        if note
-    )
-    missing = sum(len(row.probes) - len(kept) for row, kept in by_trial)
-    lacking = f"{plural(missing, 'run')} without it yet; locus run computes it, and trains nothing."
-    return [*notes, *([lacking] if missing else [])]
+    """Returns the table of each probe that found something, or that runs lack."""
+    tables = []
+    for probe in result.edition.study.probes:
+        by_trial = kept_probes(result, probe)
+        title, note = WORDS[probe]
+        missing = sum(len(row.probes) - len(kept) for row, kept in by_trial)
+        remarks: dict[str, None] = {}
+        names: dict[str, None] = {}
+        for row, kept in by_trial:
+            for probed in kept.values():
+                reasons = filter(None, (probed.after.note, probed.before.note))
+                remarks |= dict.fromkeys(f"{row_name(result, row)}: {reason}." for reason in reasons)
+                names |= dict.fromkeys((*probed.after.values, *probed.before.values))
+        if missing:
+            lacking = f"{plural(missing, 'run')} without it yet; locus run computes it, and trains nothing."
+            remarks[lacking] = None
+        rows: list[tuple[str, str, Scores, Scores]] = []
+        for name in names:
+            for row, _ in by_trial:
+                before, after = (probe_scores(row.probes, row.answer.asked, probe, name, when) for when in TIMES)
+                if before.values or after.values:
+                    rows.append((name, row_name(result, row), before, after))
+        if rows or remarks:
+            columns = [
+                Column("number", [name for name, _, _, _ in rows], words=True),
+                Column("trial", [trial for _, trial, _, _ in rows], words=True),
+                *score_columns("before training", [before for _, _, before, _ in rows]),
+                *score_columns("after training", [after for _, _, _, after in rows]),
+            ]
+            text = " ".join([note, *remarks])
+            tables.append(Table(f"probe_{probe}", title, columns, note=text, folded=len(rows) > FEW_ROWS))
+    return tables

@@ -7,29 +7,13 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from search_spaces.words import plural
-from service.analysis.statistics import FEWEST
+from service.analysis.study_result import StudyResult
 from service.analysis.tables import runs_table
 from service.reporting.pages import Column, Table, frame_csv
-from service.reporting.results_table import (
-    DIVERGED,
-    FAILED,
-    FEW,
-    adjusted_words,
-    best_of_words,
-    claimed_words,
-    earlier_words,
-    measured,
-    shown,
-    star_words,
-)
+from service.reporting.results_table import adjusted_words, earlier_words, meanings, measured, results_rows
 from trainables.spec import LocusError, SpecError
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -60,56 +44,66 @@ GAP_PT = 8.0
 """Between two columns."""
 NARROWEST_PT = 56.0
 """A column of words that is broken into lines is at least so wide."""
+ALL = "all"
+HEAD = "minus the baseline, paired"
+"""Over the differences: the name of the baseline may be too long for it, and is marked in the first column."""
 
 
 def escaped(text: str) -> str:
-    """Returns a text that LaTeX prints as it is.
-
-    A letter that its fonts do not have is printed as its number, `U+4E2D`.
-    """
-    return "".join(map(_letter, text))
-
-
-def _letter(letter: str) -> str:
-    if letter in SPECIAL:
-        return SPECIAL[letter]
-    if letter in GREEK:
-        return f"$\\{GREEK[letter]}$"
-    if letter.isascii() and letter.isprintable():
-        return letter
-    plain, *accents = [*unicodedata.normalize("NFD", letter)]
-    if plain.isascii() and plain.isalpha() and [ord(accent) in ACCENTS for accent in accents] == [True]:
-        return f"\\{ACCENTS[ord(accents[0])]}{{{plain}}}"
-    return f"U+{ord(letter):04X}"
+    """Returns a text that LaTeX prints as it is; a letter that its fonts lack as its number, `U+4E2D`."""
+    letters = []
+    for letter in text:
+        plain, *accents = [*unicodedata.normalize("NFD", letter)]
+        if letter in SPECIAL:
+            letters.append(SPECIAL[letter])
+        elif letter in GREEK:
+            letters.append(f"$\\{GREEK[letter]}$")
+        elif letter.isascii() and letter.isprintable():
+            letters.append(letter)
+        elif plain.isascii() and plain.isalpha() and len(accents) == 1 and ord(accents[0]) in ACCENTS:
+            letters.append(f"\\{ACCENTS[ord(accents[0])]}{{{plain}}}")
+        else:
+            letters.append(f"U+{ord(letter):04X}")
+    return "".join(letters)
 
 
 def latex(table: Table, study: str) -> str:
     """Returns a table environment with caption and label. `study`: the id, part of the label."""
-    lines = [f"% study {study}; needs \\usepackage{{booktabs,array}}", "\\begin{table}", "\\centering"]
-    lines += [
+    label = "".join(letter if re.match(r"[A-Za-z0-9.-]", letter) else "-" for letter in study)
+    widths = _widths(table)
+    kinds = [
+        (("l" if column.words else "r") if width is None
+         else f">{{\\raggedright\\arraybackslash\\hspace{{0pt}}}}p{{{width:.3f}\\linewidth}}")
+        for column, width in zip(table.columns, widths, strict=True)
+    ]  # fmt: skip
+    lines = [
+        f"% study {study}; needs \\usepackage{{booktabs,array}}",
+        "\\begin{table}",
+        "\\centering",
         f"\\caption{{{escaped(table.title)}}}",
-        f"\\label{{tab:{_label(study)}-{table.name}}}",
+        f"\\label{{tab:{label}-{table.name}}}",
         "\\small",
         f"\\setlength{{\\tabcolsep}}{{{GAP_PT / 2:g}pt}}",
+        f"\\begin{{tabular}}{{@{{}}{''.join(kinds)}@{{}}}}",
+        "\\toprule",
     ]
-    widths = _widths(table)
-    lines += [f"\\begin{{tabular}}{{@{{}}{''.join(map(_kind, table.columns, widths))}@{{}}}}", "\\toprule"]
     if table.grouped:
-        lines += [_groups(table.groups), _rules(table.groups)]
-    lines += [_row([escaped(column.head) for column in table.columns]), "\\midrule"]
-    for place, cells in enumerate(table.rows):
-        texts = [_breakable(cell) if width else escaped(cell) for cell, width in zip(cells, widths, strict=True)]
-        bold = [f"\\textbf{{{cell}}}" if cell else "" for cell in texts]
-        lines.append(_row(bold if place in table.strong else texts))
+        cells, rules, first = [], "", 1
+        for name, same in groupby(column.group for column in table.columns):
+            span = len([*same])
+            cells.append(f"\\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else " & " * (span - 1))
+            rules += f"\\cmidrule(lr){{{first}-{first + span - 1}}}" if name else ""
+            first += span
+        lines += [" & ".join(cells) + r" \\", rules]
+    lines += [" & ".join(escaped(column.head) for column in table.columns) + r" \\", "\\midrule"]
+    for number, row in enumerate(table.rows):
+        cells = [_breakable(cell) if width else escaped(cell) for cell, width in zip(row, widths, strict=True)]
+        bold = [f"\\textbf{{{cell}}}" if cell else "" for cell in cells]
+        lines.append(" & ".join(bold if number in table.strong else cells) + r" \\")
     lines += ["\\bottomrule", "\\end{tabular}"]
     if table.note:
         lines += ["", "\\smallskip", f"\\parbox{{\\linewidth}}{{\\footnotesize {escaped(table.note)}}}"]
     return "\n".join([*lines, "\\end{table}", ""])
-
-
-def _label(study: str) -> str:
-    """Returns the id in letters that every TeX takes in a label."""
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in study)
 
 
 def _widths(table: Table) -> list[float | None]:
@@ -118,158 +112,98 @@ def _widths(table: Table) -> list[float | None]:
     Columns of words share what the others leave, where all together would be too wide. The widest is broken first.
     """
     natural = [max(map(_points, (column.head, *column.cells))) for column in table.columns]
-    place = TEXT_PT - GAP_PT * (len(table.columns) - 1)
+    room = TEXT_PT - GAP_PT * (len(table.columns) - 1)
     shares: list[float | None] = [None] * len(natural)
     broken: list[int] = []
-    for at in sorted((at for at, column in enumerate(table.columns) if column.words), key=lambda at: -natural[at]):
-        if sum(natural[i] for i in range(len(natural)) if i not in broken) + NARROWEST_PT * len(broken) <= place:
+    whole = sum(natural)
+    for number in sorted((i for i, column in enumerate(table.columns) if column.words), key=lambda i: -natural[i]):
+        if whole + NARROWEST_PT * len(broken) <= room:
             break
-        broken.append(at)
-    left = place - sum(natural[i] for i in range(len(natural)) if i not in broken)
-    for at in broken:
-        shares[at] = max(left / len(broken), NARROWEST_PT) / TEXT_PT
+        broken.append(number)
+        whole -= natural[number]
+    for number in broken:
+        shares[number] = max((room - whole) / len(broken), NARROWEST_PT) / TEXT_PT
     return shares
 
 
 def _points(text: str) -> float:
     """Estimates how wide a bold text is in small letters. Units: points."""
     return sum(
-        3.7 if letter in NARROW else 9.0 if letter in BROAD else 5.4 * (6 if _letter(letter)[:2] == "U+" else 1)
+        3.7 if letter in NARROW else 9.0 if letter in BROAD else 5.4 * (6 if escaped(letter)[:2] == "U+" else 1)
         for letter in text
     )
 
 
-def _kind(column: Column, width: float | None) -> str:
-    if width is None:
-        return "l" if column.words else "r"
-    return f">{{\\raggedright\\arraybackslash\\hspace{{0pt}}}}p{{{width:.3f}\\linewidth}}"
-
-
 def _breakable(text: str) -> str:
     """Returns a text whose long words LaTeX may break: after a sign that joins two, else with a hyphen."""
-    return "".join(map(_broken, re.split(r"(\s+)", text)))
-
-
-def _broken(word: str) -> str:
-    if _points(word) <= NARROWEST_PT:
-        return escaped(word)
-    parts = [_pieces(part) for part in re.split(r"(?<=[_/=+,-])", word) if part]
-    return r"\allowbreak{}".join("\\-".join(map(escaped, part)) for part in parts)
-
-
-def _pieces(word: str) -> list[str]:
-    """Returns a word in pieces that fit, each with a hyphen, in the narrowest column."""
-    pieces = [""]
-    for letter in word:
-        if _points(f"{pieces[-1]}{letter}-") > NARROWEST_PT:
-            pieces.append("")
-        pieces[-1] += letter
-    return pieces
-
-
-def _row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _groups(groups: Sequence[tuple[str, int]]) -> str:
-    return _row([f"\\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else " & " * (span - 1)
-                 for name, span in groups])  # fmt: skip
-
-
-def _rules(groups: Sequence[tuple[str, int]]) -> str:
-    """Returns a short line under each head that spans columns."""
-    rules, first = [], 1
-    for name, span in groups:
-        if name:
-            rules.append(f"\\cmidrule(lr){{{first}-{first + span - 1}}}")
-        first += span
-    return "".join(rules)
-
-
-ALL = "all"
-TESTED = {"difference-interval", "p"}
-OURS = {"difference", *TESTED}
-DIFFERENCES = {*OURS, "published-difference"}
-HEAD = "minus the baseline, paired"
-"""Over the differences: the name of the baseline may be too long for it, and is marked in the first column."""
+    words = []
+    for word in re.split(r"(\s+)", text):
+        if _points(word) <= NARROWEST_PT:
+            words.append(escaped(word))
+            continue
+        parts = []
+        for part in filter(None, re.split(r"(?<=[_/=+,-])", word)):
+            pieces = [""]
+            for letter in part:
+                if _points(f"{pieces[-1]}{letter}-") > NARROWEST_PT:
+                    pieces.append("")
+                pieces[-1] += letter
+            parts.append("\\-".join(map(escaped, pieces)))
+        words.append(r"\allowbreak{}".join(parts))
+    return "".join(words)
 
 
 def paper_table(result: StudyResult, table: Table, names: Sequence[str] = ()) -> Table:
-    """Returns the columns of the table of results with these names, in this order; without names those of `_usual`.
+    """Returns the columns of the table of results with these names, in this order; without names a paper's five.
 
+    One of these is the parameters; the seeds, if some are missing or fail, or if all models are as large.
     Raises: SpecError for a name that the table does not have.
     """
-    known = [name for name, _ in groupby(column.name for column in table.columns)]
-    names = known if [*names] == [ALL] else names or _usual(result, known)
-    if unknown := [name for name in names if name not in known]:
-        raise SpecError(f"columns must be of {', '.join(known)}, or {ALL} alone, got {', '.join(map(repr, unknown))}")
+    choices = [name for name, _ in groupby(column.name for column in table.columns)]
+    tests = [row.test for row in results_rows(result)]
+    if [*names] == [ALL]:
+        names = choices
+    elif not names:
+        failed = any(test.failed for test in tests)
+        alike = not failed and len({test.n for test in tests}) == 1 and "parameters" in choices
+        size = ["parameters"] if alike else ["seeds", "failed"] if failed else ["seeds"]
+        usual = ["name", *size, "score", "interval", *(["difference", "p"] if "difference" in choices else [])]
+        names = [name for name in usual if name in choices]
+    if unknown := [name for name in names if name not in choices]:
+        raise SpecError(f"columns must be of {', '.join(choices)}, or {ALL} alone, got {', '.join(map(repr, unknown))}")
     columns = [column for name in dict.fromkeys(names) for column in table.columns if column.name == name]
-    wider = best_of_words(row.test for row in shown(result)) if "interval" in names else []
-    by = "the validation scores of the search's own seeds" if result.ranking.confirmed else "validation"
-    bold = [f"Bold: best by {by}.", *wider] if table.strong else []
-    title = " ".join([f"{table.title}.", *_caption(result, columns), *bold])
-    return replace(table, title=title, columns=_joined(table, columns), note="")
 
-
-def _usual(result: StudyResult, known: Sequence[str]) -> list[str]:
-    """Lists a paper's five columns: parameters, or seeds if some are missing or fail, or if all models are as large."""
-    tests = [row.test for row in shown(result)]
-    none_failed = not any(test.failed for test in tests)
-    seeds = ["seeds"] if none_failed else ["seeds", "failed"]
-    alike = none_failed and len({test.n for test in tests}) == 1 and "parameters" in known
-    differences = ["difference", "p"] if "difference" in known else []
-    named = ["name", *(["parameters"] if alike else seeds), "score", "interval", *differences]
-    return [name for name in named if name in known]
-
-
-def _caption(result: StudyResult, columns: Sequence[Column]) -> list[str]:
-    """Returns what a reader must know about the numbers that are shown."""
-    rows, names, parts = shown(result), {column.name for column in columns}, []
+    low, high = min(test.n for test in tests), max(test.n for test in tests)
+    caption = [f"{table.title}."]
     if "score" in names:
-        low, high = min(row.test.n for row in rows), max(row.test.n for row in rows)
         count = plural(high, "seed") if low == high else f"{low} to {high} seeds"
-        parts += [f"Mean ± standard deviation over {count}." if high > 1 else "One score, of 1 seed."]
-        parts += [DIVERGED] if any(row.test.diverged for row in rows) else []
-    if "interval" in names and any(1 < row.test.n < FEWEST for row in rows):
-        parts += [FEW]
-    if "failed" in names:
-        parts += [FAILED]
-    if names & OURS:
-        parts += [f"Differences to the baseline are paired by seed{_test_words(result, names)}."]
-        parts += [*claimed_words(result), *earlier_words(result)] if names & TESTED else []
-    return parts + star_words(result, columns)
-
-
-def _test_words(result: StudyResult, names: set[str]) -> str:
-    if not names & TESTED or not result.adjusted_over:
-        return ""
-    return f"; {adjusted_words(result, together='difference-interval' in names)}"
+        caption.append(f"Scores are over {count}." if high > 1 else "One score, of 1 seed.")
+    caption += meanings([column for column in columns if column.name != "score" or high > 1])
+    if {"p", "difference-interval"} & {*names} and result.adjusted_over:
+        caption += [f"{adjusted_words(result)}.", *earlier_words(result)]
+    if table.strong:
+        by = "the validation scores of the search's own seeds" if result.ranking.confirmed else "validation"
+        caption.append(f"Bold: best by {by}.")
+    return replace(table, title=" ".join(caption), columns=_joined(table, columns), note="", legend="")
 
 
 def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:
     """Returns each column with those that stand under it in the table, in brackets."""
-    stacks = {column.name: place for place, stack in enumerate(table.stacks) for column in stack}
+    stacks = {column.name: number for number, stack in enumerate(table.stacks) for column in stack}
     joined: list[Column] = []
     last = ""
     for column in columns:
+        head = column.head.removesuffix(" (Holm)")  # which the caption says
         if column.under and last and stacks[last] == stacks[column.name]:
-            cells = [
-                f"{cell} ({under})" if under else cell
-                for cell, under in zip(joined[-1].cells, column.cells, strict=True)
-            ]
-            joined[-1] = replace(joined[-1], head=f"{joined[-1].head} ({_short(column)})", cells=cells)
+            pairs = zip(joined[-1].cells, column.cells, strict=True)
+            cells = [f"{cell} ({under})" if under else cell for cell, under in pairs]
+            joined[-1] = replace(joined[-1], head=f"{joined[-1].head} ({head})", cells=cells)
         else:
-            group = HEAD if column.name in DIFFERENCES else column.group
+            group = HEAD if "difference" in column.name or column.name == "p" else column.group
             words = column.words or column.name == "seeds"  # `4, 1 diverged`: may take two lines
-            group = group if group != column.head else ""
-            joined.append(replace(column, head=_short(column), group=group, words=words))
+            joined.append(replace(column, head=head, group=group if group != column.head else "", words=words))
         last = column.name
     return joined
-
-
-def _short(column: Column) -> str:
-    """Returns a head without the name of Holm's procedure, which stands in the caption."""
-    return column.head.removesuffix(" (Holm)")
 
 
 def as_csv(result: StudyResult) -> str:

@@ -11,55 +11,27 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 
-from search_spaces.study import Ablation
-from search_spaces.words import duration, listed, plural, quoted
+from search_spaces.study import Ablation, Study
+from search_spaces.words import listed, plural, quoted
 from service.analysis.arm_tunings import tunings
 from service.analysis.headline import details, headline
 from service.analysis.power import look_words
 from service.analysis.study_result import StudyResult
 from service.analysis.study_status import left_words, recorded, together
-from service.analysis.tables import costs, runs_table, trials_table
+from service.analysis.tables import runs_table, trials_table
 from service.analysis.verdicts import Verdict, written_words
 from service.planning.forecast import Forecast
-from service.reporting.efficiency import efficiency
-from service.reporting.figures.classes import by_class
-from service.reporting.figures.cost import cost
-from service.reporting.figures.curves import data_sizes, learning_curves, length_curves, size_curves
+from service.reporting import further_tables as further
+from service.reporting.figures import classes, curves, probes, rows, search
 from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
-from service.reporting.figures.probes import (
-    attention_distances,
-    attention_weights,
-    by_block,
-    heat_maps,
-    projected,
-    shapes,
-    similarity_maps,
-    term_maps,
-    terms_by_block,
-)
-from service.reporting.figures.rows import dots, forest
-from service.reporting.figures.search import landscape, optimization_history
-from service.reporting.further_tables import (
-    parents,
-    points,
-    probe_tables,
-    random_points,
-    rungs,
-    shared,
-    tuned,
-    tuning_points,
-    unfinished,
-    varied,
-)
-from service.reporting.gallery import Picture, gallery
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
-from service.reporting.provenance import code_rows, surroundings, trained_s, wall_s
-from service.reporting.results_table import RESULTS, adjusted_words, measured, over_tasks, tested_claims
+from service.reporting.provenance import code_rows, effort, surroundings
+from service.reporting.results_table import RESULTS, adjusted_words, measured, over_tasks
 from service.storage.editions import sources
 from service.storage.home import WRITTEN, content_digest
 from service.storage.home import written as written_before
@@ -69,8 +41,18 @@ from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import Spec
 from trainables.whole_files import write_whole
 
-if TYPE_CHECKING:
-    from trainables.recipe import Recipe
+FIGURES = (
+    curves.length_curves, search.landscape, search.optimization_history, curves.data_sizes, rows.dots, rows.forest,
+    classes.by_class, curves.size_curves, rows.cost, curves.learning_curves,
+)  # fmt: skip
+"""Every kind of figure of a study's results, the most important first."""
+PROBE_FIGURES = (
+    probes.similarity_maps, probes.attention_distances, probes.attention_weights, probes.heat_maps,
+    probes.terms_by_block, probes.term_maps, probes.shapes, probes.projected, probes.by_block,
+)  # fmt: skip
+"""Every kind of figure of what the encodings know, in the order of a report."""
+SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
+"""A sign beside each verdict, so that readers need no colors to distinguish them."""
 
 
 @dataclass(frozen=True)
@@ -79,32 +61,29 @@ class Page:
 
     `progress`: how far a study is that runs. `recorded`: what came out at this budget before, a paragraph an entry.
     `results`: tables of results before the figures; `wrong`: the test images that most models have wrong; `more`:
-    tables after them; `known`, `known_figures`: what the encodings know. `snippet`: the lines of Python with the best
+    tables after them; `probes`, `probe_figures`: what the encodings know. `snippet`: the lines of Python with the best
     encoding; `command`: what writes the best model as a file. `links`: by name, the addresses of the study in MLflow.
     """
 
     id: str
-    question: str
-    paper: str
+    study: Study
     date: str
     progress: str
     headline: str
     details: list[str]
-    expected: str
     recorded: list[str]
     verdicts: list[Verdict]
     verdicts_note: str
     results: list[Table]
     figures: list[Drawn]
-    wrong: list[Picture]
+    wrong: list[classes.Picture]
     more: list[Table]
-    known: list[Table]
-    known_figures: list[Drawn]
+    probes: list[Table]
+    probe_figures: list[Drawn]
     unfinished: list[Table]
     recipe: list[Table]
-    gaps: tuple[str, ...]
     published: list[str]
-    own_sources: list[tuple[str, str]]
+    sources: list[tuple[str, str]]
     surroundings: list[tuple[str, str, bool]]
     codes: list[tuple[str, str]]
     effort: str
@@ -116,12 +95,12 @@ class Page:
     @property
     def tables(self) -> list[Table]:
         """Every table, in the order of the page."""
-        return [*self.results, *self.more, *self.known, *self.unfinished, *self.recipe]
+        return [*self.results, *self.more, *self.probes, *self.unfinished, *self.recipe]
 
     @property
     def all_figures(self) -> list[Drawn]:
         """Every figure, in the order of the page."""
-        return [*self.figures, *self.known_figures]
+        return [*self.figures, *self.probe_figures]
 
     def number(self, name: str) -> str:
         """Returns what a figure or a table is called: `Figure 2`, `Table 1`."""
@@ -139,39 +118,39 @@ def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False
     """
     study = result.edition.study
     drawings = figures(result, FIGURES)
+    before = (over_tasks, measured, further.tuned, further.efficiency)
+    after = (further.points, further.random_points, further.tuning_points, further.rungs, further.parents)
+    by_source: dict[str, list[str]] = {}
+    for entry in study.published:
+        by_source.setdefault(entry.source, []).append(quoted(entry.who))
+    remarks = [tuning.remark for tuning in tunings(result) if tuning.remark]
+    if result.stale:
+        stale = f"{plural(result.stale, 'answer')} of other code"
+        remarks.append(f"Not counted: {stale}; locus run trains what is missing.")
     return Page(
         id=result.edition.id,
-        question=study.question,
-        paper=study.paper,
+        study=study,
         date=datetime.fromtimestamp(result.history.last or 0.0, UTC).strftime("%-d %B %Y"),
         progress=_progress(result) if running else "",
         headline=headline(result),
         details=details(result),
-        expected=study.expected,
         recorded=recorded(result.edition, study.name, CodeDigests()),
         verdicts=result.claims,
         verdicts_note=_verdicts_note(result),
-        results=_known(over_tasks(result), measured(result), tuned(result), efficiency(result)),
+        results=[table for make in before if (table := make(result))],
         figures=sorted(drawings, key=lambda figure: figure.name != "curves") if running else drawings,
-        wrong=gallery(result),
-        more=_known(
-            points(result),
-            random_points(result),
-            tuning_points(result),
-            rungs(result),
-            parents(result),
-        ),
-        known=probe_tables(result),
-        known_figures=figures(result, PROBE_FIGURES) if study.probes else [],
-        unfinished=_known(unfinished(result)),
-        recipe=[varied(result), *shared(result)],
-        gaps=study.gaps,
-        published=_published(result),
-        own_sources=[*dict.fromkeys(sources(study.plain()))],
+        wrong=classes.gallery(result),
+        more=[table for make in after if (table := make(result))],
+        probes=further.probe_tables(result),
+        probe_figures=figures(result, PROBE_FIGURES) if study.probes else [],
+        unfinished=[*filter(None, [further.unfinished(result)])],
+        recipe=[further.varied(result), *further.shared(result)],
+        published=[f"{listed(names)}: {source}" for source, names in by_source.items()],
+        sources=[*dict.fromkeys(sources(study.plain()))],
         surroundings=surroundings(result),
         codes=code_rows(result),
-        effort=_effort(result),
-        remarks=_remarks(result),
+        effort=effort(result),
+        remarks=remarks,
         snippet=snippet(result),
         command=command(result),
         links=links,
@@ -186,50 +165,23 @@ def _progress(result: StudyResult) -> str:
     return f"{far}.{' Seeds are missing, so no arm is best yet.' if missing else ''}"
 
 
-def _known(*tables: Table | None) -> list[Table]:
-    return [table for table in tables if table is not None]
-
-
-def _published(result: StudyResult) -> list[str]:
-    """Returns the sources of the published numbers, one line a source."""
-    by_source: dict[str, list[str]] = {}
-    for known in result.edition.study.published:
-        by_source.setdefault(known.source, []).append(quoted(known.who))
-    return [f"{listed(names)}: {source}" for source, names in by_source.items()]
-
-
-def _effort(result: StudyResult) -> str:
-    runs = list({(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}.values())
-    trained = sum(run.epochs > 0 and not run.state.reused for run in runs)
-    reused = sum(run.state.reused for run in runs)
-    text = f"{plural(trained, 'run')} trained here, {duration(trained_s(result))} of training, summed over runs"
-    here = costs(run for run in runs if not run.state.reused)
-    if (here["device_s"] or 0.0) > (here["time_s"] or 0.0):
-        text += f", {duration(here['device_s'] or 0.0)} of devices"
-    text += f"; {plural(reused, 'answer')} reused" if reused else ""
-    return f"{text}; {duration(wall_s(result))} from the first start to the last result."
-
-
-def _remarks(result: StudyResult) -> list[str]:
-    """Returns what a careful reader must know before believing a number."""
-    remarks = [tuning.remark for tuning in tunings(result) if tuning.remark]
-    if result.stale:
-        stale = f"{plural(result.stale, 'answer')} of other code"
-        remarks.append(f"Not counted: {stale}; locus run trains what is missing.")
-    return remarks
-
-
 def _verdicts_note(result: StudyResult) -> str:
     """Returns how claims are decided and at which look, where they are judged, and when they were written."""
     written = written_words(result.history)
-    if not tested_claims(result):
+    if not result.edition.study.claims or (result.departure is not None and not result.departure.told):
         return written
     decided = (
         "A claim is supported where its 95 % interval lies inside what it says, refuted where it lies outside, and "
-        f"inconclusive else. {adjusted_words(result, look=False)}. So intervals of claims differ from those of single "
-        "means in the table."
+        f"inconclusive else. {adjusted_words(result)}. So intervals of claims differ from those of single means in the "
+        "table."
     )
     return " ".join(filter(None, [decided, look_words(result.history.looks), written]))
+
+
+def figures(result: StudyResult, kinds: Sequence[Callable[[StudyResult], Plot | None]]) -> list[Drawn]:
+    """Draws those kinds of figures for which a result has the numbers. Cost: about 0.3 s each."""
+    with mpl.rc_context(STYLE):
+        return [drawn(plot) for kind in kinds if (plot := kind(result)) is not None]
 
 
 TIMM = "vit_tiny_patch16_224"
@@ -242,12 +194,7 @@ POOLS: dict[str, dict[str, Any]] = {
 }
 """How timm's ViT is told what `model.pool` says; a teacher's token belongs to the training alone."""
 
-OPTIONS = {
-    "registers": "reg_tokens",
-    "layer_scale": "init_values",
-    "qk_norm": "qk_norm",
-    "drop_path": "drop_path_rate",
-}
+OPTIONS = {"registers": "reg_tokens", "layer_scale": "init_values", "qk_norm": "qk_norm", "drop_path": "drop_path_rate"}
 """timm's names of those numbers of a ViT that the lines leave out where a model is without them."""
 
 
@@ -258,64 +205,10 @@ def snippet(result: StudyResult) -> str:
         return ""
     if any(isinstance(part, OwnEncoding) for part in parts_of(best.recipe.encoding)):
         return ""
-    images, numbers = _of_timm(best.recipe, best.recipe.model)
-    return "\n".join(
-        [
-            "import timm",
-            "import service",
-            "",
-            "model = timm.create_model(",
-            f'    "{TIMM}", {_named(images)},',
-            f"    {_named(numbers)},",
-            ")",
-            f"service.attach(model, {written(best.recipe.encoding)})",
-        ]
-    )
-
-
-def command(result: StudyResult) -> str:
-    """Returns the command that writes the best model as a file.
-
-    Empty if no trial is best, or none was kept.
-    """
-    kept = result.best is not None and any(map(Path.exists, result.best.weights.values()))
-    return f"locus export {result.edition.id} --model best.pt" if kept else ""
-
-
-def written(encoding: EncodingSpec) -> str:
-    """Returns an encoding as Python writes it: its numbers, and what else differs from its defaults."""
-    fields = type(encoding).model_fields
-    values = {name: getattr(encoding, name) for name in fields if name != "kind"}
-    own = {
-        name: value
-        for name, value in values.items()
-        if type(value) in (int, float) or value != fields[name].get_default(call_default_factory=True)
-    }
-    name = f"service.{type(encoding).__name__}"
-    if any(isinstance(value, Spec) for value in own.values()):  # such as `mapping`, whose class service does not name
-        return f"{name}.read({encoding.identity()!r})"
-    return f"{name}({_named(own)})"
-
-
-def _named(values: Mapping[str, Any]) -> str:
-    """Returns values by name, as a call in Python has them."""
-    return ", ".join(f"{name}={_text(value)}" for name, value in values.items())
-
-
-def _text(value: Any) -> str:
-    """Returns a value as Python writes it."""
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
-    if isinstance(value, str):
-        return json.dumps(value)
-    return written(value) if isinstance(value, EncodingSpec) else repr(value)
-
-
-def _of_timm(recipe: Recipe, model: ViT) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the numbers of the images and classes, and those of a ViT, under timm's names."""
-    channels, rows, columns = recipe.data.size
-    images = {"img_size": (rows, columns), "in_chans": channels, "num_classes": recipe.data.outputs}
-    return images, {
+    data, model = best.recipe.data, best.recipe.model
+    channels, rows, columns = data.size
+    images = {"img_size": (rows, columns), "in_chans": channels, "num_classes": data.outputs}
+    numbers = {
         "patch_size": model.patch_size,
         "embed_dim": model.embed_dim,
         "depth": model.depth,
@@ -324,10 +217,52 @@ def _of_timm(recipe: Recipe, model: ViT) -> tuple[dict[str, Any], dict[str, Any]
         **{timms: getattr(model, ours) for ours, timms in OPTIONS.items() if getattr(model, ours)},
         **POOLS[model.pool],
     }
+    lines = [
+        "import timm",
+        "import service",
+        "",
+        "model = timm.create_model(",
+        f'    "{TIMM}", {_arguments(images)},',
+        f"    {_arguments(numbers)},",
+        ")",
+        f"service.attach(model, {written(best.recipe.encoding)})",
+    ]
+    return "\n".join(lines)
 
 
-SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
-"""A sign beside each verdict, so that readers need no colors to distinguish them."""
+def command(result: StudyResult) -> str:
+    """Returns the command that writes the best model as a file; empty if none is best, or none was kept."""
+    kept = result.best is not None and any(map(Path.exists, result.best.weights.values()))
+    return f"locus export {result.edition.id} --model best.pt" if kept else ""
+
+
+def written(encoding: EncodingSpec) -> str:
+    """Returns an encoding as Python writes it: its numbers, and what else differs from its defaults."""
+    values = {}
+    for name, field in type(encoding).model_fields.items():
+        value = getattr(encoding, name)
+        default = field.get_default(call_default_factory=True)
+        if name != "kind" and (type(value) in (int, float) or value != default):
+            values[name] = value
+    name = f"service.{type(encoding).__name__}"
+    if any(
+        isinstance(value, Spec) for value in values.values()
+    ):  # such as `mapping`, whose class service does not name
+        return f"{name}.read({encoding.identity()!r})"
+    return f"{name}({_arguments(values)})"
+
+
+def _arguments(values: Mapping[str, Any]) -> str:
+    """Returns values by name, as a call in Python has them."""
+    return ", ".join(f"{name}={_literal(value)}" for name, value in values.items())
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, str):
+        return json.dumps(value)
+    return written(value) if isinstance(value, EncodingSpec) else repr(value)
 
 
 def write_report(result: StudyResult, links: Mapping[str, str] | None = None, refresh_s: int | None = None) -> Path:
@@ -337,18 +272,21 @@ def write_report(result: StudyResult, links: Mapping[str, str] | None = None, re
     `refresh_s`: a browser loads the page again after so many seconds. A study's driver and those who watch it may write
     at the same time.
     """
-    shown = page(result, links or {}, running=refresh_s is not None)
+    report = page(result, links or {}, running=refresh_s is not None)
     folder = result.home.study(result.edition.id).report
     files: dict[str, str | bytes] = {
         "results.csv": frame_csv(runs_table(result)),
         "trials.csv": frame_csv(trials_table(result)),
     }
-    for table in shown.tables:
+    for table in report.tables:
         in_latex = paper_table(result, table) if table.name == RESULTS else table
-        files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(in_latex, shown.id)}
-    for figure in shown.all_figures:
+        files |= {f"table-{table.name}.csv": table.csv(), f"table-{table.name}.tex": latex(in_latex, report.id)}
+    for figure in report.all_figures:
         files |= {f"{figure.name}.svg": figure.svg, f"{figure.name}.pdf": figure.pdf}
-    files |= {"report.html": _render(shown, refresh_s)}
+    template = templates().get_template("report.html.j2")
+    files["report.html"] = template.render(
+        page=report, study=report.study, symbols=SYMBOLS, few=FEW_ROWS, refresh_s=refresh_s, inline=inline
+    )
     earlier, now = written_before(folder), {name: content_digest(content) for name, content in files.items()}
     both = earlier | now | {WRITTEN: ""}  # because the next lines may be cut
     write_whole(folder / WRITTEN, json.dumps(both, indent=0))
@@ -361,41 +299,3 @@ def write_report(result: StudyResult, links: Mapping[str, str] | None = None, re
                     path.unlink()
     write_whole(folder / WRITTEN, json.dumps(now, indent=0))
     return folder / "report.html"
-
-
-def _render(page: Page, refresh_s: int | None) -> str:
-    page_of_study = templates().get_template("report.html.j2")
-    return page_of_study.render(page=page, symbols=SYMBOLS, few=FEW_ROWS, refresh_s=refresh_s, inline=inline)
-
-
-FIGURES = (
-    length_curves,
-    landscape,
-    optimization_history,
-    data_sizes,
-    dots,
-    forest,
-    by_class,
-    size_curves,
-    cost,
-    learning_curves,
-)
-"""Every kind of figure of a study's results, the most important first."""
-PROBE_FIGURES = (
-    similarity_maps,
-    attention_distances,
-    attention_weights,
-    heat_maps,
-    terms_by_block,
-    term_maps,
-    shapes,
-    projected,
-    by_block,
-)
-"""Every kind of figure of what the encodings know, in the order of a report."""
-
-
-def figures(result: StudyResult, kinds: Sequence[Callable[[StudyResult], Plot | None]]) -> list[Drawn]:
-    """Draws those kinds of figures for which a result has the numbers. Cost: about 0.3 s each."""
-    with mpl.rc_context(STYLE):
-        return [drawn(plot) for kind in kinds if (plot := kind(result)) is not None]

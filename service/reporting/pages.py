@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -20,7 +20,7 @@ from service.analysis.comparison import Comparison, Match
 from service.analysis.format import between, metric_words, p_text, signed, spread
 from service.analysis.multiple_testing import Difference
 from service.analysis.scores import group_words
-from service.analysis.statistics import ALPHA, FEWEST, Scores
+from service.analysis.statistics import ALPHA, FEWEST
 from service.analysis.verdicts import images_words
 from service.storage.home import Home
 from trainables.whole_files import write_whole
@@ -35,19 +35,15 @@ REFERENCE = re.compile(
 )
 
 
-def address(reference: re.Match[str]) -> str:
-    """Returns where a reference leads."""
-    if reference["arxiv"]:
-        return f"https://arxiv.org/abs/{reference['arxiv']}"
-    return f"https://doi.org/{reference['doi']}" if reference["doi"] else str(reference["url"])
-
-
 def linked(text: str) -> Markup:
     """Returns a text as HTML, with a link for each arXiv number, DOI and address; everything else is escaped."""
     markup, end = Markup(), 0
     for reference in REFERENCE.finditer(text):
+        address = reference["url"] or f"https://doi.org/{reference['doi']}"
+        if reference["arxiv"]:
+            address = f"https://arxiv.org/abs/{reference['arxiv']}"
         markup += escape(text[end : reference.start()])
-        markup += Markup('<a href="{}">{}</a>').format(address(reference), reference[0])
+        markup += Markup('<a href="{}">{}</a>').format(address, reference[0])
         end = reference.end()
     return markup + escape(text[end:])
 
@@ -91,6 +87,7 @@ class Column:
 class Table:
     """Columns of text under a title. `name`: of its files and its anchor; `strong`: the rows to mark.
 
+    `note`: what holds for its numbers; `legend`: how to read any table of this name, which a page shows on demand.
     `folded`: a page shows the table only on demand, because it is long.
     """
 
@@ -99,6 +96,7 @@ class Table:
     columns: Sequence[Column]
     strong: frozenset[int] = frozenset()
     note: str = ""
+    legend: str = ""
     folded: bool = False
 
     @property
@@ -120,12 +118,7 @@ class Table:
     @property
     def stacked_groups(self) -> list[tuple[str, int]]:
         """The heads over the stacks, each with the number of stacks that it spans; no group is an empty head."""
-        return list(_spans([stack[0].group for stack in self.stacks]))
-
-    @property
-    def groups(self) -> list[tuple[str, int]]:
-        """The heads over the columns, each with the number of columns that it spans."""
-        return list(_spans([column.group for column in self.columns]))
+        return [(group, len(list(same))) for group, same in groupby(stack[0].group for stack in self.stacks)]
 
     @property
     def grouped(self) -> bool:
@@ -156,11 +149,6 @@ def frame_csv(frame: DataFrame) -> str:
     return text
 
 
-def _spans(groups: list[str]) -> Iterator[tuple[str, int]]:
-    for group, same in groupby(groups):
-        yield group, len(list(same))
-
-
 WIDTH, HEIGHT, MARGIN = 180, 20, 6
 """The drawing of a difference. Units: pixels."""
 AXIS = Markup('<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{h}" stroke="var(--muted)" stroke-width="0.9"/>')
@@ -169,23 +157,19 @@ BAR = Markup(
 )
 DOT = Markup('<circle cx="{x:.1f}" cy="{y}" r="{r}" fill="var(--series-0)"/>')
 CROSS = Markup('<path d="M{a:.1f} 14l4 4m0 -4l-4 4" stroke="var(--muted)" fill="none"/>')
-
+DRAWING = Markup('<svg class="gap" width="{w}" height="{h}" role="img" aria-label="{words}">')
 
 MEAN = "Mean ± standard deviation over seeds, with their number."
 DOTS = "A line is the interval, a large dot the mean, a small dot a seed, a cross one that diverged in A or B."
-
-
-def changes(comparison: Comparison) -> Table | None:
-    """Returns what differs between A and B; None if nothing does."""
-    rows = comparison.changes
-    if not rows:
-        return None
-    columns = [
-        Column("", [change.what for change in rows], words=True),
-        Column("A", [change.a for change in rows], words=True),
-        Column("B", [change.b for change in rows], words=True),
-    ]
-    return Table("changes", "What differs between A and B", columns)
+COMPARED = {
+    "paired": "Pairs: the two runs of a seed, subtracted.",
+    "unpaired": "Unpaired: the seeds differ (Welch's test).",
+    "same runs": (
+        "Same runs: both have the very same runs, so the difference is 0 by itself. A number of same runs: so many "
+        "seeds are the very same runs in both; one of the two has more seeds, which have no pair."
+    ),
+}
+"""What each way to compare is."""
 
 
 def scores(comparison: Comparison) -> Table | None:
@@ -193,132 +177,100 @@ def scores(comparison: Comparison) -> Table | None:
     matches = comparison.matches
     if not matches:
         return None
-    gaps = [comparison.differences.get(place) for place in range(len(matches))]
+    gaps = [comparison.differences.get(number) for number in range(len(matches))]
     metric, other = map(metric_words, comparison.metrics)
+    cells: dict[str, list[str]] = {"A": [], "B": []}
+    for match in matches:
+        for label, trial in (("A", match.a.test), ("B", match.b.test)):
+            count = f"{trial.n}" if trial.complete else f"{trial.n}/{trial.asked}"
+            cells[label].append(f"{spread(trial.mean, trial.std)} ({count})")
     columns = [
         Column("trial", [match.name for match in matches], words=True),
-        Column("A", [_score(match.a.test) for match in matches], metric),
-        Column("B", [_score(match.b.test) for match in matches], other),
+        Column("A", cells["A"], metric),
+        Column("B", cells["B"], other),
         Column("mean", [signed(gap.mean) if gap else "" for gap in gaps], "B minus A"),
         Column("95 % interval", [between(gap.interval) if gap else "" for gap in gaps], "B minus A", under=True),
         Column("p (Holm)", [p_text(gap.p).removeprefix("= ") if gap else "" for gap in gaps], "B minus A"),
-        Column("", _drawings(comparison), "B minus A", words=True),
+        Column("", _drawings(matches, gaps), "B minus A", words=True),
         Column("compared", [match.how_words for match in matches], words=True),
     ]
-    return Table(
-        "scores",
-        f"The {metric if metric == other else 'scores'} of {plural(len(matches), 'trial')} of both",
-        columns,
-        note=f"{MEAN} {comparison_note(comparison)} {DOTS}",
-    )
+    title = f"The {metric if metric == other else 'scores'} of {plural(len(matches), 'trial')} of both"
+    return Table("scores", title, columns, note=f"{MEAN} {comparison_note(comparison)} {DOTS}")
 
 
-def _score(scores: Scores) -> str:
-    seeds = f"{scores.n}" if scores.complete else f"{scores.n}/{scores.asked}"
-    return f"{spread(scores.mean, scores.std)} ({seeds})"
+def _drawings(matches: Sequence[Match], gaps: Sequence[Difference | None]) -> list[str]:
+    """Returns each difference on one common axis: its interval, its mean, its seeds."""
+    seeds: list[dict[int, float]] = []
+    ends = [0.0]
+    for match, gap in zip(matches, gaps, strict=True):
+        a, b = match.a.test.values, match.b.test.values
+        seeds.append({seed: b[seed] - a[seed] for seed in match.seeds} if match.how == "paired" else {})
+        ends += [*seeds[-1].values(), *((gap.mean, *(gap.interval or ())) if gap else ())]
+    low, span = min(ends), (max(ends) - min(ends)) or 1.0
+
+    def x(value: float) -> float:
+        return MARGIN + (WIDTH - 2 * MARGIN) * (value - low) / span
+
+    drawings: list[str] = []
+    for match, gap, values in zip(matches, gaps, seeds, strict=True):
+        if gap is None:
+            drawings.append("")
+            continue
+        diverged = match.a.test.diverged | match.b.test.diverged
+        title = f"{signed(gap.mean)} {between(gap.interval)}".strip()
+        parts = [DRAWING.format(w=WIDTH, h=HEIGHT, words=title), AXIS.format(x=x(0.0), h=HEIGHT)]
+        if gap.interval:
+            parts.append(BAR.format(a=x(gap.interval[0]), b=x(gap.interval[1])))
+        parts.append(DOT.format(x=x(gap.mean), y=7, r=3.6))
+        for seed, value in values.items():
+            parts.append(CROSS.format(a=x(value) - 2) if seed in diverged else DOT.format(x=x(value), y=16, r=1.6))
+        drawings.append(Markup("").join([*parts, Markup("</svg>")]))
+    return drawings
 
 
 def comparison_note(comparison: Comparison) -> str:
     """Returns what the numbers of the table mean, in sentences."""
-    hows = {match.how for match in comparison.matches}
     parts = []
     if comparison.tests:
-        parts.append(
-            f"p is two-sided and adjusted for {plural(comparison.tests, 'difference')} (Holm) and for looks; 95 % "
-            f"intervals hold together, so each leaves out 0 where p is below {ALPHA:g}."
-        )
         draws = (gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted)
-        parts.append(images_words(draws, [side.edition.study.base.data for side in (comparison.a, comparison.b)]))
-    if "paired" in hows:
-        parts.append("Pairs: the two runs of a seed, subtracted.")
-    if "unpaired" in hows:
-        parts.append("Unpaired: the seeds differ (Welch's test).")
-    same = [match for match in comparison.matches if match.how == "same runs"]
-    if any(match.all_shared for match in same):
-        parts.append("Same runs: both have the very same runs, so the difference is 0 by itself.")
-    if not all(match.all_shared for match in same):
-        parts.append(
-            "A number of same runs: so many seeds are the very same runs in both, so their difference is 0 by itself; "
-            "one of the two has more seeds, which have no pair."
-        )
-    if groups := list(filter(None, map(_groups, comparison.matches))):
+        parts += [
+            f"p is two-sided and adjusted for {plural(comparison.tests, 'difference')} (Holm) and for looks; 95 % "
+            f"intervals hold together, so each leaves out 0 where p is below {ALPHA:g}.",
+            images_words(draws, [side.edition.study.base.data for side in (comparison.a, comparison.b)]),
+        ]
+    kinds = {match.how for match in comparison.matches}
+    parts += [meaning for how, meaning in COMPARED.items() if how in kinds]
+    groups = []
+    for match in comparison.matches:
+        sides = [(group_words(trial.test), side) for side, trial in (("A", match.a), ("B", match.b))]
+        if seeds := [f"{words} in {side}" for words, side in sides if words]:
+            groups.append(f"{quoted(match.name)} {', '.join(seeds)}")
+    if groups:
         parts.append(f"Means are of all seeds: {'; '.join(groups)}.")
-    if any(match.a.test.diverged or match.b.test.diverged for match in comparison.matches):
-        parts.append("A diverged seed counts at chance.")
-    if any(match.estimate and not match.estimate.testable for match in comparison.matches):
-        parts.append(f"No test for fewer than {FEWEST} pairs, or seeds.")
-    return " ".join(parts)
-
-
-def _groups(match: Match) -> str:
-    """Returns the groups in which seeds of a trial lie: `“peg” 4 of 5 seeds at 0.98, 1 failed (0.50) in A`."""
-    sides = [(group_words(trial.test), side) for side, trial in (("A", match.a), ("B", match.b))]
-    words = [f"{groups} in {side}" for groups, side in sides if groups]
-    return f"{quoted(match.name)} {', '.join(words)}" if words else ""
-
-
-def _drawings(comparison: Comparison) -> Sequence[str]:
-    """Returns each difference on one common axis: its interval, its mean, its seeds."""
-    gaps = [comparison.differences.get(place) for place in range(len(comparison.matches))]
-    seeds = [_by_seed(comparison, place) for place in range(len(gaps))]
-    ends = [0.0]
-    for gap, values in zip(gaps, seeds, strict=True):
-        ends += [*values.values(), *((gap.mean, *(gap.interval or ())) if gap else ())]
-    low, high = min(ends), max(ends)
-    span = (high - low) or 1.0
-
-    def at(value: float) -> float:
-        return MARGIN + (WIDTH - 2 * MARGIN) * (value - low) / span
-
-    return [
-        _drawing(gap, values, comparison.matches[place].a.test.diverged | comparison.matches[place].b.test.diverged, at)
-        if gap
-        else ""
-        for place, (gap, values) in enumerate(zip(gaps, seeds, strict=True))
-    ]
-
-
-def _by_seed(comparison: Comparison, place: int) -> dict[int, float]:
-    match = comparison.matches[place]
-    a, b = match.a.test.values, match.b.test.values
-    return {seed: b[seed] - a[seed] for seed in match.seeds} if match.how == "paired" else {}
-
-
-def _drawing(gap: Difference, seeds: dict[int, float], fallen: frozenset[int], at: Callable[[float], float]) -> str:
-    parts = [AXIS.format(x=at(0.0), h=HEIGHT)]
-    if gap.interval:
-        parts.append(BAR.format(a=at(gap.interval[0]), b=at(gap.interval[1])))
-    parts.append(DOT.format(x=at(gap.mean), y=7, r=3.6))
-    for seed, value in seeds.items():
-        parts.append(CROSS.format(a=at(value) - 2) if seed in fallen else DOT.format(x=at(value), y=16, r=1.6))
-    words = f"{signed(gap.mean)} {between(gap.interval)}".strip()
-    head = Markup('<svg class="gap" width="{w}" height="{h}" role="img" aria-label="{words}">')
-    return Markup("").join([head.format(w=WIDTH, h=HEIGHT, words=words), *parts, Markup("</svg>")])
-
-
-def path_of(home: Home, comparison: Comparison) -> Path:
-    """Returns where the page of a comparison lies: beside the report of A, with the name of B."""
-    id = comparison.a.edition.id
-    name = re.sub(r"[^\w@~.-]+", "-", comparison.b.edition.id.removeprefix(id))
-    return home.study(id).report / f"compare-{name}.html"
+    return " ".join([*parts, f"A diverged seed counts at chance. No test for fewer than {FEWEST} pairs, or seeds."])
 
 
 def write_comparison(home: Home, comparison: Comparison) -> Path:
-    """Writes the page and returns its path."""
-    text = (
-        templates()
-        .get_template("compare.html.j2")
-        .render(
-            a=comparison.a,
-            b=comparison.b,
-            headline=comparison_headline(comparison),
-            changes=changes(comparison),
-            scores=scores(comparison),
-            only=only_words(comparison),
-            warnings=comparison.warnings,
-        )
+    """Writes the page beside the report of A, with the name of B, and returns its path."""
+    rows = comparison.changes
+    columns = [
+        Column("", [change.what for change in rows], words=True),
+        Column("A", [change.a for change in rows], words=True),
+        Column("B", [change.b for change in rows], words=True),
+    ]
+    template = templates().get_template("compare.html.j2")
+    text = template.render(
+        a=comparison.a,
+        b=comparison.b,
+        headline=comparison_headline(comparison),
+        changes=Table("changes", "What differs between A and B", columns) if rows else None,
+        scores=scores(comparison),
+        only=only_words(comparison),
+        warnings=comparison.warnings,
     )
-    path = path_of(home, comparison)
+    id = comparison.a.edition.id
+    name = re.sub(r"[^\w@~.-]+", "-", comparison.b.edition.id.removeprefix(id))
+    path = home.study(id).report / f"compare-{name}.html"
     write_whole(path, text)
     return path
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
+from search_spaces.roles import Role
 from search_spaces.study import Ablation
-from search_spaces.words import listed, plural, quoted
-from service.analysis.trial_result import AFFECT_TIME
+from search_spaces.words import duration, listed, plural, quoted
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import AFFECT_TIME, TrialResult
 from service.reporting.pages import Column
 from trainables.recipe.cost import estimate_cost
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import RunResult, TrialResult
-
 
 SHOWN = {
     "device": "device",
@@ -51,100 +47,77 @@ MEANING = {("workers", "0"): "0 (each run in one process)", ("host_memory_gib", 
 """Values that do not explain themselves."""
 SHORT = 7
 """How many digits of a digest a page shows, as git does."""
+SEEDS: dict[Role, str] = {
+    "trial": "seeds",
+    "rival": "seeds of random points",
+    "confirmation": "seeds of the confirmation",
+    "tuning": "seeds of the tuning",
+    "parent": "seeds of parents",
+}
+"""How a page calls the seeds of each role's trials."""
+GROUP = "cost"
+UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
+MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."
 
 
 def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:
     """Returns, by setting, each value that occurred and its number of runs; several values are a mixture."""
-    tallies: dict[str, Counter[str]] = {name: Counter() for name in SHOWN}
-    for run in answered(result):
-        for name in SHOWN:
-            value = run.answered.environment.get(name) if run.answered else None
-            if value not in (None, ""):
-                tallies[name][str(value)] += 1
-    return {name: dict(counts.most_common()) for name, counts in tallies.items() if counts}
+    runs = {run.run.key: run.answered for row in result.rows for run in row.runs.values() if run.answered is not None}
+    tallies = {}
+    for name in SHOWN:
+        values = (answered.environment.get(name) for answered in runs.values())
+        counts = Counter(str(value) for value in values if value not in (None, ""))
+        if counts:
+            tallies[name] = dict(counts.most_common())
+    return tallies
 
 
-def answered(result: StudyResult) -> list[RunResult]:
-    """Returns the runs that have an answer, each once, whatever number of trials share it."""
-    runs = {run.run.key: run for row in result.rows for run in row.runs.values() if run.answered is not None}
-    return list(runs.values())
+def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
+    """Lists seeds, machines and versions: name, value, whether it is mixed. A mixture counts the runs of each value."""
+    rows = []
+    for role, name in SEEDS.items():
+        runs = [run for row in result.of(role) for run in row.runs.values() if run.answered is not None]
+        if runs:
+            rows.append((name, ", ".join(map(str, sorted({run.run.seed for run in runs}))), False))
+    for name, counts in circumstances(result).items():
+        texts = {MEANING.get((name, value), value): count for value, count in counts.items()}
+        mixture = ", ".join(f"{value} ({plural(count, 'run')})" for value, count in texts.items())
+        rows.append((SHOWN[name], f"mixed: {mixture}" if len(texts) > 1 else next(iter(texts)), len(texts) > 1))
+    return rows
 
 
-def codes(result: StudyResult) -> dict[str, list[str]]:
-    """Returns, by the code of the answer that counts, the trials that have such an answer."""
+def code_rows(result: StudyResult) -> list[tuple[str, str]]:
+    """Returns each code that trained an answer that counts, in short, with the trials that it trained."""
     arms = isinstance(result.edition.study.plan, Ablation)
     by_code: dict[str, list[str]] = {}
     for row in result.rows:
         for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):
             by_code.setdefault(code, []).append(row.name if arms and row.trial.role == "trial" else row.trial.label)
-    return by_code
-
-
-def seed_rows(result: StudyResult) -> list[tuple[str, str]]:
-    """Returns the seeds that have an answer, of trials, confirmations and parents."""
-    names = {
-        "trial": "seeds",
-        "rival": "seeds of random points",
-        "confirmation": "seeds of the confirmation",
-        "tuning": "seeds of the tuning",
-        "parent": "seeds of parents",
-    }
-    rows = []
-    for role, name in names.items():
-        known = {run.run.seed for row in result.of(role) for run in row.runs.values() if run.answered is not None}
-        if known:
-            rows.append((name, ", ".join(map(str, sorted(known)))))
-    return rows
-
-
-def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
-    """Lists seeds, machines and versions: name, value, whether it is mixed. A mixture counts the runs of each value."""
-    rows = [(name, value, False) for name, value in seed_rows(result)]
-    for name, counts in circumstances(result).items():
-        words = {MEANING.get((name, value), value): count for value, count in counts.items()}
-        rows.append((SHOWN[name], _mixture(words), len(words) > 1))
-    return rows
-
-
-def _mixture(counts: dict[str, int]) -> str:
-    if len(counts) == 1:
-        return next(iter(counts))
-    return "mixed: " + ", ".join(f"{value} ({plural(count, 'run')})" for value, count in counts.items())
-
-
-def code_rows(result: StudyResult) -> list[tuple[str, str]]:
-    """Returns each code that trained an answer, in short, with the trials that it trained."""
-    by_code = codes(result)
     return [
         (code[:SHORT], "all trials" if len(by_code) == 1 else listed([*map(quoted, names)]))
         for code, names in by_code.items()
     ]
 
 
-def trained_s(result: StudyResult) -> float:
-    """Returns the time that runs of this study trained, reused ones left out."""
-    unique = {(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}
-    return sum(run.seconds for run in unique.values() if not run.state.reused)
+def effort(result: StudyResult) -> str:
+    """Returns how many runs were trained and reused, and how long it took, pauses included, in a sentence."""
+    from service.analysis.tables import costs  # pandas takes a while to import
 
-
-def wall_s(result: StudyResult) -> float:
-    """Returns the time from the first start to the last fact, pauses included; 0 if nothing was started."""
+    runs = list({(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}.values())
+    trained = [run for run in runs if not run.state.reused]
+    count = plural(sum(run.epochs > 0 for run in trained), "run")
+    text = f"{count} trained here, {duration(sum(run.seconds for run in trained))} of training, summed over runs"
+    spent = costs(trained)
+    if (spent["device_s"] or 0.0) > (spent["time_s"] or 0.0):
+        text += f", {duration(spent['device_s'] or 0.0)} of devices"
+    text += f"; {plural(len(runs) - len(trained), 'answer')} reused" if len(trained) < len(runs) else ""
     started = any(state.begun is not None for state in result.history.states.values())  # that of its last try
-    return (result.history.last or 0.0) - (result.history.begun or 0.0) if started else 0.0
-
-
-GROUP = "cost"
-UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
-WITHOUT_PARENTS = "The time that a trial's parents trained is not in it."
-FUSED = "Of runs that trained as one, each has its part of their time."
-MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."
+    wall_s = (result.history.last or 0.0) - (result.history.begun or 0.0) if started else 0.0
+    return f"{text}; {duration(wall_s)} from the first start to the last result."
 
 
 def training_s(row: TrialResult) -> float | None:
-    """Returns the time of all epochs of a completed run, validation included; None for none. Units: seconds.
-
-    It is the median over the runs, because a run may have shared the machine with other programs.
-    """
+    """Returns the median time of completed runs, validation included; None for none. Units: seconds."""
     times = [run.seconds for run in row.runs.values() if run.state.status == "completed" and run.seconds > 0]
     return median(times) if times else None
 
@@ -155,80 +128,36 @@ def train_time_unit(rows: Iterable[TrialResult]) -> tuple[str, float]:
     return next(((unit, size) for unit, size in UNITS if longest >= 3 * size), UNITS[-1])
 
 
-def parameters(row: TrialResult) -> int:
-    """Returns how many parameters a trial's model has."""
-    return estimate_cost(row.recipe).parameters
-
-
 def cost_columns(rows: Sequence[TrialResult]) -> list[Column]:
-    """Returns the time of a run, where any is known, and under it what else it took.
-
-    Parameters where the trials differ.
-    """
-    return [*_time(rows), *_further(rows), *sizes(rows)]
-
-
-def _time(rows: Sequence[TrialResult]) -> list[Column]:
+    """Returns time, images a second and devices where they are known; parameters where trials differ."""
+    columns = []
     times = [training_s(row) for row in rows]
-    if not any(time is not None for time in times):
-        return []
-    unit, size = train_time_unit(rows)
-    longest = max(time or 0.0 for time in times) / size
-    digits = 0 if longest >= 100 else 1 if longest >= 10 else 2
-    cells = ["" if time is None else f"{time / size:.{digits}f}" for time in times]
-    return [Column(f"time ({unit})", cells, GROUP, name="time")]
+    if any(time is not None for time in times):
+        unit, size = train_time_unit(rows)
+        longest = max(time or 0.0 for time in times) / size
+        digits = 0 if longest >= 100 else 1 if longest >= 10 else 2
+        cells = ["" if time is None else f"{time / size:.{digits}f}" for time in times]
+        columns.append(Column(f"time ({unit})", cells, GROUP, name="time"))
 
+    speeds = {"images/s": [row.median_cost(lambda run: run.images_per_s) for row in rows]}
+    if any(run.device_s > run.seconds for row in rows for run in row.runs.values()):
+        speeds["device-seconds"] = [row.median_cost(lambda run: run.device_s) for row in rows]
+    for head, values in speeds.items():
+        if any(value is not None for value in values):
+            cells = ["" if value is None else f"{value:,.0f}" for value in values]
+            columns.append(Column(head, cells, GROUP, under=True, name=head))
 
-def _further(rows: Sequence[TrialResult]) -> list[Column]:
-    """Returns images a second, and the time of all devices where a run had several."""
-    costs = {
-        "images/s": [row.median_cost(lambda run: run.images_per_s) for row in rows],
-        "device-seconds": [row.median_cost(lambda run: run.device_s) for row in rows] if _several(rows) else [],
-    }
-    return [
-        Column(
-            head,
-            ["" if value is None else f"{value:,.0f}" for value in values],
-            GROUP,
-            under=True,
-            name=head,
-        )
-        for head, values in costs.items()
-        if any(value is not None for value in values)
-    ]
-
-
-def _several(rows: Iterable[TrialResult]) -> bool:
-    """Returns whether a run had more than one device."""
-    return any(run.device_s > run.seconds for row in rows for run in row.runs.values())
-
-
-def sizes(rows: Sequence[TrialResult]) -> list[Column]:
-    """Returns how many parameters each trial's model has, and how many learn, where trials differ in that."""
     weights = [estimate_cost(row.recipe) for row in rows]
-    counts = {"parameters": [weight.parameters for weight in weights]}
-    learnt = [weight.learnt for weight in weights]
-    if learnt != counts["parameters"]:
-        counts["learnt"] = learnt
-    shown = {head: [f"{count:,}" for count in some] for head, some in counts.items() if len({*some}) > 1}
-    return [Column(head, cells, GROUP, name=head) for head, cells in shown.items()]
+    counts = {"parameters": [weight.parameters for weight in weights], "learnt": [weight.learnt for weight in weights]}
+    if counts["learnt"] == counts["parameters"]:
+        del counts["learnt"]
+    for head, numbers in counts.items():
+        if len({*numbers}) > 1:
+            columns.append(Column(head, [f"{number:,}" for number in numbers], GROUP, name=head))
+    return columns
 
 
-def cost_note(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
-    """Returns what a reader must know about a table's costs: what a time is, and the size that all models share."""
-    notes = []
-    if any(training_s(row) is not None for row in rows):
-        notes += ["The time is that of all epochs of a run; costs are medians over the completed runs."]
-        notes += [WITHOUT_PARENTS] if result.of("parent") else []
-        notes += [FUSED] if any(run.together for row in rows for run in row.runs.values()) else []
-        notes += [MIXED] if mixed_machines(result) else []
-    counts = {parameters(row) for row in rows}
-    if len(counts) == 1:
-        notes += [f"Every model has {counts.pop():,} parameters."]
-    return notes
-
-
-def mixed_machines(result: StudyResult) -> bool:
-    """Returns whether the runs trained on machines, or with settings, that make the same training faster or slower."""
+def cost_warning(result: StudyResult) -> str:
+    """Says that times cannot be compared, where machines or settings differ that change them; empty elsewhere."""
     settings = circumstances(result)
-    return any(len(settings.get(name, {})) > 1 for name in AFFECT_TIME)
+    return MIXED if any(len(settings.get(name, {})) > 1 for name in AFFECT_TIME) else ""

@@ -1,29 +1,47 @@
-"""The best trial class by class: what its models take each class for, and how accurate they are on it."""
+"""The best trial class by class: what its models take each class for; and the test images that most have wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import io
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from search_spaces.words import plural, quoted
+from search_spaces.words import quoted
 from service.analysis.answers import Answers
 from service.analysis.format import TRIAL_COLORS
+from service.analysis.study_result import StudyResult
 from service.reporting.figures import plot
 from service.reporting.figures.rows import name
+from trainables.data.folder_files import shown
+from trainables.data.images import ImagesSpec
+from trainables.spec import LocusError
 
 if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
+    from PIL import Image
 
 MOST, WRITTEN = 20, 8
 """How many classes have a row, those with the lowest accuracy, and of up to how many each share stands in its cell."""
 ROW_IN, LETTERS = 0.27, 18
 """The height of a row in inches, and how many letters of a class's name are shown."""
 RIGHT, WRONG = TRIAL_COLORS[:2]
+MOST_IMAGES = 40
+"""How many images are shown."""
+SIDE, QUALITY, LARGE = 96, 75, 2_000_000
+"""The longer side of a small picture in pixels, and its quality as JPEG: 40 of them take at most 300 kB. A file with
+more pixels than the last number is not decoded for it."""
+CLASSES = (
+    "A row is the test images of a class, and the {} models of {}. Left: the share that they take for the class of the "
+    "column; blue is right. Right: the accuracy, with its 95 % interval for this class alone. A seed that diverged is "
+    f"at chance on the right, not on the left. Of many classes the {MOST} with the lowest accuracy are shown."
+)
 
 
 def by_class(result: StudyResult) -> plot.Plot | None:
@@ -33,45 +51,100 @@ def by_class(result: StudyResult) -> plot.Plot | None:
     if best is None or answers is None:
         return None
     tested = sorted(np.unique(answers.targets).tolist(), key=lambda number: -(answers.of_class(number).mean or 0.0))
-    lost, interval = len(answers.diverged), answers.of_class(tested[0]).interval
-    caption = plot.sentences((
-        f"A row is the test images of a class, and the {plural(len(answers.predicted), 'model')} of "
-        f"{quoted(name(result, best))}. Left: the share that they take for the class of the column; blue is right.",
-        f"Right: the accuracy{', with its 95 % interval for this class alone' if interval else ''}.",
-        f"{plural(lost, 'seed')} diverged: at chance on the right, not on the left." if lost else "",
-        f"Shown are the {MOST} classes of {len(tested):,} with the lowest accuracy." if len(tested) > MOST else "",
-    ))  # fmt: skip
+    caption = CLASSES.format(len(answers.predicted), quoted(name(result, best)))
     return plot.Plot("classes", caption, lambda: _draw(answers, tested[-MOST:]))
 
 
-def _draw(answers: Answers, classes: Sequence[int]) -> Figure:
+def _draw(answers: Answers, classes: list[int]) -> Figure:
     fig = plot.empty_figure(1.1 + ROW_IN * len(classes))
     matrix, accuracy = fig.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     for axes in (matrix, accuracy):
         plot.quiet(axes)
         axes.grid(visible=False)
         axes.spines[["left", "bottom"]].set_visible(False)
-    _draw_confusion(matrix, answers, classes)
-    for place, number in enumerate(classes):
+
+    for (row, column), share in np.ndenumerate(answers.confusion()[np.ix_(classes, classes)]):
+        color = RIGHT if row == column else WRONG
+        matrix.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=color, alpha=0.75 * share, linewidth=0))
+        if len(classes) <= WRITTEN:
+            matrix.text(column, row, f"{share:.2f}", ha="center", va="center", color=plot.INK, fontsize=8)
+    names = [answers.classes[number][:LETTERS] for number in classes]
+    upright = len(names) > WRITTEN or max(map(len, names)) > 8
+    matrix.set_xlim(-0.5, len(names) - 0.5)
+    matrix.set_yticks(range(len(names)), names, color=plot.INK)
+    matrix.set_xticks(range(len(names)), names, rotation=90 if upright else 0, color=plot.INK)
+    matrix.xaxis.tick_top()
+    matrix.tick_params(length=0)
+
+    for y, number in enumerate(classes):
         scores = answers.of_class(number)
         if scores.interval:
-            accuracy.plot(scores.interval, [place] * 2, color=RIGHT, linewidth=2.2, alpha=0.6, solid_capstyle="butt")
-        accuracy.plot([scores.mean], [place], marker="o", color=RIGHT, markersize=6, zorder=4)
+            accuracy.plot(scores.interval, [y, y], color=RIGHT, linewidth=2.2, alpha=0.6, solid_capstyle="butt")
+        accuracy.plot([scores.mean], [y], marker="o", color=RIGHT, markersize=6, zorder=4)
     accuracy.grid(axis="x", color=plot.FAINT, linewidth=0.6)
     accuracy.set(xlim=(-0.02, 1.02), ylim=(len(classes) - 0.5, -0.5), xlabel="accuracy on the class")
     return fig
 
 
-def _draw_confusion(axes: Axes, answers: Answers, classes: Sequence[int]) -> None:
-    for (row, column), share in np.ndenumerate(answers.confusion()[np.ix_(classes, classes)]):
-        color = RIGHT if row == column else WRONG
-        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=color, alpha=0.75 * share, linewidth=0))
-        if len(classes) <= WRITTEN:
-            axes.text(column, row, f"{share:.2f}", ha="center", va="center", color=plot.INK, fontsize=8)
-    names = [answers.classes[number][:LETTERS] for number in classes]
-    upright = len(names) > WRITTEN or max(map(len, names)) > 8
-    axes.set_xlim(-0.5, len(names) - 0.5)
-    axes.set_yticks(range(len(names)), names, color=plot.INK)
-    axes.set_xticks(range(len(names)), names, rotation=90 if upright else 0, color=plot.INK)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
+@dataclass(frozen=True)
+class Picture:
+    """An image as the page shows it. `source`: its small picture, `address`: its file; empty where they are gone."""
+
+    name: str
+    says: str
+    source: str
+    address: str
+
+
+def gallery(result: StudyResult) -> list[Picture]:
+    """Returns the images; none if no trial is best, its answers are not kept, or there are neither names nor images."""
+    best = result.best
+    answers = Answers.of(best) if best else None
+    if best is None or answers is None or not isinstance(best.recipe.data, ImagesSpec):
+        return []
+    pictures = []
+    for number, counts in [*answers.wrong().items()][:MOST_IMAGES]:
+        file = answers.names.get(number, "")
+        source, address = _seen(best.recipe.data, best.data, number, file)
+        text = ", ".join(f"{label} ({count})" for label, count in counts.most_common())
+        text = next(iter(counts)) if len(counts) == 1 else text
+        says = f"{answers.classes[answers.targets[number]]} → {text}, {counts.total()} of {len(answers.predicted)}"
+        pictures.append(Picture(shown(file), says, source, address))
+    return pictures if any(picture.name or picture.source for picture in pictures) else []
+
+
+def _seen(data: ImagesSpec, folder: Path, number: int, name: str) -> tuple[str, str]:
+    """Returns the small picture and the file of a test image, empty where they are gone. `folder`: that of all data.
+
+    An image without a file, or of a large one that would take seconds, is shown as runs have read it.
+    """
+    from PIL import Image
+
+    from trainables.data.upright_rgb import opened
+
+    file = data.root(folder) / name
+    exists = bool(name) and file.is_file()
+
+    def draft() -> Image.Image:
+        image = Image.open(file)
+        image.draft(None, (2 * SIDE, 2 * SIDE))  # a JPEG then has a small size at once
+        if image.width * image.height > LARGE:
+            image.close()
+            raise ValueError("too large")
+        return image
+
+    def decoded() -> Image.Image:
+        images = np.load(folder / "decoded" / f"{data.decoded_name}.npy", mmap_mode="r")
+        return Image.fromarray(
+            images[len(images) - data.image_counts.test + number].transpose(1, 2, 0)
+        )  # they lie last
+
+    content = io.BytesIO()
+    for read in (partial(opened, name, draft), decoded)[not exists :]:
+        with suppress(LocusError, OSError, ValueError, EOFError):  # it is damaged, or gone
+            image = read()
+            image.thumbnail((SIDE, SIDE))
+            image.save(content, "JPEG", quality=QUALITY)
+            break
+    source = base64.b64encode(content.getvalue()).decode()
+    return f"data:image/jpeg;base64,{source}" if source else "", file.as_uri() if exists else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -20,11 +20,8 @@ from matplotlib.text import Text
 from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
 from service.analysis.format import TRIAL_COLORS
-
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
-
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 
 INK, MUTED, FAINT, PAPER, POINT = "#1d232b", "#68707b", "#dadee3", "#fefefe", "#8b939e"
 STYLE = {
@@ -56,10 +53,7 @@ def one_panel(height_in: float) -> tuple[Figure, Axes]:
 
 
 def panel_grid(count: int, columns: int, panel_in: float) -> tuple[Figure, list[Axes]]:
-    """Returns a figure with quiet panels in rows, which share their y axis.
-
-    Units: `panel_in` is the height of a row.
-    """
+    """Returns a figure with quiet panels that share their y axis. Units: `panel_in` is the height of a row."""
     rows = -(-count // columns)
     fig = empty_figure(panel_in * rows + 0.35)
     grid = fig.subplots(rows, columns, sharey=True, squeeze=False).ravel()
@@ -86,23 +80,17 @@ def quiet(axes: Axes) -> None:
 
 def chance_line(axes: Axes, chance: float, *, vertical: bool = False, named: bool = True) -> None:
     """Draws the score of a model that has learnt nothing, named at the line's end."""
-    at: dict[str, Any]
     style: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2.2))}
-    small: dict[str, Any] = {"textcoords": "offset points", "color": MUTED, "fontsize": 7.5, "annotation_clip": False}
+    end: dict[str, Any]
     if vertical:
         axes.axvline(chance, **style)
-        at = {
-            "xy": (chance, 1),
-            "xycoords": ("data", "axes fraction"),
-            "xytext": (0, 3),
-            "ha": "center",
-            "va": "bottom",
-        }
+        end = {"xy": (chance, 1), "xycoords": ("data", "axes fraction"), "xytext": (0, 3), "ha": "center",
+               "va": "bottom"}  # fmt: skip
     else:
         axes.axhline(chance, **style)
-        at = {"xy": (1, chance), "xycoords": ("axes fraction", "data"), "xytext": (4, 0), "ha": "left", "va": "center"}
+        end = {"xy": (1, chance), "xycoords": ("axes fraction", "data"), "xytext": (4, 0), "ha": "left", "va": "center"}
     if named:
-        axes.annotate("chance", **at, **small)
+        axes.annotate("chance", **end, textcoords="offset points", color=MUTED, fontsize=7.5, annotation_clip=False)
 
 
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.6, 1.4)), (0, (6, 1.5, 1.5, 1.5)))
@@ -130,14 +118,26 @@ class Palette:
 
     @classmethod
     def of(cls, result: StudyResult) -> Palette:
-        """Returns the looks of a study's trials; of a search without a confirmation, the best so far has a color."""
+        """Returns the looks of a study's trials; of a search without a confirmation, the best so far has a color.
+
+        Trials of one curve of data efficiency share its color, and each has a dash and a marker of its own.
+        """
         if isinstance(result.edition.study.plan, Ablation):
-            if result.by_size:
-                return cls(_by_curve(result))
-            numbers = [row.trial.number for row in result.of("trial")]
+            curves = [[row.trial.number for row in rows] for rows in result.by_size]
+            inside = {number for numbers in curves for number in numbers}
+            curves += [[row.trial.number] for row in result.of("trial") if row.trial.number not in inside]
         else:
-            numbers = sorted(result.history.confirms or [row.trial.number for row in result.winners])
-        return cls({number: _look(place) for place, number in enumerate(numbers)})
+            numbers = result.history.confirms or [row.trial.number for row in result.winners]
+            curves = [[number] for number in sorted(numbers)]
+        looks = {}
+        most = max(map(len, curves), default=1)
+        for place, numbers in enumerate(sorted(curves, key=min)):
+            again, color = divmod(place, len(TRIAL_COLORS))
+            for step, number in enumerate(numbers, again * most):
+                turn = step // len(DASHES) if most > 1 else 0  # so that sixteen looks of a color differ
+                marker = MARKERS[(step + turn) % len(MARKERS)]
+                looks[number] = Look(TRIAL_COLORS[color], DASHES[step % len(DASHES)], marker)
+        return cls(looks)
 
     def __getitem__(self, row: TrialResult) -> Look:
         return self.looks.get(row.trial.number, GRAY) if row.trial.role not in RIVALS else GRAY
@@ -145,26 +145,6 @@ class Palette:
     def named(self, row: TrialResult) -> bool:
         """Returns whether a trial has a color of its own."""
         return row.trial.number in self.looks and row.trial.role not in RIVALS
-
-
-def _look(place: int) -> Look:
-    again = place // len(TRIAL_COLORS)
-    return Look(TRIAL_COLORS[place % len(TRIAL_COLORS)], DASHES[again % len(DASHES)], MARKERS[again % len(MARKERS)])
-
-
-def _by_curve(result: StudyResult) -> dict[int, Look]:
-    """Returns one color per curve; arms of no curve have one each. Sixteen looks of a color differ."""
-    numbers = [[row.trial.number for row in rows] for rows in result.by_size]
-    inside = {number for some in numbers for number in some}
-    numbers += [[row.trial.number] for row in result.of("trial") if row.trial.number not in inside]
-    numbers.sort(key=min)
-    most = max(map(len, numbers))
-    looks = {}
-    for place, some in enumerate(numbers):
-        for step, number in enumerate(some, place // len(TRIAL_COLORS) * most):
-            marker = MARKERS[(step + step // len(DASHES)) % len(MARKERS)]
-            looks[number] = Look(TRIAL_COLORS[place % len(TRIAL_COLORS)], DASHES[step % len(DASHES)], marker)
-    return looks
 
 
 LETTER_IN = 0.075
@@ -184,50 +164,32 @@ class Label:
 
 
 def label_ends(axes: Axes, labels: Sequence[Label], height_in: float) -> None:
-    """Draws names right of the axes, each at its line's end or close to it. Units: `height_in` of the axes, about.
-
-    A name of more than `MOST_LETTERS` is cut.
-    """
+    """Draws names right of the axes, near their lines' ends; long ones are cut. Units: inches of the axes."""
     low, high = axes.get_ylim()
-    places = apart([label.at for label in labels], (high - low) * 0.155 / height_in)
-    for label, place in zip(labels, places, strict=True):
+    heights = apart([label.at for label in labels], (high - low) * 0.155 / height_in)
+    for label, height in zip(labels, heights, strict=True):
         text = label.text if len(label.text) <= MOST_LETTERS else f"{label.text[: MOST_LETTERS - 1]}…"
-        axes.annotate(text, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
+        axes.annotate(text, (1, height), xycoords=("axes fraction", "data"), xytext=(4, 0), va="center",
                       textcoords="offset points", color=label.color, fontsize=8.5, annotation_clip=False,
                       fontweight="bold" if label.strong else "normal")  # fmt: skip
 
 
-def chance_label(chance: float) -> Label:
-    """Returns the name of the line at chance."""
-    return Label("chance", chance, MUTED)
+def apart(wishes: Sequence[float], gap: float) -> list[float]:
+    """Returns heights as near as can be to those that are wished for, in the same order, at least `gap` apart."""
 
+    def lowest(cluster: list[int]) -> float:
+        return sum(wishes[index] for index in cluster) / len(cluster) - gap * (len(cluster) - 1) / 2
 
-def ink(color: str, *, strong: bool) -> str:
-    """Returns the color of a name: ink for the best trial."""
-    return INK if strong else color
-
-
-def apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """Returns places as near as can be to those wanted, in the same order, at least `gap` apart."""
-    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     clusters: list[list[int]] = []
-    for index in order:
+    for index in sorted(range(len(wishes)), key=lambda index: wishes[index]):
         clusters.append([index])
-        while len(clusters) > 1 and _start(clusters[-1], wanted, gap) < _end(clusters[-2], wanted, gap) + gap:
+        while len(clusters) > 1 and lowest(clusters[-1]) < lowest(clusters[-2]) + gap * len(clusters[-2]):
             clusters[-2:] = [clusters[-2] + clusters[-1]]
-    places = [0.0] * len(wanted)
+    heights = [0.0] * len(wishes)
     for cluster in clusters:
         for position, index in enumerate(cluster):
-            places[index] = _start(cluster, wanted, gap) + position * gap
-    return places
-
-
-def _start(cluster: list[int], wanted: Sequence[float], gap: float) -> float:
-    return sum(wanted[index] for index in cluster) / len(cluster) - gap * (len(cluster) - 1) / 2
-
-
-def _end(cluster: list[int], wanted: Sequence[float], gap: float) -> float:
-    return _start(cluster, wanted, gap) + gap * (len(cluster) - 1)
+            heights[index] = lowest(cluster) + position * gap
+    return heights
 
 
 VARIABLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper", POINT: "point"} | {
@@ -245,7 +207,7 @@ IDS = re.compile(rf'\sid="(?:{GROUPS})[^"]*"')
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure that can be drawn. `name`: of its files and its anchor."""
+    """A figure that can be drawn. `name`: of its files and its anchor; `caption`: what its marks are, seen or not."""
 
     name: str
     caption: str
@@ -263,36 +225,21 @@ class Drawn:
 
 
 def drawn(plot: Plot) -> Drawn:
-    """Returns the figure as SVG and PDF. Cost: about 0.2 s."""
-    fig = plot.draw()
-    return Drawn(plot.name, plot.caption, to_svg(fig, plot.name), to_pdf(fig))
+    """Returns the figure as SVG and PDF; equal figures become equal files. Cost: about 0.2 s.
 
-
-def sentences(parts: Iterable[str]) -> str:
-    """Returns a caption of the sentences that apply; the others are empty."""
-    return " ".join(filter(None, parts))
-
-
-def to_svg(fig: Figure, name: str) -> str:
-    """Returns the figure as an SVG file's text; equal figures become equal texts."""
-    buffer = io.StringIO()
-    with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
-        FigureCanvasSVG(fig).print_svg(buffer, metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
-
-
-def to_pdf(fig: Figure) -> bytes:
-    """Returns the figure as a PDF file, its letters as outlines; equal figures become equal files.
-
-    Outlines need no font in the file: to choose the letters of each font takes three times as long as the drawing.
+    Letters of the PDF are outlines, which need no font in the file: to choose the letters of each font takes three
+    times as long as the drawing.
     """
-    buffer = io.BytesIO()
+    fig = plot.draw()
+    svg, pdf = io.StringIO(), io.BytesIO()
+    with mpl.rc_context({**STYLE, "svg.hashsalt": plot.name}):
+        FigureCanvasSVG(fig).print_svg(svg, metadata={"Date": None, "Creator": None})
     for text in fig.findobj(Text):
         text.set_path_effects([Normal()])
     fig.set_layout_engine("none")  # the SVG before has laid it out
     with mpl.rc_context(STYLE):
-        FigureCanvasPdf(fig).print_pdf(buffer, metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    return buffer.getvalue()
+        FigureCanvasPdf(fig).print_pdf(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return Drawn(plot.name, plot.caption, svg.getvalue(), pdf.getvalue())
 
 
 def inline(svg: str, label: str) -> str:

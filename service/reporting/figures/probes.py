@@ -4,51 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from service.analysis.format import MINUS
+from service.analysis.study_result import StudyResult
 from service.reporting.figures import plot
 from service.reporting.figures.rows import name
 from service.reporting.further_tables import arrays, kept_probes, of_first_seeds
 from trainables.recipe.findings import When
 
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
+MOST_BLOCKS = 6
+"""How many blocks have a picture at most."""
+POSITIONS: tuple[tuple[When, str], ...]
+POSITIONS = (("before", "middle"), ("after", "corner"), ("after", "edge"), ("after", "middle"))
+"""The similarity maps of a row: when, and the position that all others are compared with."""
+TERMS = ("content-content", "position-content", "content-position", "position-position")
+"""The terms in the order of the probe: the query's side first."""
+PANEL_IN = 1.9
+SHAPES = ("chaos", "raster", "striped", "box")
+PROJECTED = ("p", "q", "k", "v")
 
 
 @dataclass(frozen=True)
 class PictureRow:
-    """The name of a row, and its pictures, each with a head; None if there is no picture."""
+    """The name of a row, and its pictures, each with a head; None if there is no picture.
+
+    `points`: the row and the column of each picture that its others are compared with, if any.
+    """
 
     name: str
     pictures: Sequence[Any]
     heads: Sequence[str]
-
-
-MOST_BLOCKS = 6
-"""How many blocks have a picture at most."""
+    points: Sequence[tuple[int, int]] = ()
 
 
 def spaced(count: int) -> list[int]:
     """Returns the blocks that are shown: all, or some that are equally far apart, the first and the last among them."""
-    return sorted({round(place) for place in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
+    return sorted({round(block) for block in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
 
 
-def pictured(name: str, rows: Sequence[PictureRow], *words: str) -> plot.Plot | None:
-    """Returns a figure of these rows, its caption made of these sentences; None without a row."""
-    return plot.Plot(name, plot.sentences(words), lambda: draw_pictures(rows)) if rows else None
+def pictured(name: str, rows: Sequence[PictureRow], caption: str) -> plot.Plot | None:
+    """Returns a figure of these rows; None without a row."""
+    return plot.Plot(name, caption, lambda: draw_pictures(rows)) if rows else None
 
 
 def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
-    """Returns the pictures, row by row; bright is high.
+    """Returns the pictures, row by row; bright is high. The name of a row stands over its first picture.
 
-    Heads stand over a row where they differ from those of the row above.
-
-    The name of a row stands over its first picture.
+    Heads stand over a row where they differ from those of the row above. A map has the colors of all maps; a
+    photograph, channels last, its own.
     """
     columns = max(len(row.pictures) for row in rows)
     size = min(1.15, plot.WIDTH_IN / columns)
@@ -58,84 +66,57 @@ def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
         axes.set_axis_off()
     above: Sequence[str] = ()
     for row, line in zip(rows, panels, strict=True):
-        for head, picture, axes in zip(row.heads, row.pictures, line, strict=False):
-            if picture is not None:
-                _show(axes, picture)
-            words = [row.name] * (axes is line[0]) + [head] * (list(row.heads) != list(above))
-            axes.set_title("\n".join(words), fontsize=8.5, color=plot.INK, loc="left")
+        for number, (head, picture, axes) in enumerate(zip(row.heads, row.pictures, line, strict=False)):
+            if picture is not None and row.points:
+                _draw_similarity(axes, picture, row.points[number])
+            elif picture is not None and picture.ndim == 2:
+                axes.imshow(picture, cmap="cividis", interpolation="nearest")
+            elif picture is not None:  # one channel is gray
+                image = picture[:, :, :3] if picture.shape[2] > 1 else picture[:, :, 0]
+                axes.imshow(image, cmap="gray", interpolation="nearest")
+            titles = [row.name] * (number == 0) + [head] * (list(row.heads) != list(above))
+            axes.set_title("\n".join(titles), fontsize=8.5, color=plot.INK, loc="left")
         above = row.heads
     return fig
 
 
-def _show(axes: Axes, picture: Any) -> None:
-    """Draws a map in the colors of all maps; a photograph, channels last, in its own, and a gray one in gray."""
-    if picture.ndim == 2:
-        axes.imshow(picture, cmap="cividis", interpolation="nearest")
-    elif picture.shape[2] == 1:
-        axes.imshow(picture[:, :, 0], cmap="gray", interpolation="nearest")
-    else:
-        axes.imshow(picture[:, :, :3], interpolation="nearest")
-
-
-PLACES: tuple[tuple[When, str], ...] = (
-    ("before", "middle"),
-    ("after", "corner"),
-    ("after", "edge"),
-    ("after", "middle"),
-)
-"""The maps of a row: when, and the position that all others are compared with."""
-
-
-def similarity_maps(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: the similarity of a few positions with all others.
-
-    None without maps.
-    """
-    rows = []
-    for row, kept in kept_probes(result, "similarity"):
-        by_time: dict[When, Any] = {when: arrays(kept, when, "maps")[:1] for when in ("before", "after")}
-        if by_time["after"]:
-            maps = [by_time[when][0].arrays["maps"] if by_time[when] else None for when, _ in PLACES]
-            rows.append((name(result, row), maps))
-    if not rows:
-        return None
-    caption = plot.sentences((
-        "The cosine similarity of one position's code with all others, for the first seed: of the middle before "
-        "training; of the upper left corner, the middle of the upper edge and the middle after training.",
-        "Bright is similar; each map has its own scale, whose ends stand under it (the position itself, which has 1, "
-        "is left out of them).",
-    ))  # fmt: skip
-    return plot.Plot("similarity_maps", caption, lambda: _draw_maps(rows))
-
-
-def _draw_maps(rows: list[tuple[str, list[Any]]]) -> Figure:
-    size = 1.15
-    fig = plot.empty_figure((size + 0.42) * len(rows) + 0.3)
-    panels = fig.subplots(len(rows), len(PLACES), squeeze=False)
-    for number, ((label, maps), line) in enumerate(zip(rows, panels, strict=True)):
-        for (when, place), similarity, axes in zip(PLACES, maps, line, strict=True):
-            axes.set_axis_off()
-            if similarity is not None:
-                _draw_map(axes, similarity, place)
-            if number == 0 or axes is line[0]:
-                words = [label] * (axes is line[0]) + [f"{when}: {place}"] * (number == 0)
-                axes.set_title("\n".join(words), fontsize=8.5, color=plot.INK, loc="left")
-    return fig
-
-
-def _draw_map(axes: Axes, maps: Any, place: str) -> None:
-    _, rows, columns = maps.shape
-    row, column = {"corner": (0, 0), "edge": (0, columns // 2), "middle": (rows // 2, columns // 2)}[place]
-    similarity = np.array(maps[row * columns + column], dtype=float)
-    others = np.delete(similarity.ravel(), row * columns + column)
+def _draw_similarity(axes: Axes, similarity: Any, point: tuple[int, int]) -> None:
+    """Draws a map of similarities with a point, which are 1 there; the scale leaves it out, its ends stand below."""
+    row, column = point
+    others = np.delete(similarity.ravel(), row * similarity.shape[1] + column)
     low, high = float(others.min()), float(others.max())
     axes.imshow(similarity, cmap="cividis", vmin=low, vmax=high if high > low else low + 1e-9, interpolation="nearest")
-    axes.plot(
-        [column], [row], marker="o", markersize=3, color=plot.PAPER, markeredgecolor=plot.INK, markeredgewidth=0.6
-    )
+    axes.plot([column], [row], marker="o", markersize=3, color=plot.PAPER, markeredgecolor=plot.INK,
+              markeredgewidth=0.6)  # fmt: skip
     ends = " to ".join(f"{end:.2f}".replace("-", MINUS) for end in (low, high))
     axes.annotate(ends, (0.5, 0), xycoords="axes fraction", xytext=(0, -4), textcoords="offset points", ha="center",
                   va="top", fontsize=7, color=plot.MUTED, annotation_clip=False)  # fmt: skip
+
+
+def similarity_maps(result: StudyResult) -> plot.Plot | None:
+    """Draws one row per trial, of its first seed: a few positions' similarity with all others."""
+    rows = []
+    for row, kept in kept_probes(result, "similarity"):
+        by_time = {when: arrays(kept, when, "maps")[:1] for when in ("before", "after")}
+        if not by_time["after"]:
+            continue
+        _, height, width = by_time["after"][0].arrays["maps"].shape
+        points = {"corner": (0, 0), "edge": (0, width // 2), "middle": (height // 2, width // 2)}
+        pictures = []
+        for when, position in POSITIONS:
+            y, x = points[position]
+            maps = [np.array(found.arrays["maps"][y * width + x], dtype=float) for found in by_time[when]]
+            pictures.append(maps[0] if maps else None)
+        heads = [f"{when}: {position}" for when, position in POSITIONS]
+        rows.append(PictureRow(name(result, row), pictures, heads, [points[position] for _, position in POSITIONS]))
+    return pictured(
+        "similarity_maps",
+        rows,
+        "The cosine similarity of one position's code with all others, for the first seed: of the middle before "
+        "training; of the upper left corner, the middle of the upper edge and the middle after training. "
+        "Bright is similar; each map has its own scale, whose ends stand under it (the position itself, which has 1, "
+        "is left out of them).",
+    )
 
 
 def attention_distances(result: StudyResult) -> plot.Plot | None:
@@ -143,29 +124,24 @@ def attention_distances(result: StudyResult) -> plot.Plot | None:
     palette = plot.Palette.of(result)
     rows = []
     for row, kept in kept_probes(result, "attention_distance"):
-        times: dict[When, list[Any]] = {
-            when: [findings.arrays["by_head"] for findings in arrays(kept, when, "by_head")]
-            for when in ("before", "after")
-        }
-        if times["after"]:
+        means: dict[When, Any] = {}
+        for when in ("before", "after"):
+            if seeds := [findings.arrays["by_head"] for findings in arrays(kept, when, "by_head")]:
+                means[when] = np.mean(seeds, axis=0)
+        if "after" in means:
             uniform = arrays(kept, "after", "uniform")[0].arrays["uniform"]
-            means = {when: np.mean(some, axis=0) for when, some in times.items() if some}
             rows.append((name(result, row), palette[row], means, uniform))
-    if not rows:
-        return None
-    caption = plot.sentences((
+    caption = (
         "The attention distance by block, in patches: small dots are heads, the large one is their mean, all as means "
-        "over seeds.",
-        "The hollow dot is the mean before training." if any("before" in means for _, _, means, _ in rows) else "",
-        "The dotted line is attention to all patches alike.",
-    ))  # fmt: skip
-    return plot.Plot("attention_distance", caption, lambda: _draw_distances(rows))
+        "over seeds. The hollow dot is the mean before training. The dotted line is attention to all patches alike."
+    )
+    return plot.Plot("attention_distance", caption, lambda: _draw_distances(rows)) if rows else None
 
 
 def _draw_distances(rows: list[tuple[str, plot.Look, dict[When, Any], Any]]) -> Figure:
     columns = min(len(rows), 4)
     fig, panels = plot.panel_grid(len(rows), columns, 1.9)
-    for place, ((label, look, means, uniform), axes) in enumerate(zip(rows, panels, strict=True)):
+    for number, ((label, look, means, uniform), axes) in enumerate(zip(rows, panels, strict=True)):
         blocks = np.arange(len(uniform))
         spread = np.concatenate([[blocks[0] - 0.4], blocks, [blocks[-1] + 0.4]])
         line = np.concatenate([uniform[:1], uniform, uniform[-1:]])
@@ -182,16 +158,13 @@ def _draw_distances(rows: list[tuple[str, plot.Look, dict[When, Any], Any]]) -> 
         axes.set_xticks(blocks if len(blocks) <= 6 else blocks[:: len(blocks) // 4])
         axes.set_xlim(blocks[0] - 0.6, blocks[-1] + 0.6)
         axes.set_xlabel("block")
-        if place % columns == 0:
+        if number % columns == 0:
             axes.set_ylabel("patches")
     return fig
 
 
 def attention_weights(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: the weights between all patches, one square per block.
-
-    None without maps.
-    """
+    """Draws one row per trial, of its first seed: the weights between all patches, one square per block."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "attention_maps", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)
@@ -202,37 +175,29 @@ def attention_weights(result: StudyResult) -> plot.Plot | None:
         "attention_weights",
         rows,
         "The weight that each patch (a row of a square) gives to each patch (a column), by block: the mean over heads "
-        "and images, after training, for the first seed.",
+        "and images, after training, for the first seed. "
         "Patches are numbered row by row, so a bright diagonal means that patches attend to themselves, lines beside "
         "it that they attend to neighbors. Bright is much; each square has its own scale.",
     )
 
 
 def heat_maps(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: what it looks at in a few images, which stand above.
-
-    None without maps.
-    """
+    """Draws one row per trial, of its first seed: what it looks at in a few images, which stand above."""
     rows: list[PictureRow] = []
     images: Any = None
     for row, findings in of_first_seeds(result, "attention_maps", "heat"):
-        own, heat = findings.arrays["images"], np.asarray(findings.arrays["heat"], dtype=float)
-        if images is None or not np.array_equal(own, images):
-            rows.append(PictureRow("images", [*own], [""] * len(own)))
-            images = own
+        photographs, heat = findings.arrays["images"], np.asarray(findings.arrays["heat"], dtype=float)
+        if images is None or not np.array_equal(photographs, images):
+            rows.append(PictureRow("images", [*photographs], [""] * len(photographs)))
+            images = photographs
         rows.append(PictureRow(name(result, row), [*heat], [""] * len(heat)))
     return pictured(
         "attention_maps",
         rows,
         "The first validation images; below them, by trial, how much the last block attends to each patch, for the "
-        "first seed after training.",
+        "first seed after training. "
         "Bright is much; each map has its own scale.",
     )
-
-
-TERMS = ("content-content", "position-content", "content-position", "position-position")
-"""The terms in the order of the probe: the query's side first."""
-PANEL_IN = 1.9
 
 
 def term_maps(result: StudyResult) -> plot.Plot | None:
@@ -246,43 +211,38 @@ def term_maps(result: StudyResult) -> plot.Plot | None:
         "logit_term_maps",
         rows,
         "Each term of the logits between all patches (a row is a query, a column a key), the mean over heads and "
-        "images, after training, for the first seed, in the first block that has the code.",
+        "images, after training, for the first seed, in the first block that has the code. "
         "The mean of each row is subtracted, because it changes no attention weight. Patches are numbered row by row. "
         "Bright is high; each square has its own scale.",
     )
 
 
 def terms_by_block(result: StudyResult) -> plot.Plot | None:
-    """Draws one panel per term: how much it varies over the keys, by block; one line per trial.
-
-    None if one block has codes.
-    """
+    """Draws one panel per term: how much it varies over the keys, by block; one line per trial."""
     palette = plot.Palette.of(result)
     lines: list[tuple[str, plot.Look, Any]] = []
     for row, kept in kept_probes(result, "logit_terms"):
         seeds = [findings.arrays["by_depth"].mean(axis=2) for findings in arrays(kept, "after", "by_depth")]
         if seeds and len(seeds[0]) > 1:
             lines.append((name(result, row), palette[row], np.mean(seeds, axis=0)))
-    if not lines:
-        return None
-    caption = plot.sentences((
+    caption = (
         "How much each term of the logits varies over the keys, by block: its standard deviation, in logits, the mean "
-        "over heads, images and seeds, after training.",
-        "Codes of the tokens are taken as passing through all blocks unchanged.",
-    ))  # fmt: skip
-    return plot.Plot("logit_terms", caption, lambda: _draw(lines))
+        "over heads, images and seeds, after training. Codes of the tokens are taken as passing through all blocks "
+        "unchanged."
+    )
+    return plot.Plot("logit_terms", caption, lambda: _draw_terms(lines)) if lines else None
 
 
-def _draw(lines: list[tuple[str, plot.Look, Any]]) -> Figure:
+def _draw_terms(lines: list[tuple[str, plot.Look, Any]]) -> Figure:
     columns = 4
     fig, panels = plot.panel_grid(len(TERMS), columns, PANEL_IN)
-    for place, (term, axes) in enumerate(zip(TERMS, panels, strict=True)):
+    for number, (term, axes) in enumerate(zip(TERMS, panels, strict=True)):
         for _, look, terms in lines:
             blocks = np.arange(len(terms))
-            axes.plot(blocks, terms[:, place], color=look.color, linestyle=look.dash, marker=look.marker, markersize=4)
+            axes.plot(blocks, terms[:, number], color=look.color, linestyle=look.dash, marker=look.marker, markersize=4)
         axes.set_title(term, fontsize=8.5, color=plot.INK, loc="left")
         axes.set_xlabel("block")
-        if place % columns == 0:
+        if number % columns == 0:
             axes.set_ylabel("logits")
     panels[0].set_ylim(bottom=0)
     ends = [plot.Label(label, float(terms[-1, -1]), look.color) for label, look, terms in lines]
@@ -290,27 +250,20 @@ def _draw(lines: list[tuple[str, plot.Look, Any]]) -> Figure:
     return fig
 
 
-SHAPES = ("chaos", "raster", "striped", "box")
-PROJECTED = ("p", "q", "k", "v")
-
-
 def shapes(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed after training: the channel of each shape that varies most.
-
-    None without any.
-    """
+    """Draws one row per trial, of its first seed after training: the channel of each shape that varies most."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "channel_shapes", "maps"):
         maps, kinds = np.asarray(findings.arrays["maps"], dtype=float), np.asarray(findings.arrays["kinds"])
         spread = maps.var(axis=(0, 1))
-        best = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
-        pictures = [maps[:, :, some.argmax()] if some.max() >= 0 else None for some in best]
+        of_shape = [np.where(kinds == kind, spread, -1.0) for kind in SHAPES]
+        pictures = [maps[:, :, spreads.argmax()] if spreads.max() >= 0 else None for spreads in of_shape]
         rows.append(PictureRow(name(result, row), pictures, SHAPES))
     return pictured(
         "channel_shapes",
         rows,
         "Channels of the codes after training, for the first seed: for each shape, the one that varies most over the "
-        "patches.",
+        "patches. "
         "Bright is high; each picture has its own scale. Where there is no picture, no channel has that shape.",
     )
 
@@ -326,7 +279,7 @@ def projected(result: StudyResult) -> plot.Plot | None:
         "projections",
         rows,
         "One channel of the code (p) and of what the first block makes of it for queries, keys and values, after "
-        "training, for the first seed.",
+        "training, for the first seed. "
         "It is the channel that edge markers explain best in v. Bright is high; each picture has its own scale.",
     )
 
@@ -346,6 +299,6 @@ def by_block(result: StudyResult) -> plot.Plot | None:
         rows,
         "Two channels of the tokens for the first validation image, before the first block (input) and after blocks, "
         "after training, for the first seed: above the channel in which the code has the largest share of the variance "
-        "before the first block, below the one in which it has the smallest.",
+        "before the first block, below the one in which it has the smallest. "
         "Bright is high; each picture has its own scale.",
     )

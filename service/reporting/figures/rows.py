@@ -1,36 +1,55 @@
-"""Figures with a row a trial: a mean with its interval, small dots for its seeds, its name at the left."""
+"""What trials score: rows with a mean, its interval and every seed; differences; and scores over what they cost."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from search_spaces.claim import Better, Equivalent, NoWorse
 from search_spaces.roles import CONFIRMATIONS
-from search_spaces.study import Ablation, Published, Search
+from search_spaces.study import Ablation
 from search_spaces.words import quoted
 from service.analysis.evidence import judged
 from service.analysis.format import fixed, metric_words, signed
 from service.analysis.headline import point_name
 from service.analysis.statistics import FEWEST, Interval, Scores
-from service.analysis.verdicts import Verdict
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 from service.reporting.figures import plot
+from service.reporting.provenance import cost_warning, train_time_unit, training_s
+from trainables.recipe.cost import estimate_cost
 
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
-
-
-ROW_IN = 0.36
-NAME_IN = 0.15
-"""The height of a row; what a name above it adds. Units: inches."""
+ROW_IN, NAME_IN = 0.36, 0.15
+"""The height of a row, and what a name above it adds. Units: inches."""
 SAME = 0.012
 """Seeds closer than this share of the axis are drawn above each other."""
+DIFFERS = 1.1
+"""Times of equal trainings differ by some percent, because programs share a machine."""
+
+TRIALS = (
+    "The test score of each trial, of a search on fresh seeds: the mean with its 95 % interval, and a small dot a "
+    f"seed. No interval for fewer than {FEWEST} seeds. A cross is a diverged seed, which counts at chance; a hollow "
+    "dot lacks seeds. Diamonds are published, with their spread. The best is in bold."
+)
+DIFFERENCES = (
+    "Each trial minus {}, paired by seed, with 95 % intervals that hold together; a small dot is a seed, a cross one "
+    "of which either trial diverged. A trial whose interval leaves out 0 differs significantly. Claims: the two trials "
+    "of a claim, with the interval that decided it; an upright mark is the difference that it asks for, a band between "
+    "two of them the margin within which trials count as equal. What an earlier look found has the mean and the "
+    f"interval of its own seeds. No interval for fewer than {FEWEST} pairs."
+)
+COST = (
+    "The test score of each trial, with the 95 % interval, over the time of training and over the parameters, each "
+    "where trials differ in it. The time is the median over a trial's completed runs, without that of its parents; of "
+    "trials that were timed side by side, the median of turns that they took one after another. The best is in bold."
+)
 
 
 @dataclass(frozen=True)
@@ -46,51 +65,39 @@ class FigureRow:
     hollow: bool = False
 
 
-def row_place(place: int) -> float:
-    """Returns the height of a row, counted from the top."""
-    return -float(place)
-
-
 def draw_rows(rows: Sequence[FigureRow], label: str) -> tuple[Figure, Axes]:
-    """Returns the rows from top to bottom; if names are long, they stand above their rows."""
+    """Returns the rows from top to bottom, at heights 0, -1, -2; if names are long, they stand above their rows."""
     above = max(len(row.name) for row in rows) * plot.LETTER_IN > plot.WIDTH_IN / 2.5
     names = [textwrap.fill(row.name, int(plot.WIDTH_IN * 0.75 / plot.LETTER_IN)) if above else row.name for row in rows]
     lines = 1 + max(name.count("\n") for name in names)
-    row_in = ROW_IN + (NAME_IN * lines if above else 0)
-    fig, axes = plot.one_panel(0.75 + row_in * len(rows))
+    fig, axes = plot.one_panel(0.75 + (ROW_IN + (NAME_IN * lines if above else 0)) * len(rows))
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color=plot.FAINT, linewidth=0.6)
     axes.spines["left"].set_visible(False)
-    for place, (row, name) in enumerate(zip(rows, names, strict=True)):
-        _draw_row(axes, row_place(place), row)
+    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+        y, color, weight = -number, row.look.color, "bold" if row.strong else "normal"
+        if row.interval:
+            axes.plot(row.interval, [y, y], color=color, linewidth=2.2, solid_capstyle="butt", alpha=0.6)
+        axes.plot([row.mean], [y], marker=row.look.marker, markersize=6.5, markeredgecolor=color,
+                  markerfacecolor=plot.PAPER if row.hollow else color, zorder=4)  # fmt: skip
+        axes.annotate(row.value, (1, y), xycoords=("axes fraction", "data"), xytext=(6, 0), va="center",
+                      textcoords="offset points", color=plot.INK if row.strong else plot.MUTED, fontsize=8.5,
+                      fontweight=weight, annotation_clip=False)  # fmt: skip
         if above:
-            axes.annotate(name, (0, row_place(place)), xycoords=("axes fraction", "data"), xytext=(0, 7),
-                          textcoords="offset points", color=plot.INK, fontsize=8.5, in_layout=False, zorder=1.5,
-                          bbox={"facecolor": plot.PAPER, "edgecolor": "none", "pad": 0.8},  # no line crosses a name
-                          fontweight="bold" if row.strong else "normal")  # fmt: skip
-    axes.set_yticks([row_place(place) for place in range(len(rows))], [""] * len(rows) if above else names,
+            axes.annotate(name, (0, y), xycoords=("axes fraction", "data"), xytext=(0, 7), fontsize=8.5,
+                          textcoords="offset points", color=plot.INK, in_layout=False, zorder=1.5, fontweight=weight,
+                          bbox={"facecolor": plot.PAPER, "edgecolor": "none", "pad": 0.8})  # fmt: skip
+    axes.set_yticks([-number for number in range(len(rows))], [""] * len(rows) if above else names,
                     color=plot.INK, fontsize=9)  # fmt: skip
     for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_fontweight("bold" if row.strong else "normal")
-    axes.set_ylim(row_place(len(rows) - 1) - 0.55, 0.85 if above else 0.55)
+    axes.set_ylim(0.45 - len(rows), 0.85 if above else 0.55)
     axes.set_xlabel(label)
     axes.locator_params(axis="x", nbins=8)
     return fig, axes
 
 
-def _draw_row(axes: Axes, at: float, row: FigureRow) -> None:
-    color = row.look.color
-    if row.interval:
-        axes.plot(row.interval, [at, at], color=color, linewidth=2.2, solid_capstyle="butt", alpha=0.6)
-    fill = plot.PAPER if row.hollow else color
-    axes.plot([row.mean], [at], marker=row.look.marker, markersize=6.5, markerfacecolor=fill, markeredgecolor=color,
-              zorder=4)  # fmt: skip
-    axes.annotate(row.value, (1, at), xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",
-                  va="center", color=plot.ink(plot.MUTED, strong=row.strong), fontsize=8.5,
-                  fontweight="bold" if row.strong else "normal", annotation_clip=False)  # fmt: skip
-
-
-def draw_seeds(axes: Axes, place: int, values: Mapping[int, float], diverged: Set[int], color: str) -> None:
+def draw_seeds(axes: Axes, number: int, values: Mapping[int, float], diverged: Set[int], color: str) -> None:
     """Draws a small dot per seed below the line, a cross where it diverged; stacks equal seeds so that all are seen."""
     low, high = axes.get_xlim()
     last, level = None, 0
@@ -100,22 +107,16 @@ def draw_seeds(axes: Axes, place: int, values: Mapping[int, float], diverged: Se
         last = value if level == 0 else last
         levels[seed] = level
     step = 0.27 / max(3, *levels.values()) if levels else 0.0
-    heights = {seed: row_place(place) - 0.18 - step * level for seed, level in levels.items()}
     dot: dict[str, Any] = {"marker": "o", "markersize": 3, "color": color, "markeredgewidth": 0}
     cross: dict[str, Any] = {"marker": "x", "markersize": 3.6, "color": plot.MUTED}
     for seeds, style in ((values.keys() - diverged, dot), (values.keys() & diverged, cross)):
         if seeds:
             order = sorted(seeds)
-            axes.plot([values[seed] for seed in order], [heights[seed] for seed in order], linestyle="", **style)
+            heights = [-number - 0.18 - step * levels[seed] for seed in order]
+            axes.plot([values[seed] for seed in order], heights, linestyle="", **style)
 
 
-def dots(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure; None before any test score. A search shows its confirmation alone."""
-    rows = shown(result)
-    return plot.Plot("trials", _caption_dots(result, rows), lambda: _draw_dots(result, rows)) if rows else None
-
-
-def shown(result: StudyResult) -> list[TrialResult]:
+def scored_rows(result: StudyResult) -> list[TrialResult]:
     """Returns the trials that have test scores: the arms, or a search's confirmed points; the highest first."""
     rows = [row for row in result.tested if row.test.mean is not None]
     return sorted(rows, key=lambda row: -(row.test.mean or 0.0))
@@ -126,46 +127,33 @@ def name(result: StudyResult, row: TrialResult) -> str:
     return row.name if row.trial.role not in CONFIRMATIONS else point_name(result, row)
 
 
-def _draw_dots(result: StudyResult, rows: Sequence[TrialResult]) -> Figure:
-    palette = plot.Palette.of(result)
-    lines = [
-        FigureRow(name(result, row), row.test.mean or 0.0, row.test.interval,
-            palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
-        for row in rows
-    ]  # fmt: skip
-    fig, axes = draw_rows(lines, metric_words(result.edition.study.score.test))
-    for place, row in enumerate(rows):
-        draw_seeds(axes, place, row.test.values, row.test.diverged, palette[row].color)
-        for published in filter(result.comparable, result.published(row)):
-            _published_mark(axes, place, published)
-    chance = result.edition.study.base.data.chance("test")
-    if min(row.test.mean or 0.0 for row in rows) < (chance + 1) / 2:
-        plot.chance_line(axes, chance, vertical=True)
-    return fig
+def dots(result: StudyResult) -> plot.Plot | None:
+    """Returns the figure; None before any test score. A search shows its confirmation alone."""
+    rows = scored_rows(result)
 
+    def draw() -> Figure:
+        palette = plot.Palette.of(result)
+        lines = [
+            FigureRow(name(result, row), row.test.mean or 0.0, row.test.interval,
+                palette[row], fixed(row.test.mean or 0.0), strong=row in result.winners, hollow=not row.test.complete)
+            for row in rows
+        ]  # fmt: skip
+        fig, axes = draw_rows(lines, metric_words(result.edition.study.score.test))
+        for number, row in enumerate(rows):
+            draw_seeds(axes, number, row.test.values, row.test.diverged, palette[row].color)
+            for entry in filter(result.comparable, result.published(row)):
+                y = 0.27 - number
+                if entry.spread:
+                    ends = entry.value - entry.spread, entry.value + entry.spread
+                    axes.plot(ends, [y, y], color=plot.INK, linewidth=0.8)
+                axes.plot([entry.value], [y], marker="D", markersize=4, markerfacecolor=plot.PAPER,
+                          markeredgecolor=plot.INK)  # fmt: skip
+        chance = result.edition.study.base.data.chance("test")
+        if min(row.test.mean or 0.0 for row in rows) < (chance + 1) / 2:
+            plot.chance_line(axes, chance, vertical=True)
+        return fig
 
-def _published_mark(axes: Axes, place: int, published: Published) -> None:
-    at = row_place(place) + 0.27
-    if published.spread:
-        ends = published.value - published.spread, published.value + published.spread
-        axes.plot(ends, [at] * 2, color=plot.INK, linewidth=0.8)
-    axes.plot([published.value], [at], marker="D", markersize=4, markerfacecolor=plot.PAPER, markeredgecolor=plot.INK)
-
-
-def _caption_dots(result: StudyResult, rows: Sequence[TrialResult]) -> str:
-    known = [entry for row in rows for entry in result.published(row) if result.comparable(entry)]
-    fresh = " on fresh seeds" if isinstance(result.edition.study.plan, Search) else ""
-    interval = " with its 95 % interval" if any(row.test.interval for row in rows) else ""
-    return plot.sentences((
-        f"The {metric_words(result.edition.study.score.test)} of each trial{fresh}: the mean{interval}, and "
-        "a small dot a seed.",
-        f"No interval for fewer than {FEWEST} seeds." if any(row.test.interval is None for row in rows) else "",
-        "A cross is a diverged seed, which counts at chance." if any(row.test.diverged for row in rows) else "",
-        "A hollow dot lacks seeds." if any(not row.test.complete for row in rows) else "",
-        f"Diamonds are published{', with their spread' if any(entry.spread for entry in known) else ''}."
-        if known else "",
-        "The best is in bold." if any(row in result.winners for row in rows) else "",
-    ))  # fmt: skip
+    return plot.Plot("trials", TRIALS, draw) if rows else None
 
 
 @dataclass(frozen=True)
@@ -186,13 +174,26 @@ class Pair:
 
 
 def forest(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure; None if nothing is compared."""
-    arms, claims = to_baseline(result), claimed(result)
-    if not arms and not claims:
-        return None
-    return plot.Plot(
-        "differences", _caption_forest(result, arms, claims), lambda: _draw_forest(result, [*arms, *claims])
-    )
+    """Returns the figure of differences; None if nothing is compared."""
+    pairs, plan = [*to_baseline(result), *claimed(result)], result.edition.study.plan
+
+    def draw() -> Figure:
+        rows = [FigureRow(pair.name, pair.mean, pair.interval, pair.look, signed(pair.mean)) for pair in pairs]
+        fig, axes = draw_rows(rows, f"difference of {metric_words(result.edition.study.score.test)}, paired by seed")
+        axes.axvline(0, color=plot.MUTED, linewidth=0.9, zorder=1)
+        for number, pair in enumerate(pairs):
+            draw_seeds(axes, number, pair.seeds, pair.diverged, pair.look.color)
+            if not pair.margin:
+                continue
+            ends = (-pair.margin, pair.margin) if pair.both else (pair.margin,)
+            if pair.both:
+                axes.fill_between(ends, -number - 0.3, 0.3 - number, color=plot.FAINT, alpha=0.6, linewidth=0, zorder=0)
+            for end in ends:
+                axes.plot([end, end], [-number - 0.3, 0.3 - number], color=plot.INK, linewidth=0.9)
+        return fig
+
+    baseline = plan.baseline_words if isinstance(plan, Ablation) else "the baseline"
+    return plot.Plot("differences", DIFFERENCES.format(baseline), draw) if pairs else None
 
 
 def to_baseline(result: StudyResult) -> list[Pair]:
@@ -209,24 +210,18 @@ def to_baseline(result: StudyResult) -> list[Pair]:
 
 def claimed(result: StudyResult) -> list[Pair]:
     """Returns the pairs that judged claims compare, each with the interval of its verdict."""
-    return [_claimed(result, verdict) for verdict in result.claims if _compares(verdict)]
-
-
-def _compares(verdict: Verdict) -> bool:
-    return isinstance(verdict.claim, Better | Equivalent | NoWorse) and verdict.measured is not None
-
-
-def _claimed(result: StudyResult, verdict: Verdict) -> Pair:
-    claim = verdict.claim
-    assert isinstance(claim, Better | Equivalent | NoWorse)
-    assert verdict.measured is not None
-    scores = judged(claim, result.scores_at(claim.image_size))
-    seeds = _seeds(scores[claim.who], scores[claim.than])
-    look = plot.Palette.of(result)[result.named[claim.who]]
-    name = f"claim: {quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
-    both = isinstance(claim, Equivalent)
-    margin = -claim.margin if isinstance(claim, NoWorse) else claim.margin
-    return Pair(name, verdict.measured, verdict.interval, *seeds, look, margin, both)
+    palette, pairs = plot.Palette.of(result), []
+    for verdict in result.claims:
+        claim = verdict.claim
+        if verdict.measured is None or not isinstance(claim, Better | Equivalent | NoWorse):
+            continue
+        scores = judged(claim, result.scores_at(claim.image_size))
+        seeds = _seeds(scores[claim.who], scores[claim.than])
+        title = f"claim: {quoted(claim.who)} − {quoted(claim.than)}{claim.where}"
+        margin = -claim.margin if isinstance(claim, NoWorse) else claim.margin
+        look, both = palette[result.named[claim.who]], isinstance(claim, Equivalent)
+        pairs.append(Pair(title, verdict.measured, verdict.interval, *seeds, look, margin, both))
+    return pairs
 
 
 def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]:
@@ -236,50 +231,54 @@ def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]
     return gaps, who.diverged | than.diverged
 
 
-def _draw_forest(result: StudyResult, pairs: Sequence[Pair]) -> Figure:
-    rows = [FigureRow(pair.name, pair.mean, pair.interval, pair.look, signed(pair.mean)) for pair in pairs]
-    fig, axes = draw_rows(rows, f"difference of {metric_words(result.edition.study.score.test)}, paired by seed")
-    axes.axvline(0, color=plot.MUTED, linewidth=0.9, zorder=1)
-    for place, pair in enumerate(pairs):
-        draw_seeds(axes, place, pair.seeds, pair.diverged, pair.look.color)
-        if pair.margin:
-            _draw_margin(axes, row_place(place), pair)
+def cost(result: StudyResult) -> plot.Plot | None:
+    """Returns the figure of scores over costs; None if no two trials differ in a cost.
+
+    Costs are the time of training, that of arms measured side by side where it is known, and the parameters; each
+    where trials differ in it by more than chance would.
+    """
+    rows = [row for row in scored_rows(result) if training_s(row) is not None]
+    unit, seconds = train_time_unit(rows)
+    side_by_side = result.history.costs.arms
+    costs = {f"training time of a run ({unit})": [(training_s(row) or 0.0) / seconds for row in rows]}
+    if {row.name for row in rows} <= side_by_side.keys():
+        costs = {"time of a training image (ms)": [1000 * median(side_by_side[row.name].train_s) for row in rows]}
+    costs["parameters"] = [float(estimate_cost(row.recipe).parameters) for row in rows]
+    costs = {label: values for label, values in costs.items() if values and max(values) > DIFFERS * min(values)}
+    caption = " ".join(filter(None, [COST, cost_warning(result)]))
+    return plot.Plot("cost", caption, lambda: _draw_costs(result, rows, costs)) if costs else None
+
+
+def _draw_costs(result: StudyResult, rows: Sequence[TrialResult], costs: Mapping[str, Sequence[float]]) -> Figure:
+    palette, height = plot.Palette.of(result), max(2.6, 0.17 * len(rows))
+    fig, panels = plot.panel_grid(len(costs), len(costs), height)
+    for axes, (label, values) in zip(panels, costs.items(), strict=True):
+        axes.grid(axis="x", color=plot.FAINT, linewidth=0.6)
+        axes.margins(x=0.1)
+        for row, x in zip(rows, values, strict=True):
+            color = palette[row].color
+            if row.test.interval:
+                axes.plot([x, x], row.test.interval, color=color, linewidth=1.6, alpha=0.55)
+            axes.plot([x], [row.test.mean or 0.0], marker=palette[row].marker, markersize=6, color=color, zorder=3)
+        if min(values) > 0 and max(values) > 10 * min(values):
+            axes.set_xscale("log")
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=4 if len(costs) > 1 else 7))
+        axes.xaxis.set_major_formatter(_count)
+        axes.set_xlabel(label)
+    panels[0].set_ylabel(metric_words(result.edition.study.score.test))
+    short = {"confirmation": "#", "rival_confirmation": "#r"}
+    labels = []
+    for row in rows:
+        text = f"{short[row.trial.role]}{row.trial.number}" if row.trial.role in short else row.name
+        labels.append(plot.Label(text, row.test.mean or 0.0, palette[row].color, strong=row in result.winners))
+    plot.label_ends(panels[-1], labels, height - 0.5)
     return fig
 
 
-def _draw_margin(axes: Axes, at: float, pair: Pair) -> None:
-    """Draws an upright mark at each end of the margin, with a band between them where it has two."""
-    ends = (-pair.margin, pair.margin) if pair.both else (pair.margin,)
-    if pair.both:
-        axes.fill_between(ends, at - 0.3, at + 0.3, color=plot.FAINT, alpha=0.6, linewidth=0, zorder=0)
-    for end in ends:
-        axes.plot([end, end], [at - 0.3, at + 0.3], color=plot.INK, linewidth=0.9)
-
-
-def _earlier(result: StudyResult) -> bool:
-    """Returns whether a row shows what an earlier look found."""
-    claims = [verdict.later for verdict in result.claims if _compares(verdict)]
-    return any(found is not None for found in (*claims, *(gap.later for gap in result.differences.values())))
-
-
-def _caption_forest(result: StudyResult, arms: Sequence[Pair], claims: Sequence[Pair]) -> str:
-    plan, pairs = result.edition.study.plan, [*arms, *claims]
-    tested = any(pair.interval for pair in arms)
-    first = ""
-    if arms and isinstance(plan, Ablation):
-        together = ", with 95 % intervals that hold together" if tested else ""
-        first = f"Each arm minus {plan.baseline_words}, paired by seed{together}; a small dot is a seed."
-    second = "Claims: the two trials of a claim, with the interval that decided it." if claims else ""
-    return plot.sentences((
-        first,
-        second if arms else f"{second} A small dot is a seed.",
-        "An arm whose interval leaves out 0 differs significantly." if tested else "",
-        "What an earlier look found has the mean and the interval of its own seeds." if _earlier(result) else "",
-        "The band between two upright marks is the margin within which two trials count as equal."
-        if any(pair.both for pair in pairs) else "",
-        "An upright mark is the difference that a claim asks for."
-        if any(pair.margin and not pair.both for pair in pairs) else "",
-        "A cross is a seed of which one of the two diverged."
-        if any(pair.diverged & pair.seeds.keys() for pair in pairs) else "",
-        f"No interval for fewer than {FEWEST} pairs." if any(pair.interval is None for pair in pairs) else "",
-    ))  # fmt: skip
+def _count(value: float, _: float) -> str:
+    """Returns a cost on an axis: `1.2 M`, `58 k`, `12.5`."""
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:.6g}{letter}"
+    return f"{value:.6g}"

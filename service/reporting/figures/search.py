@@ -1,46 +1,242 @@
-"""Figures of a search: the landscape over its paths, and the optimization history with the best so far.
+"""Figures of a search: the landscape over its paths, a panel a path with the whole of its domain; and its history.
 
 A point whose seeds were all trained counts for the best so far, as it does for the best of the study; the others have
-no score that could be compared. Confirmations, which have other seeds, are not in this figure.
+no score that could be compared. Confirmations, which have other seeds, are not in the history.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import nan
+from statistics import fmean
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from search_spaces.roles import Role
+from search_spaces.space import CLOSE, Above, Choice, Domain, Integer, Real, Space, Subset
 from search_spaces.study import Search
-from search_spaces.words import plural
+from search_spaces.words import value_words
 from service.analysis.format import metric_words
+from service.analysis.study_result import StudyResult
+from service.analysis.trial_result import TrialResult
 from service.reporting.figures import plot
-from service.reporting.figures.searched import (
-    Panel,
-    best_sentence,
-    draw_points,
-    key,
-    lay_axis,
-    name_point,
-    panels,
-    ring_style,
-    scored,
-    status_handles,
-    status_sentences,
+from trainables.own import OwnSpec
+from trainables.recipe import Recipe
+from trainables.spec import Spec, SpecError
+
+ACROSS, TICKS = 3, 12
+"""How many panels stand side by side, and how many labels the width of a figure holds."""
+MARGIN = 0.04
+"""The share of an axis left free at each end of the domain."""
+LETTERS = 4
+"""The length of a label for which the room on an axis is counted; longer ones leave room for fewer."""
+LINE = 26
+"""From how many letters on the name of an axis takes two lines."""
+FEWEST_TRIED = 2
+"""One point has no history."""
+SHAPES = {"completed": "o", "stopped": "v", "diverged": "x", "incomplete": "o", "open": "o"}
+HOLLOW = ("stopped", "incomplete", "open")
+WORDS = {"completed": "all seeds", "stopped": "stopped early", "incomplete": "a seed failed", "open": "not finished"}
+"""How a point's status looks, and what the key calls it."""
+FAILED: dict[str, Any] = {"linestyle": "", "marker": "|", "markersize": 8, "color": plot.MUTED, "markeredgewidth": 1.4}
+"""The mark of a point without a score, on the axis."""
+
+MARKS = (
+    "A dot is the mean over a point's seeds, with a line from the lowest seed to the highest. A triangle is a point's "
+    "first seed where it was stopped, or the mean of the seeds of a point that left the race. A cross diverged and "
+    "counts at chance. A hollow dot lacks a seed. The best has its number."
+)
+LANDSCAPE = (
+    f"The validation score of each point over each searched path; the axis is the whole domain. {MARKS} Rings are "
+    "points on fresh seeds, in the color of the point; a heavy ring is the best. A panel shows the points for which "
+    "its path was open."
+)
+HISTORY = (
+    f"The validation score of each point in the order in which they were proposed. {MARKS} An upright mark failed "
+    "without a score. The line is the highest mean so far of points with all their seeds; a dashed line is that of "
+    "random points, which have seeds of their own."
 )
 
-if TYPE_CHECKING:
-    from service.analysis.study_result import StudyResult
-    from service.analysis.trial_result import TrialResult
+
+UNIT = re.compile(r"\bin (patches|pixels)\b|\((pixels) a side\)")
 
 
-ACROSS = 3
-"""How many panels stand side by side."""
-TICKS = 12
-"""How many labels the width of a figure holds."""
+def axis_label(path: str, recipes: Iterable[Recipe]) -> str:
+    """Returns `encoding.gamma (patches)`; the path alone if it has no unit, or if the trials' units differ."""
+    units = {unit(recipe, path) for recipe in recipes}
+    (unit_name,) = units if len(units) == 1 else ("",)
+    return f"{path} ({unit_name})" if unit_name else path
+
+
+def unit(recipe: Recipe, path: str) -> str:
+    """Returns the unit that a field's description names; of coordinates from 0 to 1 it is the grid's width."""
+    node, _, name = path.rpartition(".")
+    try:
+        owner = recipe.get(node) if node else recipe
+    except SpecError:
+        return ""
+    owner = owner.made() if isinstance(owner, OwnSpec) else owner
+    field = type(owner).model_fields.get(name) if isinstance(owner, Spec) else None
+    match = UNIT.search(field.description or "") if field else None
+    word = (match[1] or match[2]) if match else ""
+    return "grid widths" if word == "patches" and getattr(owner, "coordinates", "raw") == "unit" else word
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One searched path. `given`: the path and the value that open it, where it is not always open."""
+
+    path: str
+    domain: Domain
+    given: tuple[str, str] | None = None
+
+    def value(self, row: TrialResult) -> float | None:
+        """Returns where a trial stands on this axis; None if the path was not open for it."""
+        values = row.trial.values
+        if self.given is not None and str(values.get(self.given[0])) != self.given[1]:
+            return None
+        value = values.get(self.path)
+        if value is None:
+            return None
+        if isinstance(self.domain, Choice):
+            return float(self.domain.options.index(value)) if value in self.domain.options else None
+        return float(len(value) if isinstance(self.domain, Subset) else value)
+
+    def label(self, rows: list[TrialResult]) -> str:
+        """Returns the name of the axis, with the unit and with what opens the path, in lines that fit a panel."""
+        name = axis_label(self.path, [row.recipe for row in rows if self.value(row) is not None])
+        if isinstance(self.domain, Subset):
+            name = f"number of {self.path}"
+        if len(name) > LINE and " (" in name:
+            name = name.replace(" (", "\n(", 1)
+        return f"{name}\nif {self.given[0]} is {self.given[1]}" if self.given else name
+
+
+def panels(space: Space) -> list[Panel]:
+    """Returns one panel per path; a path that is open for several values of another one has a panel for each."""
+    return [Panel(*opened) for opened in space.opened()]
+
+
+def shares(result: StudyResult) -> dict[Panel, float]:
+    """Returns the importance of each path for which it is known; empty if the points are too few for it."""
+    if not result.importances:
+        return {}
+    plan = result.edition.study.plan
+    assert isinstance(plan, Search)
+    importances: dict[Panel, float] = {}
+    for panel in panels(plan.space):
+        if panel.given is not None:
+            continue
+        # the sampler calls a path by itself, or by the path with its node's kind (`encoding.fourier.gamma`)
+        node, _, last = panel.path.rpartition(".")
+        kinds = {getattr(row.value(node), "kind", None) for row in result.of("trial")} if node else set()
+        names = {panel.path} | {f"{node}.{kind}.{last}" for kind in kinds}
+        of_subset = isinstance(panel.domain, Subset)
+        parts = [
+            share
+            for name, share in result.importances.items()
+            if name in names or (of_subset and name.rpartition(".")[0] in names)
+        ]
+        if parts:
+            importances[panel] = sum(parts)
+    return importances
+
+
+def _lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, room: int) -> None:
+    """Gives the x axis its scale, the whole domain, and as many round numbers as there is room for."""
+    if isinstance(panel.domain, Choice):
+        options = [str(option) for option in panel.domain.options]
+        long = sum(map(len, options)) > LINE
+        axes.set_xticks(range(len(options)), options, rotation=30 if long else 0, ha="right" if long else "center")
+        axes.set_xlim(-0.5, len(options) - 0.5)
+        return
+    domain = panel.domain
+    low, high = _ends(domain, panel, space, base)
+    if not isinstance(domain, Above) and not (isinstance(domain, Real) and domain.log):
+        free = (high - low) * MARGIN
+        axes.set(xscale="linear", xlim=(low - free, high + free))
+        whole = isinstance(domain, Integer | Subset)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=max(2, min(room - 1, 6)), integer=whole))
+        return
+    factor = (high / low) ** MARGIN  # a factor over another path is on a logarithmic scale, too
+    axes.set(xscale="log", xlim=(low / factor, high * factor))
+    letters = max(len(value_words(float(end))) for end in (low, high))
+    room = max(2, round(room * min(1, LETTERS / letters)))
+    decades = math.log10(high / low)
+    steps = next((steps for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)) if decades * len(steps) <= room), (1.0,))
+    ticks = LogLocator(subs=steps, numticks=room).tick_values(low, high)
+    inside = [float(tick) for tick in ticks if low * (1 - CLOSE) <= tick <= high * (1 + CLOSE)]
+    axes.xaxis.set_ticks(inside if len(inside) > 1 else [low, high])
+    axes.xaxis.set_major_formatter(lambda value, _: value_words(float(value)))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[float, float]:
+    """Returns the lowest and the highest value of a number; of a factor over another path, what both together reach."""
+    if isinstance(domain, Real | Integer):
+        return domain.low, domain.high
+    if isinstance(domain, Subset):
+        return 0.0, float(len(domain.of))
+    assert isinstance(domain, Above)
+    others = {other.path: other for other in panels(space) if other.given in (None, panel.given)}
+    other = others.get(domain.other)
+    low, high = _ends(other.domain, other, space, base) if other else (base.get(domain.other),) * 2
+    return low * domain.factor.low, high * domain.factor.high
+
+
+def scored(result: StudyResult) -> list[TrialResult]:
+    """Returns the points of a search that have a score."""
+    return [row for row in result.of("trial") if row.validation.mean is not None]
+
+
+def _draw_points(axes: Axes, result: StudyResult, x_of: Callable[[TrialResult], float | None]) -> None:
+    """Draws each point that has a place: the mean of its seeds, with a line from the lowest to the highest.
+
+    One call draws all points of one status and color, because a call for each point is slower.
+    """
+    palette = plot.Palette.of(result)
+    alike: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
+    for row in sorted(scored(result), key=palette.named):
+        x = x_of(row)
+        if x is not None:
+            same = alike.setdefault((row.answer.status, palette[row].color), [])
+            same.append((x, list(row.validation.values.values())))
+    for (status, color), points in alike.items():
+        several = [(x, seeds) for x, seeds in points if len(seeds) > 1]
+        if several:
+            lines = [end for x, _ in several for end in (x, x, nan)]  # a gap after each line
+            axes.plot(lines, [end for _, seeds in several for end in (min(seeds), max(seeds), nan)], color=color,
+                      linewidth=1.2, alpha=0.6, zorder=1.5)  # fmt: skip
+        axes.plot([x for x, _ in points], [fmean(seeds) for _, seeds in points], **_point_style(status, color))
+
+
+def _point_style(status: str, color: str) -> dict[str, Any]:
+    return {"linestyle": "", "marker": SHAPES[status], "markersize": 5, "markeredgewidth": 1.2, "color": color,
+            "markerfacecolor": plot.PAPER if status in HOLLOW else color,
+            "markeredgecolor": plot.FAINT if status == "open" else color}  # fmt: skip
+
+
+def _name_point(axes: Axes, row: TrialResult, xy: tuple[float, float], *, below: bool = False) -> None:
+    """Draws a point's number above its mark or below it."""
+    axes.annotate(f"#{row.trial.number}", xy, xytext=(0, -9 if below else 9), ha="center",
+                  va="top" if below else "bottom", textcoords="offset points", color=plot.INK, fontweight="bold",
+                  annotation_clip=False)  # fmt: skip
+
+
+def _key(fig: Figure, result: StudyResult, handles: Sequence[Line2D]) -> None:
+    """Draws a legend over the panels: each status that occurs, then these."""
+    seen = dict.fromkeys(row.answer.status for row in scored(result))
+    marks = [Line2D([], [], **_point_style(status, plot.POINT), label=WORDS.get(status, status)) for status in seen]
+    fig.legend(handles=[*marks, *handles], loc="outside upper left", ncol=min(5, len(marks) + len(handles)),
+               frameon=False, labelcolor=plot.MUTED, fontsize=7.5, handlelength=1.4, handletextpad=0.45,
+               columnspacing=1.2, borderaxespad=0)  # fmt: skip
 
 
 def landscape(result: StudyResult) -> plot.Plot | None:
@@ -48,97 +244,56 @@ def landscape(result: StudyResult) -> plot.Plot | None:
     plan = result.edition.study.plan
     if not isinstance(plan, Search) or not scored(result):
         return None
-    return plot.Plot("landscape", _caption_landscape(result, panels(plan.space)), lambda: _draw_landscape(result, plan))
+    return plot.Plot("landscape", LANDSCAPE, lambda: _draw_landscape(result, plan))
 
 
 def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
-    searched = panels(plan.space)
+    searched, palette, base = panels(plan.space), plot.Palette.of(result), result.edition.study.base
     across = min(len(searched), ACROSS)
     fig, axes = plot.panel_grid(len(searched), across, 2.7 if len(searched) <= across else 2.2)
-    ticks = TICKS // across
-    for place, (panel, ax) in enumerate(zip(searched, axes, strict=True)):
-        lay_axis(ax, panel, plan.space, result.edition.study.base, max(ticks, 2))
+    rings: list[tuple[TrialResult, dict[str, Any]]] = []
+    for row in result.confirmed:
+        if row.validation.mean is not None:
+            size, edge = (10.5, 2.2) if row in result.winners else (9, 1.1)
+            style: dict[str, Any] = {
+                "linestyle": "",
+                "marker": "o",
+                "markersize": size,
+                "markerfacecolor": "none",
+                "zorder": 4,
+            }
+            rings.append((row, style | {"markeredgecolor": palette[row].color, "markeredgewidth": edge}))
+    for number, (panel, ax) in enumerate(zip(searched, axes, strict=True)):
+        _lay_axis(ax, panel, plan.space, base, max(TICKS // across, 2))
         ax.set_xlabel(panel.label(result.rows), fontsize=8)
-        plot.chance_line(ax, result.edition.study.base.data.chance("val"), named=place == across - 1)
-        _points_landscape(ax, panel, result)
-        if place % across == 0:
+        plot.chance_line(ax, base.data.chance("val"), named=number == across - 1)
+        _draw_points(ax, result, panel.value)
+        for row, ring in rings:
+            if (x := panel.value(row)) is not None:
+                ax.plot([x], [row.validation.mean or 0.0], **ring)
+        if number % across == 0:
             ax.set_ylabel(metric_words(result.edition.study.score.metric))
     axes[0].margins(y=0.12)
-    _name_best(axes, searched, result)
-    key(fig, [*status_handles(scored(result)), *_rings(result)])
+    if len(result.winners) == 1:  # numbers of several that tie would cover each other; the key has them
+        (row,) = result.winners
+        places = ((ax, panel.value(row)) for ax, panel in zip(axes, searched, strict=True))
+        ax, x = next((ax, x) for ax, x in places if x is not None)
+        mean = row.validation.mean or 0.0
+        dots = [point.validation.mean or 0.0 for point in result.of("trial") if point.trial.number == row.trial.number]
+        _name_point(ax, row, (x, mean), below=max(dots) > mean)  # away from the point's own dot
+    _key(fig, result, [Line2D([], [], **style, label=f"#{row.trial.number} on fresh seeds") for row, style in rings])
     return fig
-
-
-def _points_landscape(axes: Axes, panel: Panel, result: StudyResult) -> None:
-    palette = plot.Palette.of(result)
-    draw_points(axes, result, panel.value)
-    for row in result.confirmed:
-        value = panel.value(row)
-        if value is not None and row.validation.mean is not None:
-            axes.plot([value], [row.validation.mean], **ring_style(palette[row].color, strong=row in result.winners))
-
-
-def _name_best(axes: list[Axes], searched: list[Panel], result: StudyResult) -> None:
-    """Draws the best point's number, once: in the first panel, away from the point's own dot.
-
-    The numbers of several that tie would cover each other; the key has them.
-    """
-    if len(result.winners) != 1:
-        return
-    (row,) = result.winners
-    known = ((ax, panel.value(row)) for ax, panel in zip(axes, searched, strict=True))
-    ax, value = next((ax, value) for ax, value in known if value is not None)
-    mean = row.validation.mean or 0.0
-    points = [other.validation.mean or 0.0 for other in result.of("trial") if other.trial.number == row.trial.number]
-    name_point(ax, row, (value, mean), below=max(points) > mean)
-
-
-def _rings(result: StudyResult) -> list[Line2D]:
-    """Returns an entry of the key for each confirmed point."""
-    palette = plot.Palette.of(result)
-    return [
-        Line2D([], [], **ring_style(palette[row].color, strong=row in result.winners),
-               label=f"#{row.trial.number} on fresh seeds")
-        for row in result.confirmed
-        if row.validation.mean is not None
-    ]  # fmt: skip
-
-
-def _caption_landscape(result: StudyResult, searched: list[Panel]) -> str:
-    rows = scored(result)
-    several = any(len(row.validation.values) > 1 for row in rows)
-    each = "each searched path" if len(searched) > 1 else searched[0].path
-    some = any(panel.given for panel in searched)
-    return plot.sentences((
-        f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} over {each}; "
-        "the axis is the whole domain.",
-        "A dot is the mean over a point's seeds, with a line from the lowest seed to the highest." if several else "",
-        *status_sentences(rows),
-        "Rings are points on fresh seeds, in the color of the point." if result.confirmed else "",
-        best_sentence(result, result.confirmed),
-        "A panel shows the points for which its path was open." if some else "",
-    ))  # fmt: skip
-
-
-FEWEST_TRIED = 2
-"""One point has no history."""
-DASHES = (0, (4, 2))
-FAILED: dict[str, Any] = {"linestyle": "", "marker": "|", "markersize": 8, "color": plot.MUTED, "markeredgewidth": 1.4}
-"""The mark of a point without a score, on the axis."""
 
 
 def optimization_history(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of a search; None before two points have a score."""
     if not isinstance(result.edition.study.plan, Search) or len(scored(result)) < FEWEST_TRIED:
         return None
-    return plot.Plot("history", _caption(result), lambda: _draw(result))
+    return plot.Plot("history", HISTORY, lambda: _draw_history(result))
 
 
 def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
-    """Returns, by a point's number, the highest mean of the points up to it that have all their seeds.
-
-    It begins with the first such point and ends with the last point that has a score.
-    """
+    """Returns, by a point's number, the highest mean of the points up to it that have all their seeds."""
     highest: dict[int, float] = {}
     best: float | None = None
     for row in sorted(result.of(role), key=lambda row: row.trial.number):
@@ -150,64 +305,35 @@ def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
     return highest
 
 
-def without_score(result: StudyResult) -> list[TrialResult]:
-    """Returns the points that failed before any of their seeds had a score."""
-    return [row for row in result.of("trial") if row.answer.status == "incomplete" and row.validation.mean is None]
-
-
-def _draw(result: StudyResult) -> Figure:
-    height = 2.8
-    chance = result.edition.study.base.data.chance("val")
+def _draw_history(result: StudyResult) -> Figure:
+    height, chance = 2.8, result.edition.study.base.data.chance("val")
     fig, axes = plot.one_panel(height)
     plot.chance_line(axes, chance, named=False)
-    _points_optimization_history(axes, result)
+    _draw_points(axes, result, lambda row: row.trial.number)
+    without = [row for row in result.of("trial") if row.answer.status == "incomplete" and row.validation.mean is None]
+    if without:
+        numbers = [row.trial.number for row in without]
+        axes.plot(numbers, [0] * len(numbers), transform=axes.get_xaxis_transform(), clip_on=False, **FAILED)
+    best = {row.trial.number for row in result.winners}
+    for row in scored(result):
+        if row.trial.number in best:
+            _name_point(axes, row, (row.trial.number, max(row.validation.values.values())))
+
+    lines = {"random points": best_so_far(result, "rival"), "search": best_so_far(result)}
     labels = []
-    for name, line, color, dash in (
-        ("random points", best_so_far(result, "rival"), plot.MUTED, DASHES),
-        ("search", best_so_far(result), plot.INK, "-"),
-    ):
-        if line:
-            _line(axes, line, color, dash)
-            labels.append(plot.Label(name, [*line.values()][-1], color))
+    for title, color, dash in (("random points", plot.MUTED, (0, (4, 2))), ("search", plot.INK, "-")):
+        if line := lines[title]:
+            # half a place longer, to show the last step
+            x, y = [*line, max(line) + 0.5], [*line.values(), [*line.values()][-1]]
+            axes.plot(x, y, drawstyle="steps-post", color=color, linestyle=dash, linewidth=1.4, zorder=1.8)
+            labels.append(plot.Label(title, y[-1], color))
     axes.margins(y=0.12)
     axes.set_xlabel("number of the point, in the order of proposal")
     axes.set_ylabel(metric_words(result.edition.study.score.metric))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=9))
-    plot.label_ends(axes, [*(labels if best_so_far(result, "rival") else []), plot.chance_label(chance)], height - 0.7)
-    handles = [Line2D([], [], **FAILED, label="failed")] if without_score(result) else []
-    handles += [Line2D([], [], color=plot.INK, linewidth=1.4, label="best so far")] if best_so_far(result) else []
-    key(fig, [*status_handles(scored(result)), *handles])
+    named = labels if lines["random points"] else []
+    plot.label_ends(axes, [*named, plot.Label("chance", chance, plot.MUTED)], height - 0.7)
+    handles = [Line2D([], [], **FAILED, label="failed")] if without else []
+    handles += [Line2D([], [], color=plot.INK, linewidth=1.4, label="best so far")] if lines["search"] else []
+    _key(fig, result, handles)
     return fig
-
-
-def _line(axes: Axes, line: dict[int, float], color: str, dash: Any) -> None:
-    """Draws a step at each point that is better than all before it, half a place longer to show the last one."""
-    places, means = [*line, max(line) + 0.5], [*line.values(), [*line.values()][-1]]
-    axes.plot(places, means, drawstyle="steps-post", color=color, linestyle=dash, linewidth=1.4, zorder=1.8)
-
-
-def _points_optimization_history(axes: Axes, result: StudyResult) -> None:
-    draw_points(axes, result, lambda row: row.trial.number)
-    failed = [row.trial.number for row in without_score(result)]
-    if failed:
-        axes.plot(failed, [0] * len(failed), transform=axes.get_xaxis_transform(), clip_on=False, **FAILED)
-    for row in scored(result):
-        if row.trial.number in {winner.trial.number for winner in result.winners}:
-            name_point(axes, row, (row.trial.number, max(row.validation.values.values())))
-
-
-def _caption(result: StudyResult) -> str:
-    rows = scored(result)
-    several = any(len(row.validation.values) > 1 for row in rows)
-    rivals = best_so_far(result, "rival")
-    return plot.sentences((
-        f"The {metric_words(result.edition.study.score.metric)} of {plural(len(rows), 'point')} in the order in which "
-        "they were proposed.",
-        "A dot is the mean over a point's seeds, with a line from the lowest seed to the highest." if several else "",
-        *status_sentences(rows),
-        "An upright mark failed without a score." if without_score(result) else "",
-        "The line is the highest mean so far of points with all their seeds." if best_so_far(result) else "",
-        f"The dashed line is that of the {len(result.of('rival'))} random points, which have seeds of their own."
-        if rivals else "",
-        best_sentence(result, []),
-    ))  # fmt: skip

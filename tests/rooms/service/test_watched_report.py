@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from service.api import check_report
 from service.cli import app
-from service.reporting.figures.curves import curve_lines, learning_curves
+from service.reporting.figures.curves import curve_lines
 from service.results import Result, watch_report
 from service.storage.home import Home
 from service.terminal.live import POLL_S
@@ -59,13 +59,12 @@ def test_pages_follow_a_study_to_its_end(tmp_path):
     home, pages = Home(tmp_path / "watched"), []
 
     def show(result, page):
-        plot = learning_curves(result)
-        pages.append((page.read_text(), epochs(result), curve_lines(result), plot.caption if plot else ""))
+        pages.append((page.read_text(), epochs(result), curve_lines(result)))
 
     with ExitStack() as stack:
         study = Watched(home, stack, idle=2 * LOOKS)
         last = watch_report(home.study(ID), study.opened, EVERY_S, show, study.pause)
-    texts, counts, lines, captions = zip(*pages, strict=True)
+    texts, counts, lines = zip(*pages, strict=True)
     assert counts == (0, 14, 28, 36), "no page while nothing happened"
     assert all(REFRESH in text for text in texts[:-1])
     far = [re.search(r"The study is running: (.*) The page loads", text)[1] for text in texts[:-1]]
@@ -77,8 +76,6 @@ def test_pages_follow_a_study_to_its_end(tmp_path):
     assert texts[2].index("The study is running") < texts[2].index('class="lead"'), "first how far"
     assert not any(word in texts[-1] for word in ("http-equiv", "The study is running"))
     assert [len(line.values) for line in lines[1]] == [6, 6, 2], "two runs have ended, and one has two of its epochs"
-    assert "1 run has not ended; a line is the mean of the seeds that reached an epoch." in captions[1]
-    assert "not ended" not in captions[-1]
     assert all(row.validation.complete for row in last.rows)
     conduct(alone := Home(tmp_path / "alone"), arms())
     kinds = [[fact.fact for fact in facts(one, arms())] for one in (home, alone)]

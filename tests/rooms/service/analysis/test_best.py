@@ -10,7 +10,6 @@ from search_spaces.study import Ablation, Edition, Search, Study
 from service.analysis.best import find_best
 from service.analysis.headline import details
 from service.analysis.study_status import one_status
-from service.reporting.figures.curves import learning_curves
 from service.results import Result
 from service.storage.facts import Confirms
 from service.storage.home import Home
@@ -102,7 +101,6 @@ def test_a_tie_is_said_and_not_decided_by_the_order(tmp_path: Path) -> None:
     assert [row.mark for row in status.rows] == ["", "best (tie)", "best (tie)"]
     assert "(tie with 1 other)" in status.best
     assert named(tmp_path, result.edition.id)["mlflow"] == ["1", "2"]
-    assert learning_curves(result).caption.endswith("The heavy lines are the best trials, which tie.")
 
 
 def test_of_several_that_tie_all_views_hold_the_numbers_of_one(tmp_path: Path) -> None:

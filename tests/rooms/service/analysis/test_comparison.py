@@ -159,7 +159,6 @@ def test_runs_of_both_are_not_tested(tmp_path) -> None:
     found = compare("encodings", "more", home=str(tmp_path))
     assert [match.how_words for match in found.matches] == ["same runs"] * 3
     assert any("both have the very same runs" in note for note in found.notes)
-    assert not any("A number of same runs" in note for note in found.notes)
     assert (found.tests, found.only) == (0, ([], ["table"]))
 
 
@@ -175,7 +174,6 @@ def test_more_runs_on_one_side_are_not_said_to_be_the_very_same(tmp_path) -> Non
         ("same runs", "3 same runs", False)
     }
     assert {(match.a.test.n, match.b.test.n) for match in found.matches} == {(3, 8)}
-    assert "both have the very same runs" not in note
     assert "so many seeds are the very same runs in both" in note
     assert (found.tests, found.headline) == (0, "No difference can be tested.")
 

@@ -245,7 +245,7 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     best = result.against_best(result.named["b"], [result.named["a"], result.named["c"]])
     assert (best["0"].p, best["0"].claimed, best["2"].claimed) == (better.p, True, False)
     page = result.report().read_text()
-    assert "1 difference is that of a claim, and has the claim&#39;s p." in page
+    assert "A difference that a claim asks about has the claim&#39;s p." in page
     assert "adjusted for 3 tests (Holm) and for looks" in page, "two claims, and the one that no claim asks"
 
 

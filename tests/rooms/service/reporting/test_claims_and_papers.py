@@ -22,10 +22,11 @@ from search_spaces.claim import (
 )
 from search_spaces.library import find, names
 from search_spaces.study import Ablation, Budget, Edition, Published, Study
-from service.analysis.verdicts import departure
+from service.analysis.verdicts import Verdict, departure
 from service.cli import app
 from service.recording import of_result
-from service.reporting.results_table import published_difference
+from service.reporting.figures.rows import dots
+from service.reporting.results_table import measured, published_difference
 from service.results import Result
 from service.storage import outcomes
 from service.storage.editions import save_edition
@@ -76,15 +77,9 @@ def checked(result: Result) -> Any:
     return CliRunner().invoke(app, ["report", result.edition.id, "--check", "--home", str(result.home.root)])
 
 
-def said(result: Result, page: Path | None = None) -> dict[str, str]:
-    """Every view's text about the claims."""
-    page = page or result.report()
-    return {"python": repr(result), "html": html.unescape(page.read_text())}
-
-
-def page_of(result: Result) -> Path:
+def text_of(result: Result) -> str:
     """The page that was written already."""
-    return result.home.study(result.edition.id).report / "report.html"
+    return html.unescape((result.home.study(result.edition.id).report / "report.html").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -96,19 +91,15 @@ def full(tmp_path_factory) -> Result:
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_budget_with_a_gap_judges_nothing(tmp_path):
-    result = run(tmp_path, study().at("smoke"))
+def test_a_budget_with_a_gap_and_own_values_judge_nothing(tmp_path):
+    result = run(tmp_path / "gap", study().at("smoke"))
     done = checked(result)
-    for text in said(result, page_of(result)).values():
+    for text in (repr(result), text_of(result)):
         assert re.search(r"not judged at smoke", text, flags=re.IGNORECASE)
         assert "moke trains too little for the paper" in text
         assert "refuted" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL).lower()
     assert (done.exit_code, "NOT JUDGED at smoke: the typical seed of “pvt, peg” is better" in done.output) == (0, True)
-
-
-@pytest.mark.usefixtures("words_only")
-def test_an_edition_with_own_values_judges_nothing(tmp_path):
-    result = run(tmp_path, study().at("full", set={"optimizer.lr": 0.002}))
+    result = run(tmp_path / "own", study().at("full", set={"optimizer.lr": 0.002}))
     assert [verdict.label for verdict in result.claims] == ["NOT JUDGED with own values"]
     found = "optimizer.lr differs from the study's values. Here it comes out REFUTED: “pvt, peg” minus “pvt” is −0.2000"
     assert result.claims[0].why.startswith(found), "other values refute no paper, but users see"
@@ -116,27 +107,14 @@ def test_an_edition_with_own_values_judges_nothing(tmp_path):
     assert departure(result.edition.named("again")).where == "with own values"
 
 
-@pytest.mark.usefixtures("words_only")
-def test_own_values_at_a_budget_with_a_gap_leave_the_gap(tmp_path):
-    """At smoke no word of a verdict may be read, whatever else is changed."""
+def test_what_departs_from_a_study_is_said() -> None:
     left = departure(study().at("smoke", set={"optimizer.lr": 0.002}))
-    assert (left.where, left.told) == ("at smoke", False)
-    assert left.why == f"{study().budgets['smoke'].gap}; and optimizer.lr differs from the study's values"
-
-
-def test_many_own_values_are_counted():
+    assert (left.where, left.told) == ("at smoke", False), "at smoke no word of a verdict may be read"
+    assert left.why == f"{GAP}; and optimizer.lr differs from the study's values"
     own = {"optimizer.lr": 0.002, "optimizer.epochs": 2, "model.depth": 2}
-    left = departure(study().at("full", set=own))
-    assert left.why in {f"{path} and 2 more differ from the study's values" for path in own}
-
-
-def test_a_name_alone_leaves_no_question():
+    why = departure(study().at("full", set=own)).why
+    assert why in {f"{path} and 2 more differ from the study's values" for path in own}
     assert departure(study().at("full", name="tuesday", seeds=5)) is None
-
-
-def test_a_whole_budget_judges(full):
-    assert [verdict.word for verdict in full.claims] == ["REFUTED"]
-    assert checked(full).exit_code == 1
 
 
 REFUTED = (
@@ -160,7 +138,7 @@ def test_every_kind_of_claim_is_on_the_page_and_decides_the_exit_code(tmp_path):
         result = asked(runs, claims=tuple(words), probes=tuple(probes))
         assert [verdict.word for verdict in result.claims] == [*words.values()]
         done = checked(result)
-        text = said(result, page_of(result))["html"]
+        text = text_of(result)
         assert done.exit_code == int("REFUTED" in words.values())
         for claim, word in words.items():
             source = f" ({claim.source})" if claim.source else ""
@@ -217,112 +195,90 @@ def with_maps(root: Path, shares: dict[str, tuple[float, float]]) -> tuple[Resul
     return result, known
 
 
-@pytest.fixture(scope="module")
-def mapped(tmp_path_factory) -> tuple[Result, Maps]:
-    return with_maps(tmp_path_factory.mktemp("mapped"), SHARED)
+def judged(runs: Result, claim) -> tuple[Result, Verdict]:
+    result = asked(runs, claims=(claim,), probes=("similarity",))
+    (verdict,) = result.claims
+    return result, verdict
 
 
-def test_maps_of_two_arms_are_alike_by_their_correlation_at_neighboring_seeds(mapped):
+def test_maps_are_compared_by_their_correlation_at_neighboring_seeds(tmp_path):
     """Models of one seed share initial weights, so a seed is paired with the next one, and the last with the first."""
-    runs, known = mapped
-    expected = [np.corrcoef(known["pvt, peg", seed], known["pvt", (seed + 1) % 3])[0, 1] for seed in range(3)]
-    for low, high, word in ((0.1, None, "SUPPORTED"), (None, 0.1, "REFUTED")):
-        claim = ProbeAlike("pvt, peg", "pvt", "similarity", "maps", low, high, when="after")
-        result = asked(runs, claims=(claim,), probes=("similarity",))
-        (verdict,) = result.claims
-        assert (verdict.word, verdict.n) == (word, 3)
-        assert verdict.measured == pytest.approx(np.mean(expected), abs=1e-9)
-        assert "The maps of “pvt, peg” and “pvt” correlate by" in verdict.why
-        assert result.scores_of(claim.put({"when": "before"}))["pvt"].n == 0, "nothing was kept before training"
-
-
-def test_maps_are_as_alike_as_those_of_two_seeds(mapped):
-    runs, known = mapped
+    runs, maps = with_maps(tmp_path, SHARED)
     between, within = (
-        [np.corrcoef(known[who, seed], known["pvt", (seed + 1) % 3])[0, 1] for seed in range(3)]
+        np.mean([np.corrcoef(maps[who, seed], maps["pvt", (seed + 1) % 3])[0, 1] for seed in range(3)])
         for who in ("pvt, peg", "pvt")
     )
-    for low, high, word in ((-0.01, None, "REFUTED"), (None, -0.01, "SUPPORTED")):
-        claim = ProbeAsAlike("pvt, peg", "pvt", "similarity", "maps", low, high, when="after")
-        result = asked(runs, claims=(claim,), probes=("similarity",))
-        (verdict,) = result.claims
-        assert (verdict.word, verdict.n) == (word, 3)
-        assert verdict.measured == pytest.approx(np.mean(between) - np.mean(within), abs=1e-9)
-        numbers = f"correlate by {np.mean(between):.4f}; those of two seeds of “pvt” by {np.mean(within):.4f}"
-        assert f"The maps of “pvt, peg” and “pvt” {numbers}: " in verdict.why.replace("\u2212", "-")
-        assert verdict.interval[0] < verdict.measured < verdict.interval[1]
-        turned = ProbeAsAlike("pvt", "pvt, peg", "similarity", "maps", -0.1, None, when="after")
-        assert result.scores_of(turned)["pvt"].n == 3
+    alike, as_alike = "SUPPORTED", "REFUTED"
+    for kind, line, word, expected in (
+        (ProbeAlike, 0.1, alike, between),
+        (ProbeAsAlike, -0.01, as_alike, between - within),
+    ):
+        for low, high in ((line, None), (None, line)):
+            claim = kind("pvt, peg", "pvt", "similarity", "maps", low, high, when="after")
+            result, verdict = judged(runs, claim)
+            turned = {"SUPPORTED": "REFUTED", "REFUTED": "SUPPORTED"}[word]
+            assert (verdict.word, verdict.n) == (word if high is None else turned, 3)
+            assert verdict.measured == pytest.approx(expected, abs=1e-9)
+            assert verdict.interval[0] < verdict.measured < verdict.interval[1]
+            why = verdict.why.replace("\u2212", "-")
+            assert "The maps of “pvt, peg” and “pvt” correlate by" in why
+            assert (f"those of two seeds of “pvt” by {within:.4f}: " in why) == (kind is ProbeAsAlike)
+            assert result.scores_of(claim.put({"when": "before"}))["pvt"].n == 0, "nothing was kept before training"
 
 
 def test_maps_that_are_noise_are_not_as_alike_as_those_of_two_seeds(tmp_path):
     """Where two seeds have nothing in common, whatever is compared with them is as alike as they are."""
     runs, _ = with_maps(tmp_path, NOISE)
     for low, high in ((-0.1, None), (None, -0.1)):
-        claim = ProbeAsAlike("pvt, peg", "pvt", "similarity", "maps", low, high, when="after")
-        (verdict,) = asked(runs, claims=(claim,), probes=("similarity",)).claims
+        _, verdict = judged(runs, ProbeAsAlike("pvt, peg", "pvt", "similarity", "maps", low, high, when="after"))
         assert (verdict.word, verdict.interval) == ("INCONCLUSIVE", None)
         assert re.match("The maps of two seeds of “pvt” correlate by .?0.0[0-9]+ only", verdict.why), verdict.why
 
 
-def test_a_claim_names_arms_that_there_are():
-    for claim in (Rising(("pvt", "peg")), ProbeBetween("peg", "direction", "r2", 0, None)):
-        with pytest.raises(SpecError, match="claims must be about one of pvt, pvt, peg, got 'peg'"):
-            study(claims=(claim,))
-    with pytest.raises(SpecError, match="claims must be about one of pvt, pvt, peg, got 'peg'"):
-        study(claims=(ProbeRising(("pvt", "peg"), "direction", "left"),), probes=("direction",))
-    probing = (ProbeBetween("pvt", "direction", "left", 0, None), ProbeRising(("pvt", "pvt, peg"), "direction", "left"))
-    for claim in probing:
-        with pytest.raises(SpecError, match="claims must be about a probe that `probes` names, got 'direction'"):
-            study(claims=(claim,))
+def test_a_claim_names_arms_and_probes_that_there_are():
+    arms, probes = "one of pvt, pvt, peg, got 'peg'", "a probe that `probes` names, got 'direction'"
+    for claim, named, must in (
+        (Rising(("pvt", "peg")), (), arms),
+        (ProbeBetween("peg", "direction", "r2", 0, None), (), arms),
+        (ProbeRising(("pvt", "peg"), "direction", "left"), ("direction",), arms),
+        (ProbeBetween("pvt", "direction", "left", 0, None), (), probes),
+        (ProbeRising(("pvt", "pvt, peg"), "direction", "left"), (), probes),
+    ):
+        with pytest.raises(SpecError, match=f"claims must be about {must}"):
+            study(claims=(claim,), probes=named)
 
 
-def markers(result: Result) -> int:
-    """How many diamonds the figure of the trials draws."""
-    page = page_of(result)
-    caption = "Diamonds are published" in page.read_text()
-    return caption * len(re.findall(r"stroke-linejoin: miter", (page.parent / "trials.svg").read_text()))
-
-
-def test_a_published_difference_is_of_numbers_of_one_table(tmp_path):
+@pytest.mark.parametrize(
+    ("mine", "other", "difference"),
+    [
+        ("table 13, ImageNet", "table 13, whose baseline is 75.9", "+0.0220"),
+        ("table 1 and table 13, ImageNet", "table 13", "+0.0220"),
+        ("README", "README, ImageNet", "+0.0220"),
+        ("table 13", "table 1, ImageNet", ""),
+        ("table 1 and table 7", "table 13", ""),
+        ("appendix D.4, table 8", "appendix D.4, table 9", ""),
+        ("Touvron 2021, table 5", "Chu 2021, table 5", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_published_difference_is_of_numbers_of_one_table(full, mine, other, difference):
     """Two tables of a paper often have other trainings."""
-    result = run(tmp_path, study().at("full"))
-
-    def difference(*sources: str) -> str:
-        numbers = zip(ARMS, (0.759, 0.781), sources, strict=True)
-        other = asked(result, published=tuple(Published(who, value, None, source) for who, value, source in numbers))
-        return published_difference(other, other.trial("pvt, peg"))
-
-    assert difference("table 13, ImageNet", "table 13, whose baseline is 75.9") == "+0.0220"
-    assert difference("table 1 and table 13, ImageNet", "table 13") == "+0.0220"
-    assert difference("README", "README, ImageNet") == "+0.0220"
-    assert difference("table 13", "table 1, ImageNet") == difference("table 1 and table 7", "table 13") == ""
-    assert difference("appendix D.4, table 8", "appendix D.4, table 9") == difference("", "") == ""
+    numbers = zip(ARMS, (0.759, 0.781), (mine, other), strict=True)
+    result = asked(full, published=tuple(Published(who, value, None, source) for who, value, source in numbers))
+    assert published_difference(result, result.trial("pvt, peg")) == difference
 
 
 def test_published_numbers_of_other_data_are_in_the_table_and_never_on_the_axis(tmp_path, full):
     published = tuple(Published(**{**dict(one), "same_data": True}) for one in study().published)
     same = run(tmp_path / "same", study(published=published).at("full"))
     small = run(tmp_path / "small", study(published=published).at("smoke"))
-    texts = {name: said(one)["html"] for name, one in (("same", same), ("small", small))}
-    texts["other"] = said(full, page_of(full))["html"]
-    assert markers(full) == markers(small) == 0
-    assert markers(same) > 0
-    for name in ("other", "small"):
-        assert "0.7590*" in texts[name]
-        assert "Published on other data or for another question" in texts[name]
-        assert "+0.0220" in texts[name], "the paper's own difference may stand beside ours"
-    assert "0.7590*" not in texts["same"]
-
-
-def test_no_name_with_a_comma_stands_unquoted(full):
-    (verdict,) = full.claims
-    assert "“pvt, peg” minus “pvt” is −0.2000" in verdict.why
-    assert "0.2000" not in full.headline or "“pvt" in full.headline
-
-
-def test_the_report_says_what_intervals_cover_and_what_seeds_can_tell(full):
-    text = said(full, page_of(full))["html"]
+    for result, axis in ((same, True), (small, False), (asked(full), False)):
+        diamonds = [line for line in dots(result).draw().axes[0].lines if line.get_marker() == "D"]
+        cells = {column.name: column.cells for column in measured(result).columns}
+        assert bool(diamonds) == axis
+        assert ("0.7590" if axis else "0.7590*") in cells["published"]
+        assert "+0.0220" in cells["published-difference"], "the paper's own difference may stand beside ours"
+    text = text_of(full)
     assert text.count("Intervals hold for other seeds on these test images") == 1, "it is said once"
     assert "3 seeds can detect a difference of" in text
 
@@ -342,16 +298,18 @@ def test_what_was_found_before_stands_beside_the_same_size_alone(tmp_path, monke
         ("other", told.at("smoke"), False),
         ("own", told.at("full", set={"optimizer.lr": 0.002}), False),
     ):
-        texts = said(run(tmp_path / name, edition))
-        assert "Expected: a PEG helps." in texts["html"]
-        assert ("when the authors of this study ran it" in texts["html"]) == there
-        assert ("before these rules: 3 seeds: a PEG adds 0.02" in texts["html"]) == there
+        result = run(tmp_path / name, edition)
+        result.report()
+        text = text_of(result)
+        assert "Expected: a PEG helps." in text
+        assert ("when the authors of this study ran it" in text) == there
+        assert ("before these rules: 3 seeds: a PEG adds 0.02" in text) == there
     monkeypatch.setattr(library, "folder", lambda name: tmp_path)
     result = Result.open(Home(tmp_path / "same"), "papers@full")
     write_whole(library.record_file("papers", "papers@full"), of_result(result).model_dump_json())
-    texts = said(result)
-    assert "results of" in texts["html"]
-    assert "“pvt, peg”: 0.7100 ± 0.0100 (0.6846 to 0.7348)" in texts["html"]
-    assert "a PEG adds 0.02" not in texts["html"]
-    shown = CliRunner().invoke(app, ["show", "irpe-index"])
-    assert "found at cpu" in shown.output
+    result.report()
+    text = text_of(result)
+    assert "results of" in text
+    assert "“pvt, peg”: 0.7100 ± 0.0100 (0.6846 to 0.7348)" in text
+    assert "a PEG adds 0.02" not in text
+    assert "found at cpu" in CliRunner().invoke(app, ["show", "irpe-index"]).output

@@ -4,7 +4,7 @@ import pytest
 
 from search_spaces.study import Ablation, Study
 from service.reporting.page import page
-from service.reporting.provenance import FUSED, MIXED
+from service.reporting.provenance import MIXED
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
@@ -12,6 +12,7 @@ from tests.rooms.by_hand import EPOCHS, ByHand, base
 from trainables.recipe.outcome import Measurement
 
 ARMS = {"one": {"encoding.gamma": 1.0}, "two": {"encoding.gamma": 2.0}}
+EDITION = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
 
 
 class Measured(ByHand):
@@ -24,11 +25,10 @@ class Measured(ByHand):
 
 
 def run(root, workers: int = 0) -> Result:
-    edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
-    with Measured(root, edition) as hand:
+    with Measured(root, EDITION) as hand:
         for trial, seed in hand.runs(ARMS, 2):
             hand.complete(trial, seed, 0.9, 0.9, workers=workers)
-    return Result.open(Home(root), edition.id)
+    return Result.open(Home(root), EDITION.id)
 
 
 def cells(result: Result) -> dict[str, list[str]]:
@@ -66,24 +66,21 @@ class Together(Measured):
 
 
 def test_a_run_of_a_pack_costs_its_part(tmp_path):
-    edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
-    with Together(tmp_path, edition) as hand:
+    with Together(tmp_path, EDITION) as hand:
         first, *others = hand.runs(ARMS, 2)
         hand.stop(*first, 0.9, 6, 0.95)
         for trial, seed in others:
             hand.complete(trial, seed, 0.9, 0.9, fused=4)
-    result = Result.open(Home(tmp_path), edition.id)
+    result = Result.open(Home(tmp_path), EDITION.id)
     stopped, done = result.of("trial")[0].runs.values()
     assert stopped.seconds == pytest.approx(4 * 1.5 / 4 + 2 * 1.5 / 2), "also one that has no answer"
     assert done.seconds == done.device_s == pytest.approx(4 * 1.5 / 4 + 4 * 1.5 / 2)
     assert done.images_per_s == pytest.approx(8 / (4 / 400 + 4 / 200)), "the images of all of them"
-    assert FUSED in measured(result).note
     assert result.trials().device_s.sum() == pytest.approx(3 * done.seconds + stopped.seconds)
 
 
 def test_a_run_by_itself_beside_those_of_a_pack_is_said(tmp_path):
-    edition = Study(name="costs", question="Which?", base=base(), plan=Ablation(ARMS, "one"), seeds=2).at()
-    with Together(tmp_path, edition) as hand:
-        for place, (trial, seed) in enumerate(hand.runs(ARMS, 2)):
-            hand.complete(trial, seed, 0.9, 0.9, fused=1 + place)
-    assert MIXED in measured(Result.open(Home(tmp_path), edition.id)).note
+    with Together(tmp_path, EDITION) as hand:
+        for number, (trial, seed) in enumerate(hand.runs(ARMS, 2)):
+            hand.complete(trial, seed, 0.9, 0.9, fused=1 + number)
+    assert MIXED in measured(Result.open(Home(tmp_path), EDITION.id)).note

@@ -12,7 +12,7 @@ from service.reporting import page as page_module
 from service.reporting.page import page as page_of
 from service.reporting.page import write_report
 from service.reporting.pages import linked
-from service.reporting.provenance import code_rows, seed_rows, surroundings
+from service.reporting.provenance import code_rows, surroundings
 from service.results import Result
 from service.storage.home import WRITTEN, Home, as_written
 from service.tracking.views import Links
@@ -49,12 +49,8 @@ def test_the_study_in_mlflow_is_linked(tmp_path):
         in write_report(result, {"the study": "http://host/#/c"}).read_text()
     )
     assert "MLflow: trials" not in result.report().read_text(), "the store of the home has no address"
-
-
-def test_a_server_that_is_away_is_no_link_and_no_error(tmp_path):
-    id = small(tmp_path).edition.id
-    result = Result.open(Home(tmp_path), id, "http://127.0.0.1:9/#/experiments/1/runs/2")
-    assert "MLflow: trials" not in result.report().read_text()
+    away = Result.open(Home(tmp_path), result.edition.id, "http://127.0.0.1:9/#/experiments/1/runs/2")
+    assert "MLflow: trials" not in away.report().read_text(), "a server that is away is no error"
 
 
 def test_papers_are_linked_by_their_numbers():
@@ -67,7 +63,8 @@ def test_papers_are_linked_by_their_numbers():
 
 
 def test_how_it_was_run_names_seeds_and_explains_workers(search, tmp_path):
-    assert seed_rows(search) == [("seeds", "0, 1, 2"), ("seeds of the confirmation", "1000, 1001, 1002")]
+    first, second, *_ = surroundings(search)
+    assert (first, second) == (("seeds", "0, 1, 2", False), ("seeds of the confirmation", "1000, 1001, 1002", False))
     known = {"workers": 0, "host_cpu": "Xeon", "host_memory_gib": 23.6, "ray": "2.60.0"}
     rows = {name: value for name, value, _ in surroundings(small(tmp_path, **known))}
     assert rows["workers a run"] == "0 (each run in one process)"

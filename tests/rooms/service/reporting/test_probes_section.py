@@ -9,7 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from service.reporting.figures.plot import STYLE, drawn, inline, to_svg
+from service.reporting.figures.plot import STYLE, drawn, inline
 from service.reporting.figures.probes import (
     MOST_BLOCKS,
     PROJECTED,
@@ -44,10 +44,6 @@ def result(tmp_path_factory) -> Result:
     return found
 
 
-def test_every_probe_has_words() -> None:
-    assert {*WORDS} == {*PROBES}
-
-
 def test_tables_hold_the_means_of_what_the_probes_found(result) -> None:
     tables = {table.name: table for table in probe_tables(result)}
     assert [*tables] == [f"probe_{name}" for name in sorted(PROBES)]
@@ -74,32 +70,24 @@ def test_the_page_has_the_section_and_its_files(result) -> None:
         "channel_shapes", "projections", "block_channels",
     ]  # fmt: skip
     assert [*numbers][-len(known) :] == known
-    captions = {plot.name: plot.caption for kind in PROBE_FIGURES if (plot := kind(result)) is not None}
-    assert [*captions] == known
-    for name, caption in captions.items():
-        assert f"{numbers[name]}.</a> {caption}" in unescape(html)
-        assert (path.parent / f"{name}.pdf").is_file()
-        assert "\n" not in caption
-    for kind in (attention_distances, term_maps):  # one of lines, one of pictures
-        plot = kind(result)
+    for kind in PROBE_FIGURES:
+        if (plot := kind(result)) is not None:
+            assert f"{numbers[plot.name]}.</a> {plot.caption}" in unescape(html)
+    for kind in (attention_distances, heat_maps):  # one of lines, one of maps and photographs
         with mpl.rc_context(STYLE):
-            again = to_svg(plot.draw(), plot.name)
-        assert again == (path.parent / f"{plot.name}.svg").read_text(), "equal figures are equal files"
-    with mpl.rc_context(STYLE):
-        again = drawn(heat_maps(result))
-    assert again.pdf == (path.parent / "attention_maps.pdf").read_bytes(), "with maps and photographs in it"
+            again = drawn(kind(result))
+        assert again.svg == (path.parent / f"{again.name}.svg").read_text(), "equal figures are equal files"
+        assert again.pdf == (path.parent / f"{again.name}.pdf").read_bytes()
     assert inline(again.svg, "").partition("<defs>")[2] in html, "equal figures are equal pages"
     assert (path.parent / "table-probe_direction.tex").is_file()
     ids = re.findall(r'\sid="([^"]+)"', html)
     assert len(ids) == len({*ids}), "no two things of the page share a name"
 
 
-def test_a_study_without_probes_has_no_section(ablation, reported_ablation) -> None:
+def test_what_is_missing_is_said(tmp_path, result, ablation, reported_ablation) -> None:
+    assert terms_by_block(result) is None, "one block has no line"
     assert (probe_tables(ablation), figures(ablation, PROBE_FIGURES)) == ([], [])
     assert "What the encodings know" not in reported_ablation.page.read_text()
-
-
-def test_what_is_missing_is_said(tmp_path) -> None:
     found = Result.open(probed(tmp_path, "distance"), "known@base")
     (table,) = probe_tables(found)
     assert "8 runs without it yet; locus run computes it, and trains nothing." in table.note
@@ -118,6 +106,9 @@ def test_maps_are_those_of_the_first_seed_and_distances_those_of_the_heads(resul
         last = fig.axes[3].images[0].get_array()
         kept = next(row for row in result.of("trial") if row.name == "learnable").probe("similarity", 0)
         np.testing.assert_allclose(last, kept.after.arrays["maps"][2 * 4 + 2], rtol=1e-6)
+        others = np.delete(np.asarray(last).ravel(), 2 * 4 + 2)
+        ends = f"{others.min():.2f} to {others.max():.2f}".replace("-", "\N{MINUS SIGN}")
+        assert fig.axes[3].texts[0].get_text() == ends, "without the position itself, which has 1"
         fig = attention_distances(result).draw()
         panels = {axes.get_title(loc="left"): axes for axes in fig.axes}
         assert [*panels] == [row.name for row in result.of("trial")]
@@ -248,17 +239,14 @@ def test_heat_maps_stand_below_the_images_that_they_are_of(deep) -> None:
         np.testing.assert_array_equal(fig.axes[4 * row].images[0].get_array(), images[0])
 
 
-def test_one_block_has_no_line(result) -> None:
-    assert terms_by_block(result) is None
-
-
 def test_blocks_that_are_shown_have_both_ends() -> None:
     for count in (1, 2, MOST_BLOCKS, MOST_BLOCKS + 1, 12, 24):
-        shown = spaced(count)
-        assert (shown[0], shown[-1], len(shown)) == (0, count - 1, min(count, MOST_BLOCKS))
+        blocks = spaced(count)
+        assert (blocks[0], blocks[-1], len(blocks)) == (0, count - 1, min(count, MOST_BLOCKS))
 
 
-def test_pictures_are_in_the_order_of_the_probes() -> None:
+def test_every_probe_has_words_and_pictures_are_in_the_order_of_the_probes() -> None:
     """The pictures name them again: the probes import torch, which a report does without."""
+    assert {*WORDS} == {*PROBES}
     assert (SHAPES, PROJECTED) == (PROBED_SHAPES, PARTS)
     assert tuple(term.replace("-", "_") for term in TERMS) == PROBED_TERMS

@@ -1,7 +1,6 @@
 """The figure of data efficiency: means, intervals, every seed, and the mean of the seeds' power laws."""
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -34,10 +33,7 @@ def test_the_line_is_the_mean_of_the_laws_that_made_the_scores(result):
 
 
 def test_every_seed_mean_and_interval_is_drawn_near_its_size(result):
-    near_its_size(result, data_sizes(result).draw().axes[0])
-
-
-def near_its_size(result, axes) -> None:
+    axes = data_sizes(result).draw().axes[0]
     assert axes.get_xscale() == "log"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["100", "200", "400", "800"]
     curves = result.efficiency
@@ -69,8 +65,9 @@ def test_the_arms_of_a_curve_share_its_color_on_the_whole_page(result):
     assert names.items() >= {"fourier": TRIAL_COLORS[0], "learnable": TRIAL_COLORS[1]}.items()
 
 
-def by_class(root, seeds: int = 2) -> Result:
+def by_class(root) -> Result:
     """One encoding by images of each class, two seeds of which one diverged once; and an arm that is no curve."""
+    seeds = 2
     arms = {f"table {count}": {"data.samples_per_class": count} for count in (10, 20, 30, 40)}
     arms["peg"] = {"data.samples_per_class": 10, "encoding.kind": "peg"}
     values = {"data.kind": "cifar10", "data.val_size": 1000}
@@ -86,30 +83,20 @@ def by_class(root, seeds: int = 2) -> Result:
     return Result.open(Home(root), study.at().id)
 
 
-def test_images_of_each_class_count_and_captions_name_what_occurs(result, tmp_path):
+def test_images_of_each_class_count(tmp_path):
     odd = by_class(tmp_path)
     (curve,) = odd.efficiency
     assert (curve.name, [*curve.scores]) == ("table", [100, 200, 300, 400])
     assert beside([curve], 0) == 1
     palette = Palette.of(odd)
     assert [palette[row].color for row in odd.of("trial")] == [TRIAL_COLORS[0]] * 4 + [TRIAL_COLORS[1]]
-    there, plain = data_sizes(odd).caption, data_sizes(result).caption
-    for words, absent in (("A cross is a diverged seed", plain), ("No interval for fewer than 3 seeds", plain)):
-        assert words in there
-        assert words not in absent
-    assert "Marks of one size" in plain
-    assert "Marks of one size" not in there
-    assert "power laws" in plain
     axes = data_sizes(odd).draw().axes[0]
     assert [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "x"] == [(300, 0.1)]
 
 
 def test_it_is_on_the_page_of_such_a_study_alone(reported_sizes, search, ablation, tmp_path):
     folder = reported_sizes.page.parent
-    html = (folder / "report.html").read_text()
-    assert re.search(r'<a href="#figure-data_sizes">Figure 1\.</a>', html)
-    assert re.search(r'href="data_sizes\.pdf"', html)
-    assert (folder / "data_sizes.pdf").exists()
+    assert '<a href="#figure-data_sizes">Figure 1.</a>' in (folder / "report.html").read_text()
     assert data_sizes(ablation) is None
     assert data_sizes(search) is None
     assert data_sizes(studied(tmp_path, sizes=(100, 200, 400))) is None

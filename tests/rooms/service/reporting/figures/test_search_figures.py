@@ -1,4 +1,4 @@
-"""The figures of a search: the best so far against an independent formula, captions, and their place."""
+"""The figures of a search: the best so far against an independent formula, units, and their place."""
 
 import re
 from itertools import accumulate, pairwise
@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from service.reporting.figures.curves import learning_curves
 from service.reporting.figures.plot import INK, MUTED, drawn, inline
-from service.reporting.figures.search import best_so_far, landscape, optimization_history, without_score
+from service.reporting.figures.search import axis_label, best_so_far, landscape, optimization_history, unit
 from service.results import Result
 from tests.rooms.service.reporting.figures.searches import ODD, search
+from trainables.backbones import ViT
+from trainables.encodings import IRPE, Composed, Fourier, Learnable
+from trainables.recipe import Recipe
 
 
 @pytest.fixture(scope="module")
@@ -63,44 +65,22 @@ def test_the_history_draws_each_point_at_its_number_and_both_lines(two):
     assert marks["v"] == [(3, rows[3])]
     assert marks["x"] == [(5, 0.5)]
     assert marks["|"] == [(6, 0)]
-    assert [row.trial.number for row in without_score(two)] == [6]
 
 
-def test_captions_and_keys_name_what_occurs(two, calm):
-    words = ("triangle", "cross", "hollow", "upright mark", "random points")
-    for word in words:
-        assert word in optimization_history(two).caption, word
-        assert word not in optimization_history(calm).caption, word
+def test_keys_name_what_occurs(two, calm):
     labels = [[text.get_text() for text in optimization_history(one).draw().legends[0].get_texts()]
               for one in (two, calm)]  # fmt: skip
     assert labels[1] == ["all seeds", "best so far"]
     assert labels[0] == ["all seeds", "stopped early", "diverged", "a seed failed", "failed", "best so far"]
-    ends = [text.get_text() for text in optimization_history(calm).draw().axes[0].texts]
-    assert "random points" not in ends
-    (best,) = calm.winners
-    assert f"#{best.trial.number} is the best." in optimization_history(calm).caption
+    assert "random points" not in [text.get_text() for text in optimization_history(calm).draw().axes[0].texts]
 
 
-def test_a_point_that_left_the_race_is_not_said_to_be_stopped_in_its_first_seed(two, tmp_path):
-    rung, raced = "a point's first seed where it was stopped", "the mean of the seeds of a point that left the race"
-    curve_rung, curve_raced = "was stopped there", "left the race after the seeds of its line"
-    found = {
-        f"{rung}.": (two, f"A triangle {curve_rung}."),
-        f"{raced}.": (search(tmp_path / "raced", odd={3: "raced"}), f"A triangle {curve_raced}."),
-        f"{rung} or {raced}.": (
-            search(tmp_path / "both", odd={3: "raced", 4: "stopped"}),
-            f"A triangle {curve_rung} or {curve_raced}.",
-        ),
-    }
-    for words, (result, curve_words) in found.items():
-        for figure in (landscape, optimization_history):
-            assert f"A triangle is {words}" in figure(result).caption
-        assert curve_words in learning_curves(result).caption
-    ((place, mean),) = (tuple(point) for one in optimization_history(found[f"{raced}."][0]).draw().axes[0].lines
-                        if one.get_marker() == "v" for point in one.get_xydata())  # fmt: skip
-    (row,) = (row for row in found[f"{raced}."][0].of("trial") if row.answer.raced)
-    assert (place, mean) == (3, pytest.approx(np.mean([*row.answer.values.values()])))
-    assert len(row.answer.values) == 2
+def test_a_point_that_left_the_race_stands_at_the_mean_of_its_seeds(tmp_path):
+    raced = search(tmp_path, odd={3: "raced"})
+    ((x, mean),) = (tuple(point) for one in optimization_history(raced).draw().axes[0].lines
+                    if one.get_marker() == "v" for point in one.get_xydata())  # fmt: skip
+    (row,) = (row for row in raced.of("trial") if row.answer.raced)
+    assert (x, mean, len(row.answer.values)) == (3, pytest.approx(np.mean([*row.answer.values.values()])), 2)
 
 
 def test_labels_of_an_axis_do_not_run_into_each_other(two):
@@ -114,21 +94,33 @@ def test_labels_of_an_axis_do_not_run_into_each_other(two):
 
 
 def test_a_page_has_them_where_they_belong_and_nowhere_else(two, reported_search, reported_ablation):
-    """They are drawn twice and are equal files, and they change color in the dark."""
     written = [{path.stem for path in one.page.parent.glob("*.svg")} for one in (reported_search, reported_ablation)]
     assert "history" in written[0]
     assert not {"landscape", "history"} & written[1]
-    folder = two.report().parent
-    text = (folder / "report.html").read_text()
+    text = two.report().read_text()
     assert re.findall(r'<a href="#figure-(\w+)">Figure', text)[:2] == ["landscape", "history"]
-    for figure in (drawn(landscape(two)), drawn(optimization_history(two))):
-        assert (folder / f"{figure.name}.svg").read_text() == figure.svg
-        assert (folder / f"{figure.name}.pdf").read_bytes() == figure.pdf
-        assert inline(figure.svg, "").partition("<defs>")[2] in text
-        assert f'id="figure-{figure.name}"' in text
-        assert f'href="{figure.name}.svg"' in text
-        wide = inline(figure.svg, figure.caption)
-        assert "#1d232b" not in wide, "every shade is a variable of the page"
-        assert "var(--ink)" in wide
-        ids = re.findall(r' id="([^"]*)"', wide)
-        assert all(re.fullmatch(r"[a-zA-Z][0-9a-f_]{8,}", one) for one in ids), "names that two figures could share"
+    wide = inline(drawn(optimization_history(two)).svg, "")
+    assert "#1d232b" not in wide, "every shade is a variable of the page, which is dark at night"
+    assert "var(--ink)" in wide
+    ids = re.findall(r' id="([^"]*)"', wide)
+    assert all(re.fullmatch(r"[a-zA-Z][0-9a-f_]{8,}", id) for id in ids), "names that two figures could share"
+
+
+def test_a_field_names_its_unit():
+    for recipe, path, expected in (
+        (Recipe(encoding=Fourier()), "encoding.gamma", "patches"),
+        (Recipe(encoding=Fourier(coordinates="unit")), "encoding.gamma", "grid widths"),
+        (Recipe(encoding=Composed((Learnable(), Fourier()))), "encoding.parts.1.gamma", "patches"),
+        (Recipe(encoding=IRPE()), "encoding.index.alpha", "patches"),
+        (Recipe(), "data.image_size", "pixels"),
+        (Recipe(model=ViT()), "optimizer.lr", ""),
+        (Recipe(), "encoding.gamma", ""),
+    ):
+        assert unit(recipe, path) == expected
+
+
+def test_a_mixture_of_units_is_no_unit():
+    recipes = [Recipe(encoding=Fourier()), Recipe(encoding=Fourier(coordinates="unit"))]
+    assert axis_label("encoding.gamma", recipes[:1]) == "encoding.gamma (patches)"
+    assert axis_label("encoding.gamma", recipes) == "encoding.gamma"
+    assert axis_label("encoding.gamma", []) == "encoding.gamma"
