@@ -13,11 +13,14 @@ from service.analysis.study_status import one_status
 from service.results import Result
 from service.storage.facts import Confirms
 from service.storage.home import Home
-from service.storage.outcomes import Outcomes
 from service.tracking.rows import STUDY, rows
 from tests.rooms.by_hand import ByHand, base
 
 pytestmark = pytest.mark.usefixtures("words_only")
+
+
+GAMMAS = {number: {"encoding.gamma": 1.0 + number} for number in range(9)}
+Values = tuple[float | None, ...]
 
 
 def search(trials: int = 3) -> Edition:
@@ -26,65 +29,65 @@ def search(trials: int = 3) -> Edition:
     return Study(name="reach", question="How far?", base=base(), plan=plan, seeds=3).at()
 
 
-def arms(*names: str) -> Edition:
-    plan = Ablation({name: {"encoding.gamma": 1.0 + place} for place, name in enumerate(names)}, names[0])
-    claims = (AtLeast(names[0], 0.9),)
-    return Study(name="arms", question="Which?", base=base(), plan=plan, seeds=3, claims=claims).at()
-
-
-def ablated(root: Path, scores: dict[str, tuple[float, ...]]) -> Result:
-    """An ablation whose arms have these scores, on validation and on test."""
-    edition = arms(*scores)
-    with ByHand(root, edition, seeds=3) as hand:
-        for number, (name, values) in enumerate(scores.items()):
-            trial = hand.plan("trial", number, {"encoding.gamma": 1.0 + number}, name)
-            for seed, value in enumerate(values):
-                hand.complete(trial, seed, value, value)
+def ablated(root: Path, scores: dict[str, Values], tests: dict[str, Values] | None = None) -> Result:
+    """An ablation whose arms have these scores by seed, None for a run that failed; on test, too, unless `tests`."""
+    arms, seeds = dict(zip(scores, GAMMAS.values(), strict=False)), max(map(len, scores.values()))
+    first, claims = next(iter(arms)), (AtLeast(next(iter(arms)), 0.9),)
+    plan = Ablation(arms, first)
+    edition = Study(name="arms", question="Which?", base=base(), plan=plan, seeds=seeds, claims=claims).at()
+    with ByHand(root, edition) as hand:
+        for trial, seed in hand.runs(arms, seeds):
+            if seed < len(scores[trial.name]):
+                value = scores[trial.name][seed]
+                if value is None:
+                    hand.fail(trial, seed, "no memory")
+                else:
+                    hand.complete(trial, seed, value, (tests or scores)[trial.name][seed])
     return Result.open(Home(root), edition.id)
 
 
-def named(root: Path, id: str) -> dict[str, list[str]]:
-    """The labels of the best trials, as each view names them."""
+def mlflow(result: Result):
+    """The tags and the values of the study in MLflow, and the names of its trials by label."""
+    study, *others = rows(result.history, "FINISHED")
+    assert study.id == STUDY
+    return study.tags, study.values.values, {row.id[1]: row.name for row in others if row.id[0] == "trial"}
+
+
+def named(root: Path, id: str) -> list[str]:
+    """The labels of the best trials, which all views name alike."""
     result = Result.open(Home(root), id)
-    status = one_status(Home(root), id)
-    study = next(row for row in rows(result.history, "RUNNING") if row.id == STUDY)
-    titles = {row.name: row.id[1] for row in rows(result.history, "RUNNING") if row.id[0] == "trial"}
-    tag = study.tags.get("locus.best", "").removeprefix("tie: ")
-    return {
+    tags, _, titles = mlflow(result)
+    tag = tags.get("locus.best", "").removeprefix("tie: ")
+    views = {
         "python": [row.trial.label for row in result.winners],
-        "terminal": [row.label for row in status.rows if row.best],
-        "mlflow": [label for title, label in titles.items() if title in tag],
+        "terminal": [row.label for row in one_status(Home(root), id).rows if row.best],
+        "mlflow": [label for label, title in titles.items() if title in tag],
         "rule": [trial.label for trial in find_best(result.history).trials],
     }
+    assert views == dict.fromkeys(views, views["rule"])
+    return views["rule"]
 
 
 def test_while_a_confirmation_is_under_way_all_views_name_the_same_trial(tmp_path: Path) -> None:
-    edition = search()
-    seen = []
+    edition, seen = search(), []
     with ByHand(tmp_path, edition, seeds=3, trials=3) as hand:
-        points = [hand.plan("trial", n, {"encoding.gamma": gamma}) for n, gamma in enumerate((1.0, 2.0, 3.0))]
-        for score, point in zip((0.7, 0.95, 0.9), points, strict=True):
-            for seed in range(3):
-                hand.complete(point, seed, score, score)
+        hand.points("trial", dict([*GAMMAS.items()][:3]), lambda number, place: ((0.7, 0.95, 0.9)[number],) * 2)
         hand.journal.write(Confirms(numbers=(1, 2)))
         seen.append(named(tmp_path, edition.id))
-        again = [hand.plan("confirmation", n, {"encoding.gamma": gamma}) for n, gamma in ((1, 2.0), (2, 3.0))]
+        again = [hand.plan("confirmation", number, GAMMAS[number]) for number in (1, 2)]
         for trial, score in zip(again, (0.8, 0.88), strict=True):
             for seed in trial.seeds(3):
                 hand.complete(trial, seed, score, score)
             seen.append(named(tmp_path, edition.id))
-    assert [one["rule"] for one in seen] == [["1"], ["1"], ["c1"]], (
-        "its own seeds chose it; the fresh ones say how good it is"
-    )
-    for one in seen:
-        assert len({tuple(labels) for labels in one.values()}) == 1, one
+    assert seen == [["1"], ["1"], ["c1"]], "its own seeds chose it; the fresh ones say how good it is"
 
 
 def test_points_that_tie_are_told_by_the_scores_that_chose_them(tmp_path: Path) -> None:
-    """The fresh seeds chose nothing, so their means are no tie."""
-    edition, values = search(trials=2), {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+    """The fresh seeds chose nothing, so their means are no tie; before, test images choose none."""
+    edition, values = search(trials=2), {number: GAMMAS[number] for number in (0, 1)}
     with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
-        hand.points("trial", values, lambda number, place: (0.9, 0.9))
+        hand.points("trial", values, lambda number, place: (0.9, 0.8 + 0.1 * number))
+        assert Result.open(Home(tmp_path), edition.id).best.trial.label == "0"
         hand.points("confirmation", values, lambda number, place: (0.85 + 0.1 * number, 0.84 + 0.1 * number))
         hand.journal.write(Confirms(numbers=(0, 1)))
     result = Result.open(Home(tmp_path), edition.id)
@@ -94,49 +97,22 @@ def test_points_that_tie_are_told_by_the_scores_that_chose_them(tmp_path: Path) 
 
 
 def test_a_tie_is_said_and_not_decided_by_the_order(tmp_path: Path) -> None:
-    result = ablated(tmp_path, {"low": (0.7, 0.7, 0.7), "b, c": (0.9, 0.95, 0.94), "d": (0.94, 0.9, 0.95)})
-    assert [row.name for row in result.winners] == ["b, c", "d"]
+    scores = {"low": (0.7, 0.7, 0.7), "b, c": (0.9, 0.95, 0.94), "d": (0.94, 0.9, 0.95)}
+    result = ablated(tmp_path, scores, {"low": (0.7,) * 3, "b, c": (0.80, 0.81, 0.82), "d": (0.90, 0.91, 0.92)})
+    assert named(tmp_path, result.edition.id) == ["1", "2"]
     assert result.headline == "“b, c” and “d” tie with the highest validation accuracy, 0.9300."
     status = one_status(Home(tmp_path), result.edition.id)
     assert [row.mark for row in status.rows] == ["", "best (tie)", "best (tie)"]
     assert "(tie with 1 other)" in status.best
-    assert named(tmp_path, result.edition.id)["mlflow"] == ["1", "2"]
+    _, values, _ = mlflow(result)
+    assert (result.best.name, values["best/test/accuracy_mean"]) == ("d", pytest.approx(0.91)), "the numbers of one"
 
 
-def test_of_several_that_tie_all_views_hold_the_numbers_of_one(tmp_path: Path) -> None:
-    edition = arms("a", "b")
-    with ByHand(tmp_path, edition) as hand:
-        tests = {"a": (0.80, 0.81, 0.82), "b": (0.90, 0.91, 0.92)}
-        for trial, seed in hand.runs({"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}, 3):
-            hand.complete(trial, seed, 0.93, tests[trial.name][seed])
-    result = Result.open(Home(tmp_path), edition.id)
-    assert [row.name for row in result.winners] == ["a", "b"]
-    assert (result.best.name, best_in_mlflow(result)["test/accuracy_mean"]) == ("b", pytest.approx(0.91))
-
-
-def best_in_mlflow(result: Result) -> dict[str, float]:
-    study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
-    return {name.removeprefix("best/"): value for name, value in study.values.values.items()}
-
-
-def test_of_points_that_tie_before_they_are_confirmed_test_images_choose_none(tmp_path: Path) -> None:
-    edition, values = search(trials=2), {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
-    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
-        hand.points("trial", values, lambda number, place: (0.9, 0.8 + 0.1 * number))
-    assert Result.open(Home(tmp_path), edition.id).best.trial.label == "0"
-
-
-def test_a_trial_with_a_failed_run_has_ended_for_all_views(tmp_path: Path) -> None:
-    edition = arms("a", "b")
-    with ByHand(tmp_path, edition) as hand:
-        for trial, seed in hand.runs({"a": {"encoding.gamma": 1.0}, "b": {"encoding.gamma": 2.0}}, 3):
-            if (trial.name, seed) == ("b", 1):
-                hand.fail(trial, seed, "no memory")
-            else:
-                hand.complete(trial, seed, 0.9, 0.9)
-    result = Result.open(Home(tmp_path), edition.id)
-    study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
-    assert one_status(Home(tmp_path), edition.id).trials_ended == study.values.values["progress/trials"] == 2
+def test_an_arm_with_a_failed_run_has_ended_and_cannot_win(tmp_path: Path) -> None:
+    result = ablated(tmp_path, {"whole": (0.7, 0.7, 0.7), "part": (0.9, 0.9, None)})
+    assert named(tmp_path, result.edition.id) == ["0"]
+    _, values, _ = mlflow(result)
+    assert one_status(Home(tmp_path), result.edition.id).trials_ended == values["progress/trials"] == 2
 
 
 def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
@@ -158,51 +134,28 @@ def test_a_sentence_names_three_of_many_trials(tmp_path: Path) -> None:
 
 def test_nothing_is_best_while_an_arm_gets_seeds(tmp_path: Path) -> None:
     """Its next seed may make it the best, or not: until then no view names one."""
-    edition = arms("whole", "part")
-    with ByHand(tmp_path, edition, seeds=3) as hand:
-        whole, part = (
-            hand.plan("trial", n, {"encoding.gamma": 1.0 + n}, name) for n, name in enumerate(("whole", "part"))
-        )
-        for trial, seed in [(whole, 0), (whole, 1), (whole, 2), (part, 0), (part, 1)]:
-            hand.complete(trial, seed, 0.7 + 0.2 * (trial is part), 0.8)
-        assert {tuple(labels) for labels in named(tmp_path, edition.id).values()} == {()}
-        assert Result.open(Home(tmp_path), edition.id).headline == "No answer yet: 1 trial begun."
-        hand.complete(part, 2, 0.9, 0.8)
-        assert {tuple(labels) for labels in named(tmp_path, edition.id).values()} == {("1",)}
+    result = ablated(tmp_path, {"whole": (0.7, 0.7, 0.7), "part": (0.9, 0.9)})
+    assert named(tmp_path, result.edition.id) == []
+    assert result.headline == "No answer yet: 1 trial begun."
 
 
-def test_an_arm_that_failed_lacks_a_seed_and_cannot_win(tmp_path: Path) -> None:
-    edition = arms("whole", "part")
-    with ByHand(tmp_path, edition, seeds=3) as hand:
-        for trial, seed in hand.runs({"whole": {"encoding.gamma": 1.0}, "part": {"encoding.gamma": 2.0}}, 3):
-            if (trial.name, seed) == ("part", 2):
-                hand.fail(trial, seed, "no memory")
-            else:
-                hand.complete(trial, seed, 0.7 + 0.2 * (trial.name == "part"), 0.8)
-    assert [row.name for row in Result.open(Home(tmp_path), edition.id).winners] == ["whole"]
-
-
-def test_with_all_arms_at_chance_nothing_is_best(tmp_path: Path) -> None:
-    for scores in ((0.5, 0.5, 0.5), (0.507, 0.507, 0.507), (0.518, 0.519, 0.53)):
-        root = tmp_path / str(scores)
-        result = ablated(root, {"a": (0.5, 0.5, 0.5), "b": scores})
-        assert (result.best, result.winners) == (None, [])
-        assert result.headline == "No trial is above chance (0.50) by validation, after 8 epochs."
-        assert not any(row.best for row in one_status(Home(root), result.edition.id).rows)
-        study = next(row for row in rows(result.history, "FINISHED") if row.id == STUDY)
-        assert study.tags["locus.best"] == ""
-        assert not [name for name in study.values.values if name.startswith("best/")]
-        page = result.report().read_text()
-        assert 'class="strong"' not in page
-        assert result.claims[0].word == "REFUTED", "claims are judged all the same"
+@pytest.mark.parametrize("score", [0.5, 0.507, 0.518])
+def test_with_all_arms_at_chance_nothing_is_best(score: float, tmp_path: Path) -> None:
+    result = ablated(tmp_path, {"a": (0.5, 0.5, 0.5), "b": (score, score + 0.001, score)})
+    assert (result.best, named(tmp_path, result.edition.id)) == (None, [])
+    assert result.headline == "No trial is above chance (0.50) by validation, after 8 epochs."
+    tags, values, _ = mlflow(result)
+    assert (tags["locus.best"], [name for name in values if name.startswith("best/")]) == ("", [])
+    assert 'class="strong"' not in result.report().read_text()
+    assert result.claims[0].word == "REFUTED", "claims are judged all the same"
 
 
 def test_points_at_chance_are_named_while_their_confirmation_has_no_score(tmp_path: Path) -> None:
     edition = search(trials=2)
     with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
-        points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+        points = {number: GAMMAS[number] for number in (0, 1)}
         hand.points("trial", points, lambda number, seed: (0.98, 0.98) if (number, seed) == (1, 2) else (0.5, 0.5))
-        hand.plan("confirmation", 1, {"encoding.gamma": 2.0})
+        hand.plan("confirmation", 1, GAMMAS[1])
         hand.journal.write(Confirms(numbers=(1,)))
     assert Result.open(Home(tmp_path), edition.id).headline == (
         "#1 (gamma=2) is highest so far: validation accuracy 0.6600, not confirmed on fresh seeds."
@@ -219,19 +172,16 @@ def test_seeds_that_fail_are_said_beside_the_mean_of_all(tmp_path: Path) -> None
 
 def test_two_seeds_show_their_values_and_no_interval(tmp_path: Path) -> None:
     result = ablated(tmp_path, {"a": (0.6, 0.61), "b": (0.9, 0.95)})
-    edition = Edition(budget="base", study=Study(**{**dict(result.edition.study), "seeds": 2}))
-    result.history.edition, result.history.seeds = edition, 2
-    again = Result(result.home, edition, result.history, Outcomes(result.home))
-    assert again.headline == "“b” comes out best by validation: test accuracy 0.9250 on these 1,000 test images."
-    assert details(again) == [
+    assert result.headline == "“b” comes out best by validation: test accuracy 0.9250 on these 1,000 test images."
+    assert details(result) == [
         "“b” has test accuracy 0.9250 (2 seeds: 0.9000, 0.9500).",
         "It is 0.3200 above “a” (2 seeds).",
         "With 2 seeds no difference can be tested.",
     ]
-    assert again.claims[0].word == "INCONCLUSIVE"
-    table = again.trials().set_index("name")
+    assert result.claims[0].word == "INCONCLUSIVE"
+    table = result.trials().set_index("name")
     assert table.loc["b", ["low", "high", "p_holm"]].isna().all()
-    assert "0.9000, 0.9500" in again.report().read_text()
+    assert "0.9000, 0.9500" in result.report().read_text()
 
 
 def test_no_difference_is_tested_before_both_arms_have_ended(tmp_path: Path) -> None:

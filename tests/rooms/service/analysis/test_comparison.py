@@ -21,7 +21,6 @@ from tests.rooms.by_hand import ARMS, ByHand, ablated, base, searched
 from tests.rooms.service.analysis.logits import two_sided
 from trainables.data import Cifar10, RedGreen
 from trainables.recipe import Recipe
-from trainables.recipe.code_digest import CodeDigest, CodeDigests
 
 FEW = {name: ARMS[name] for name in ("none", "peg", "fourier")}
 
@@ -82,17 +81,13 @@ def test_differences_are_paired_by_seed_and_adjusted_together(two) -> None:
     assert two.headline == "B is above A in “peg” and “fourier”."
 
 
-def test_what_differs_is_listed_first(two) -> None:
+def test_what_differs_is_listed_and_plain_values_hold_every_number(two) -> None:
     assert [vars(change) for change in two.changes] == [{"what": "optimizer.lr", "a": "0.001", "b": "0.01"}]
     assert any("optimizer.lr differs from the study's values" in warning for warning in two.warnings)
     assert not any("comparable" in warning for warning in two.warnings)
-
-
-def test_plain_values_hold_every_number(two) -> None:
-    plain = two.plain()
-    assert plain["trials"][1]["difference"] == two.differences[1].mean
-    assert (plain["trials"][1]["low"], plain["trials"][1]["high"]) == two.differences[1].interval
-    assert plain["trials"][1]["p_holm"] == two.differences[1].p
+    plain, gap = two.plain(), two.differences[1]
+    numbers = [plain["trials"][1][name] for name in ("difference", "low", "high", "p_holm")]
+    assert numbers == [gap.mean, *gap.interval, gap.p]
     assert (plain["a"], plain["metric"], plain["only_a"]) == ("encodings@base", "test/accuracy", [])
     assert list(two.table()["name"]) == list(FEW)
 
@@ -151,31 +146,24 @@ def test_the_best_of_two_searches_are_compared(home, tmp_path) -> None:
     assert found.headline == "No difference can be tested."
 
 
-def test_runs_of_both_are_not_tested(tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("seeds", "how", "note"),
+    [
+        (3, "same runs", "both have the very same runs"),
+        (8, "3 same runs", "so many seeds are the very same runs in both"),  # the means differ though no pair does
+    ],
+)
+def test_runs_of_both_are_not_tested(tmp_path, seeds, how, note) -> None:
     """The very same run on both sides differs by 0 whatever the truth is."""
-    write(tmp_path, study().at(), {})
-    more = study({**FEW, "table": {"encoding.kind": "learnable"}}, name="more")
-    write(tmp_path, more.at(), {})
-    found = compare("encodings", "more", home=str(tmp_path))
-    assert [match.how_words for match in found.matches] == ["same runs"] * 3
-    assert any("both have the very same runs" in note for note in found.notes)
-    assert (found.tests, found.only) == (0, ([], ["table"]))
-
-
-def test_more_runs_on_one_side_are_not_said_to_be_the_very_same(tmp_path) -> None:
-    """B has the three runs of A and five more, so their means differ though no pair does."""
-    for name, seeds in (("encodings", 3), ("more", 8)):
-        with ByHand(tmp_path, study(name=name, seeds=seeds).at()) as hand:
-            for trial, seed in hand.runs(FEW, seeds):
+    for name, count, arms in (("encodings", 3, FEW), ("more", seeds, {**FEW, "table": {"encoding.kind": "learnable"}})):
+        with ByHand(tmp_path, study(arms, name, seeds=count).at()) as hand:
+            for trial, seed in hand.runs(arms, count):
                 hand.complete(trial, seed, 0.9 + 0.002 * seed, 0.9 + 0.002 * seed)
     found = compare("encodings", "more", home=str(tmp_path))
-    (note,) = found.notes
-    assert {(match.how, match.how_words, match.all_shared) for match in found.matches} == {
-        ("same runs", "3 same runs", False)
-    }
-    assert {(match.a.test.n, match.b.test.n) for match in found.matches} == {(3, 8)}
-    assert "so many seeds are the very same runs in both" in note
-    assert (found.tests, found.headline) == (0, "No difference can be tested.")
+    matches = {(match.how, match.how_words, match.all_shared, match.b.test.n) for match in found.matches}
+    assert matches == {("same runs", how, seeds == 3, seeds)}
+    assert any(note in line for line in found.notes)
+    assert (found.tests, found.only, found.headline) == (0, ([], ["table"]), "No difference can be tested.")
 
 
 def test_few_seeds_are_shown_and_not_tested(tmp_path) -> None:
@@ -249,6 +237,8 @@ def test_a_comparison_finds_what_a_study_of_both_trials_would(two) -> None:
     few = compared(a, trial(12, 0.98, 0.0, 4), of_both=range(4)).matches[0]
     gaps = [few.b.test.values[seed] - few.a.test.values[seed] for seed in range(4, 12)]
     assert (few.how_words, few.estimate.mean) == ("8 pairs", pytest.approx(statistics.fmean(gaps)))
+    (two_left,) = compared(trial(5, 0.9, 0.0, 0), trial(5, 0.95, 0.0, 0), of_both=range(3)).matches
+    assert (two_left.how, two_left.seeds) == ("paired", (3, 4)), "what both share differs by nothing"
 
 
 def test_a_diverged_seed_counts_at_chance_and_a_missing_one_is_named(tmp_path) -> None:
@@ -299,35 +289,6 @@ def test_other_images_are_warned_of() -> None:
     assert images(Cifar10(train_size=500), Cifar10(samples_per_class=9)) == ""
     assert images(Cifar10(test_size=500), Cifar10()) == "data.test_size"
     assert images(Cifar10(image_size=64), Cifar10()) == "data.image_size"
-
-
-class Edited:
-    """Code digests in which some files are what they were before an edit."""
-
-    def __init__(self, **files: str) -> None:
-        self.now, self.files = CodeDigests(), {name.replace("__", "/") + ".py": text for name, text in files.items()}
-
-    def __call__(self, recipe) -> CodeDigest:
-        files = self.now(recipe).files
-        return CodeDigest(files=files | {name: text for name, text in self.files.items() if name in files})
-
-
-def answered_again(hand: ByHand, means, codes, *, names, noise, ended, commit="") -> str:
-    """Further answers of a study's runs by other code; the digest of the last."""
-    from service.storage.outcomes import Answered
-    from trainables.recipe.outcome import Completed, Measurement
-
-    draw = random.Random(noise)
-    for trial in hand.edition.arms():
-        for run in trial.runs(5) if trial.name in names else ():
-            curve = hand.curve(trial, run.seed, 0.9)
-            value = round(means.get(trial.name, 0.9) + draw.gauss(0, 0.004), 3)
-            curve[-1] = Measurement(epoch=8, values=curve[-1].values | {"test/accuracy": value})
-            code = codes(trial.recipe)
-            answer = Answered(run=run, code=code, outcome=Completed(curve=tuple(curve)),
-                              environment={"commit": commit}, ended=ended)  # fmt: skip
-            hand.outcomes.put(answer, None)
-    return code.digest
 
 
 def test_the_page_has_the_numbers_and_lies_beside_the_report(two) -> None:

@@ -14,10 +14,10 @@ from search_spaces.study import Ablation, Study
 from service.analysis import data_efficiency
 from service.analysis.data_efficiency import Curve, Needed, PowerLaw, fit
 from service.analysis.scales import Scale
-from service.analysis.statistics import Scores
 from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
+from tests.rooms.service.analysis.test_statistics import scores
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
@@ -35,13 +35,12 @@ def test_a_law_is_found_again():
 
 
 def test_with_noise_it_is_scipys_least_squares():
-    random = np.random.default_rng(0)
+    random, ratios = np.random.default_rng(0), np.array(SIZES) / 50
     for _ in range(10):
-        scores = [0.95 - 0.4 * (size / 50) ** -0.6 + random.normal(0, 0.01) for size in SIZES]
-        found = fit(SIZES, scores)
-        ratios = np.array(SIZES) / 50
-        theirs, _ = curve_fit(lambda x, a, b, c: a - b * x**-c, ratios, scores, p0=(0.9, 0.4, 0.5), maxfev=20000)
-        error = math.sqrt(np.mean((theirs[0] - theirs[1] * ratios ** -theirs[2] - scores) ** 2))
+        noisy = 0.95 - 0.4 * ratios**-0.6 + random.normal(0, 0.01, len(SIZES))
+        found = fit(SIZES, [*map(float, noisy)])
+        theirs, _ = curve_fit(lambda x, a, b, c: a - b * x**-c, ratios, noisy, p0=(0.9, 0.4, 0.5), maxfev=20000)
+        error = math.sqrt(np.mean((theirs[0] - theirs[1] * ratios ** -theirs[2] - noisy) ** 2))
         assert found.error <= error + 1e-9
         assert (found.limit, found.fall, found.exponent) == pytest.approx(theirs, rel=1e-3)
 
@@ -60,23 +59,17 @@ def test_the_limit_is_no_more_than_a_perfect_score():
 
 
 def test_scores_that_do_not_rise_are_level():
-    for scores in ([0.5] * 6, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]):
-        found = fit(SIZES, scores)
-        assert (found.fall, found.limit) == (0.0, pytest.approx(np.mean(scores)))
-        assert found.size_for(0.3) == 0.0
-        assert found.size_for(0.95) == math.inf
+    for level in ([0.5] * 6, [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]):
+        found = fit(SIZES, level)
+        assert (found.fall, found.limit) == (0.0, pytest.approx(np.mean(level)))
+        assert (found.size_for(0.3), found.size_for(0.95)) == (0.0, math.inf)
 
 
 def curve(*falls: float) -> Curve:
     """Seeds that differ in how far they are below the limit of 1."""
     scale = Scale(0.5, 0.0, 1.0)
-    return Curve(
-        "fourier",
-        {
-            size: Scores({seed: 1 - fall * (size / 50) ** -0.8 for seed, fall in enumerate(falls)}, len(falls), scale)
-            for size in SIZES
-        },
-    )
+    by_size = {size: scores(*(1 - fall * (size / 50) ** -0.8 for fall in falls), scale=scale) for size in SIZES}
+    return Curve("fourier", by_size)
 
 
 def test_the_images_that_a_level_needs_are_averaged_as_logarithms():
@@ -99,17 +92,22 @@ def test_a_seed_that_diverged_has_no_law():
     assert found.laws[0] == whole.laws[0]
 
 
+def test_limits_that_all_are_perfect_are_no_certainty():
+    rows = {100: (0.70, 0.72, 0.69), 200: (0.90, 0.93, 0.91), 400: (0.99, 0.985, 0.992), 800: (1.0, 1.0, 1.0)}
+    found = Curve("x", {size: scores(*row) for size, row in rows.items()})
+    low, high = found.over_seeds("limit").interval()
+    assert low < high
+
+
 def test_a_level_beyond_what_was_tried_is_not_guessed():
-    slow = Curve("slow", {size: Scores({0: 1 - 0.45 * (size / 50) ** -0.1}, 1, Scale(0.5, 0, 1)) for size in SIZES})
+    slow = Curve("slow", {size: scores(1 - 0.45 * (size / 50) ** -0.1, scale=Scale(0.5, 0, 1)) for size in SIZES})
     assert (slow.needed(0.9).beyond, slow.needed(0.9).estimate) == (1, None)
     quick = curve(0.01, 0.3)
     assert (quick.needed(0.9).below, quick.needed(0.9).estimate) == (1, None)
-
-
-def test_the_ends_of_what_was_tried_belong_to_it():
-    needed = Needed((50.0, 1600.0), 50, 1600)
-    assert (needed.below, needed.beyond) == (0, 0)
-    assert needed.estimate.mean == pytest.approx(math.log(50 * 1600) / 2)
+    ends = Needed((50.0, 1600.0), 50, 1600)
+    assert (ends.below, ends.beyond, ends.estimate.mean) == (0, 0, pytest.approx(math.log(50 * 1600) / 2)), (
+        "they belong"
+    )
     assert PowerLaw(0.9, 0.4, 0.7, 50, 0.0).size_for(0.9) == math.inf, "the limit itself is never reached"
 
 
@@ -145,16 +143,13 @@ def text_of(result: Result) -> str:
 
 
 def test_trials_that_differ_in_size_alone_are_a_curve(whole):
-    result = whole
-    assert [(one.name, [*one.scores]) for one in result.efficiency] == [
-        ("fourier", [100, 200, 400, 800]),
-        ("learnable", [100, 200, 400, 800]),
+    fourier, learnable = whole.efficiency
+    assert [(one.name, [*one.scores]) for one in (fourier, learnable)] == [
+        (name, [100, 200, 400, 800]) for name in ("fourier", "learnable")
     ]
-    text = text_of(result)
-    assert "How the test accuracy grows with the number of training images" in text
-    fourier, _ = result.efficiency
+    assert "How the test accuracy grows with the number of training images" in text_of(whole)
     assert fourier.over_seeds("exponent").mean == pytest.approx(0.9, abs=0.02)
-    folder = result.home.study("sizes@base").report
+    folder = whole.home.study("sizes@base").report
     with (folder / "table-efficiency.csv").open(newline="") as file:
         rows = {row[0]: row[1:] for row in csv.reader(file) if row[1] == "100 to 800"}
     assert set(rows) == {"fourier", "learnable"}

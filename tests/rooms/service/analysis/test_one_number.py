@@ -260,22 +260,6 @@ def test_what_five_seeds_found_two_worse_ones_do_not_take_away(tmp_path, capsys)
         assert f"5 seeds; with 7: {later:.4f}" in " ".join(text.split())
 
 
-def found(result: Result) -> dict[str, int]:
-    """What a page says was found, with the number of its seeds."""
-    return {name: gap.estimate.n for name, gap in result.differences.items() if gap.significant}
-
-
-@pytest.mark.parametrize("draw", range(8))
-def test_what_was_found_at_a_look_is_there_at_all_later_ones(draw, tmp_path) -> None:
-    noise = random.Random(draw)
-    means = {name: 0.7 + noise.uniform(0, 0.15) for name in ARMS}
-    made = Made(tmp_path, "mine", recipe=FEW, race=True)
-    pages = [made.look(seeds, noisy(means, 0.04, draw)) for seeds in (5, 7, 9)]
-    assert [page.history.looks for page in pages] == [1, 2, 3]
-    for earlier, later in ((0, 1), (0, 2), (1, 2)):
-        assert found(pages[earlier]).items() <= found(pages[later]).items()
-
-
 # what to type next
 
 

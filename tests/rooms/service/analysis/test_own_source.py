@@ -19,64 +19,49 @@ from trainables.encodings import Fourier
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
-SOURCE = '''from typing import ClassVar
-
-from pydantic import Field
-
+SECRET = '"""SECRET TEXT | of the file `` ``` ``."""'
+SOURCE = f"""from pydantic import Field
 from trainables.encodings import EncodingSpec
 
-
 class Spiral(EncodingSpec):
-    """SECRET TEXT | of the file `` ``` ``."""
-
+    {SECRET}
     kind: str = "mine.py:Spiral"
     turns: int = Field(default=2, description="a number")
-'''
-DATA = '''from typing import ClassVar
-
+"""
+DATA = f"""from typing import ClassVar
 from trainables.data import DatasetSpec
 
-
 class Spiral(DatasetSpec):
-    """SECRET TEXT | of the file `` ``` ``."""
-
+    {SECRET}
     kind: str = "mine.py:Spiral"
     train_size: int = 20
     val_size: int = 20
     test_size: int = 20
-
     size: ClassVar = (3, 16, 16)
     outputs: ClassVar = 2
     metric: ClassVar = "accuracy"
 
     def arrays(self):
-        return {}
-'''
+        return {{}}
+"""
 AS_NODE = {"encoding": {"kind": "mine.py:Spiral", "turns": 3, "source": SOURCE}}
 AS_PATHS = {"encoding.kind": "mine.py:Spiral", "encoding.turns": 3, "encoding.source": SOURCE}
-
-
 OF_DATA = {"data.kind": "mine.py:Spiral", "data.train_size": 30, "data.source": DATA}
-
-
-WAYS = {"node": AS_NODE, "paths": AS_PATHS, "data": OF_DATA}
 
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory) -> dict[Path, Result]:
     """A study for each way to give a source, by the path of its page."""
-    found = [written(tmp_path_factory.mktemp(name), values) for name, values in WAYS.items()]
-    return {result.report(): result for result in found}
+    results = [written(tmp_path_factory.mktemp("own"), values) for values in (AS_NODE, AS_PATHS, OF_DATA)]
+    return {result.report(): result for result in results}
 
 
 def written(root: Path, values: dict) -> Result:
     arms = {"near": {}, "spiral": values}
     edition = Study(name="own", question="Which?", base=base(), plan=Ablation(arms, "near"), seeds=3).at()
-    with ByHand(root, edition, seeds=3) as hand:
-        for number, (name, values) in enumerate(edition.study.plan.arms.items()):
-            trial = hand.plan("trial", number, values, name)
-            for seed in range(3):
-                hand.complete(trial, seed, 0.8, 0.8)
+    with ByHand(root, edition) as hand:
+        for trial, seed in hand.runs(arms, 3):
+            hand.complete(trial, seed, 0.8, 0.8)
     return Result.open(Home(root), edition.id)
 
 

@@ -97,7 +97,8 @@ def test_a_probe_is_computed_once_and_again_where_its_code_or_its_file_changed(h
     trial = row(opened(home), "learnable")
     first = trial.probe("distance", seed=0)
     path = trial.probes[0].path("distance")
-    assert path.name == f"{trial.runs[0].code}.distance.npz"
+    folder = home.outcomes / trial.runs[0].run.key  # of the answer, which `forget` removes as a whole
+    assert path == folder / f"{trial.runs[0].code}.distance.npz"
     calls = []
     monkeypatch.setattr("trainables.probes.catalog.probe_run", lambda *args: calls.append(args) or first)
     assert trial.probe("distance", seed=0).after.values == first.after.values
@@ -189,16 +190,6 @@ def test_a_record_is_made_with_the_probes_of_todays_code(home, monkeypatch) -> N
     assert all(trial.probes[seed].kept("distance") for trial in opened(home).probed for seed in (0, 1))
 
 
-def test_of_many_probes_that_fail_the_first_are_told(home) -> None:
-    result, notes = opened(home), []
-    for trial in result.probed:
-        for run in trial.probes.values():
-            run.outcomes.weights(run.answered.run.key, run.answered.name).unlink()
-    compute_probes(result, notes.append, lambda: False)
-    failed = [note for note in notes if "must be kept to be probed" in note]
-    assert (len(failed), notes[-1]) == (5, "19 more probes failed")
-
-
 def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(home) -> None:
     notes: list[str] = []
     result = opened(home)
@@ -243,14 +234,15 @@ def test_a_probe_that_fails_is_said_and_the_others_go_on(home) -> None:
     assert len(told) == 4
     assert told[1].startswith("the probe attention_distance of learnable, seed 0, failed: the weights of ")
     assert len(list(home.outcomes.rglob("*.npz"))) == 21
-
-
-def test_forgetting_removes_the_files_with_the_answers(home) -> None:
-    row(opened(home), "learnable").probe("distance")
-    key = row(opened(home), "learnable").runs[0].run.key
-    (file,) = home.outcomes.rglob("*.npz")
-    assert file.parent == home.outcomes / key, "the folder of the answer, which forgetting removes as a whole"
-    assert [one.run.key for one in Outcomes(home).of(key)] == [key]
+    for trial in opened(home).probed:
+        for run in trial.probes.values():
+            run.outcomes.weights(run.answered.run.key, run.answered.name).unlink(missing_ok=True)
+            for name in opened(home).edition.study.probes:
+                run.path(name).unlink(missing_ok=True)
+    notes.clear()
+    compute_probes(opened(home), notes.append, lambda: False)
+    failed = [note for note in notes if "must be kept to be probed" in note]
+    assert (len(failed), notes[-1]) == (5, "19 more probes failed"), "of many the first are told"
 
 
 def test_probes_are_no_part_of_a_definition_and_change_no_key() -> None:

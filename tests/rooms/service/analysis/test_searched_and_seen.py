@@ -1,6 +1,7 @@
 """Winners and kinds that are searched, where points are stopped, answers are lost or code is edited."""
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,9 @@ from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Halving, Search, Study
 from service.results import Result
 from service.storage.home import Home
+from service.tracking.rows import rows
 from tests.rooms import toy
+from tests.rooms.by_hand import ByHand, base
 from tests.rooms.service.planning.situations import BASE
 from tests.rooms.toy import conduct
 from trainables.encodings import Fourier
@@ -67,3 +70,21 @@ def test_a_point_that_was_stopped_is_not_best_by_the_score_at_which_it_was_stopp
     assert result.history.answer(result.history.of("trial")[0]).status == "stopped"
     assert [row.trial.number for row in result.winners] != [0], result.headline
     assert result.best.test.mean > 0.7
+
+
+NAMES = ("deit_tiny_patch16_224", "deit_small_patch16_224")
+
+
+@pytest.mark.usefixtures("words_only")
+def test_names_of_models_are_shown_though_a_recipe_holds_the_numbers(tmp_path: Path) -> None:
+    space = Space({"model.kind": Choice(options=("timm",)), "model.name": Choice(options=NAMES)})
+    edition = Study(name="names", question="Which?", base=base(), plan=Search(space, trials=2), seeds=1).at()
+    with ByHand(tmp_path, edition, seeds=1, trials=2) as hand:
+        for number, name in enumerate(NAMES):
+            hand.complete(hand.plan("trial", number, {"model.kind": "timm", "model.name": name}), 0, 0.8, 0.8)
+    result = Result.open(Home(tmp_path), edition.id)
+    assert result.table()["model.name"].tolist() == [*NAMES]
+    assert result.table()["model.kind"].tolist() == ["vit", "vit"]
+    params = [row.params for row in rows(result.history, "FINISHED") if "model.name" in row.params]
+    assert {param["model.name"] for param in params} == {*NAMES}
+    assert result.report().exists()

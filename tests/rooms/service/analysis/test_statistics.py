@@ -9,11 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from search_spaces.claim import BetterOverTasks
 from service.analysis.comparison import unpaired
 from service.analysis.multiple_testing import Adjusted, Difference, compare_best, holm, staying, subtracted, together
 from service.analysis.scales import Scale
-from service.analysis.scores import LEAST_GAIN, group_words, kept, most_that_fail, over_tasks, unseen_words
+from service.analysis.scores import LEAST_GAIN, failures, group_words, kept, most_that_fail, over_tasks, unseen_words
 from service.analysis.statistics import ALPHA, Scores, contrast, difference, estimate, share_of, slope_weights
+from tests.rooms.by_hand import judge
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p, second
 
 FLOATS = st.floats(0.05, 0.95).map(lambda value: round(value, 4))
@@ -196,6 +198,13 @@ def test_an_r2_is_above_chance_if_its_interval_or_each_seed_is(values, above):
     assert scores(*values, scale=R2).above_chance is above
 
 
+def test_a_far_r2_has_a_wide_interval_without_overflow_and_that_of_the_best_of_many_changes_no_failed_seed():
+    low, high = scores(-1e6, 0.99, 0.995, scale=R2).estimate.interval(1 - 1e-5)
+    assert (low < -1e6, high) == (True, 1.0)
+    alone = scores(-0.02, 0.9, 0.91, 0.92, 0.9, scale=R2)
+    assert replace(alone, best_of=18).failed == alone.failed
+
+
 def test_so_many_seeds_may_fail():
     """The ends of Clopper and Pearson's interval are quantiles of a beta distribution."""
     for failed, seeds in ((0, 3), (0, 5), (0, 10), (1, 3), (2, 10), (3, 3)):
@@ -280,6 +289,7 @@ def test_other_images_of_a_persons_own_add_their_variance(seeds):
     alone = max(places.std(ddof=1) / seeds**0.5, 1 / 80 / 12**0.5 / slope)
     images = max(two_way(one) / 80, 1 / 80**2 / 2) / slope**2
     assert answered(one).estimate.twin.error ** 2 == pytest.approx(alone**2 + images), "on logits, by their slope"
+    assert difference(answered(one), answered(one[:, :40])).draws == 1, "of other images: over seeds alone"
 
 
 def test_folds_have_the_corrected_error_of_nadeau_and_bengio_everywhere():
@@ -362,13 +372,41 @@ def test_the_best_is_told_apart_among_all_pairs():
         assert gap.mean == pytest.approx(trials["b"].mean - trials[other].mean)
 
 
-def test_a_far_r2_makes_a_wide_interval_and_no_overflow():
-    low, high = scores(-1e6, 0.99, 0.995, scale=R2).estimate.interval(1 - 1e-5)
-    assert low < -1e6
-    assert high == 1.0
+FAMILIES = {"left": "squares", "right": "squares"}
+SHARES = {"left": 0.25, "right": 0.25, "digits": 0.5}
 
 
-def test_of_how_many_a_trial_is_the_best_does_not_decide_which_seeds_failed():
-    """The winner's interval is wider; the question whether it is above guessing is that of the trial alone."""
-    alone = scores(-0.02, 0.9, 0.91, 0.92, 0.9, scale=R2)
-    assert replace(alone, best_of=18).failed == alone.failed
+def method(rows, scale: Scale) -> Scores:
+    tasks = {task: scores(*map(float, row), scale=scale) for task, row in zip(SHARES, rows, strict=True)}
+    return over_tasks(tasks, FAMILIES)
+
+
+def test_the_difference_over_tasks_is_that_of_the_means_of_families_of_means_of_tasks():
+    """R² has no steps; of accuracies in steps the mean over tasks has those of a mean."""
+    rng = np.random.default_rng(1)
+    who, than = (0.8 + 0.05 * rng.random((3, 6)) for _ in range(2))
+    means = [np.array([*SHARES.values()]) @ rows for rows in (who, than)]
+    found = difference(*(method(rows, Scale(0.0, high=1.0)) for rows in (who, than)))
+    assert found is not None
+    assert found.mean == pytest.approx(np.subtract(*means).mean())
+    assert found.p_above(0) == pytest.approx(paired_p(*means, images=0))
+    exact = method(who, Scale(0.25, 0.0, 1.0, 0.01))
+    assert exact.scale == Scale(0.25, 0.0, 1.0, pytest.approx(0.01 * (0.25**2 + 0.25**2 + 0.5**2) ** 0.5))
+    assert exact.estimate.error == pytest.approx(stats.sem([*exact.values.values()]))
+
+
+def test_runs_that_failed_count_at_chance_and_are_counted_of_all_tasks():
+    rng = np.random.default_rng(2)
+    good = (0.9 + 0.01 * rng.standard_normal((3, 5))).round(3)
+    failing = good.copy()
+    failing[0, 3:] = 0.5
+    scale = Scale(0.5, 0.0, 1.0, 0.001)
+    one, nothing = method(failing, scale), method(np.full((3, 5), 0.5), scale)
+    assert (failures(one), failures(nothing)) == ((2, 15), (0, 15))
+    assert one.mean == pytest.approx((np.array([*SHARES.values()]) @ failing).mean())
+    (found,) = judge([BetterOverTasks("a", "none")], lambda _: {"a": one, "none": nothing})
+    most = 100 * stats.beta.ppf(0.95, 3, 13)
+    assert str(found).startswith("SUPPORTED: “a” is better than “none” over these tasks. “a” minus “none” is +0.")
+    assert found.unseen == f"of 30 runs 2 failed; up to {most:.0f} % of a trial's runs may score otherwise"
+    (lacking,) = judge([BetterOverTasks("a", "b")], lambda _: {"a": one})
+    assert lacking.why == "“b” has no test score over these tasks yet."
