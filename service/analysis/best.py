@@ -10,7 +10,7 @@ ended is ahead of all others: later seeds of the arm that it was below have fail
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -57,18 +57,20 @@ def find_best(history: History) -> Best:
     None if the arms learn different tasks, whose scores are not compared, or while an arm still gets seeds: means of
     unlike numbers of seeds are not compared. None, too, if an arm that the race has ended is ahead.
     """
-    plan = history.edition.study.plan
-    if isinstance(plan, Ablation) and (plan.tasks or _has_open_arms(history)):
+    plan, trials = history.edition.study.plan, history.of("trial")
+    if isinstance(plan, Ablation) and (plan.tasks or any(history.answer(trial).status == "open" for trial in trials)):
         return Best()
-    confirmed = _confirmed(history)
-    complete = list(_complete(history, confirmed))
-    if complete:
-        return _choose(history, complete, confirmed=True)
-    complete = list(_complete(history, history.of("trial")))
-    if not complete:
-        return Best()
-    best = _choose(history, complete, confirmed=False)
-    ended = [trial for trial in history.of("trial") if isinstance(plan, Ablation) and history.answer(trial).raced]
+    confirmations = history.confirmations("confirmation")
+    if {trial.number for trial in confirmations} == {*history.confirms} and all(
+        history.answer(trial).status != "open" for trial in confirmations
+    ):
+        confirmed = _choose(history, confirmations, confirmed=True)
+        if confirmed.highest:
+            return confirmed
+    best = _choose(history, trials, confirmed=False)
+    if not best.highest:
+        return best
+    ended = [trial for trial in trials if isinstance(plan, Ablation) and history.answer(trial).raced]
     ahead = max(ended, key=lambda trial: chosen_by(history, trial), default=None)
     if ahead and chosen_by(history, ahead) > chosen_by(history, best.highest[0]) + EQUAL:
         return Best(ended=ahead)
@@ -81,11 +83,11 @@ def one_of(tied: Iterable[Tied], tests: Callable[[Tied], Scores]) -> Tied | None
     The first one of equal ones, and of those without test scores; None for none.
     """
 
-    def mean(trial: Tied) -> float:
-        mean_score = tests(trial).mean
-        return -math.inf if mean_score is None else mean_score
+    def test_mean(trial: Tied) -> float:
+        mean = tests(trial).mean
+        return -math.inf if mean is None else mean
 
-    return max(tied, key=mean, default=None)
+    return max(tied, key=test_mean, default=None)
 
 
 def best_rivals(history: History) -> tuple[Trial, ...]:
@@ -93,8 +95,7 @@ def best_rivals(history: History) -> tuple[Trial, ...]:
     trials = history.confirmations("rival_confirmation")
     if any(history.answer(trial).status == "open" for trial in trials):
         return ()
-    complete = list(_complete(history, trials))
-    return _choose(history, complete, confirmed=True).highest if complete else ()
+    return _choose(history, trials, confirmed=True).highest
 
 
 def ranked(history: History) -> list[Trial]:
@@ -119,36 +120,18 @@ def place_key(history: History, trial: Trial, answer: TrialAnswer | None = None)
     return len(roles) if history.is_replaced(trial) else roles[trial.role], order[answer.status], -mean, trial.number
 
 
-def _confirmed(history: History) -> list[Trial]:
-    """Returns the confirmations, once all of them have ended."""
-    trials = history.confirmations("confirmation")
-    whole = {trial.number for trial in trials} == {*history.confirms}
-    return trials if whole and all(history.answer(trial).status != "open" for trial in trials) else []
-
-
-def _has_open_arms(history: History) -> bool:
-    return any(history.answer(trial).status == "open" for trial in history.of("trial"))
-
-
-def _complete(history: History, trials: list[Trial]) -> Iterator[tuple[Trial, TrialAnswer]]:
-    for trial in trials:
-        answer = history.answer(trial)
-        if answer.status == "completed" and answer.values:
-            yield trial, answer
-
-
-def _choose(history: History, complete: list[tuple[Trial, TrialAnswer]], confirmed: bool) -> Best:
+def _choose(history: History, trials: list[Trial], confirmed: bool) -> Best:
+    """Returns the best of the trials that completed; of none that has no trial."""
+    answers = [(trial, history.answer(trial)) for trial in trials]
+    complete = [(trial, answer) for trial, answer in answers if answer.status == "completed" and answer.values]
+    if not complete:
+        return Best()
     means = {trial.label: chosen_by(history, trial) for trial, _ in complete}
     highest = max(means.values())
     same = [trial for trial, _ in complete if math.isclose(means[trial.label], highest, rel_tol=0, abs_tol=EQUAL)]
-
-    def scores() -> Iterator[Scores]:
-        """Returns the scores of one trial after another: the first may decide."""
-        return (validation_scores(history, trial, answer) for trial, answer in complete)
-
     return Best(
         highest=tuple(sorted(same, key=lambda trial: trial.number)),
-        above_chance=any(trial_scores.above_chance for trial_scores in scores()),
+        above_chance=any(validation_scores(history, *row).above_chance for row in complete),
         confirmed=confirmed,
     )
 
@@ -158,9 +141,9 @@ def chosen_by(history: History, trial: Trial, answer: TrialAnswer | None = None)
 
     The point tried first is confirmed in any case; if it was stopped or diverged, nothing chooses it.
     """
-    whole = trial.role in CONFIRMATIONS
-    if whole:
+    is_confirmation = trial.role in CONFIRMATIONS
+    if is_confirmation:
         points = history.of(POINTS[CONFIRMATIONS.index(trial.role)])
         trial, answer = next(point for point in points if point.number == trial.number), None
     answer = answer or history.answer(trial)
-    return -math.inf if answer.mean is None or (whole and answer.status != "completed") else answer.mean
+    return -math.inf if answer.mean is None or (is_confirmation and answer.status != "completed") else answer.mean

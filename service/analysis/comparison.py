@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.study import Ablation, Edition, Search, Trial
@@ -27,7 +28,7 @@ from service.analysis.statistics import (
     on_curve,
     over_draws,
 )
-from service.analysis.trial_result import TrialResult, out_of_race
+from service.analysis.trial_result import out_of_race
 from service.storage.outcomes import Answered
 from trainables.data.images import ImagesSpec
 from trainables.recipe import Recipe
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contender:
-    """One trial to be compared. `place`: what it is matched by; `answers`: those that count, by seed."""
+    """One trial to be compared. `key`: what it is matched by; `answers`: those that count, by seed."""
 
-    place: str
+    key: str
     name: str
     trial: Trial
     test: Scores
@@ -66,56 +67,37 @@ class Side:
 
 
 def side(result: StudyResult) -> Side:
-    """Returns a study as its report shows it: every arm, or the confirmed points of a search."""
-    ablation = isinstance(result.edition.study.plan, Ablation)
-    rows = result.of("trial") if ablation else result.confirmed
-    contenders = [_of_row(row, place) for row in rows for place in _places(result, row)]
-    remarks = tuple(_remarks(result, rows))
-    history = result.history
-    some = history.looks, history.seeds, history.trials_asked
-    return Side(result.edition.id, result.edition, tuple(contenders), remarks, *some)
+    """Returns a study as its report shows it: every arm, or the confirmed points of a search.
 
-
-def _of_row(row: TrialResult, place: str) -> Contender:
-    answers = {seed: run.answered for seed, run in row.runs.items() if run.answered is not None}
-    name = row.name if place.startswith(("arm", "point")) else f"{place}: {row.name}"
-    return Contender(place, name, row.trial, row.test, answers)
-
-
-def _places(result: StudyResult, row: TrialResult) -> list[str]:
-    """Returns what a row is matched by.
-
-    The best and the first point of a search may be one trial, which then stands twice.
+    An arm is matched by its name, a point by all digits of its values. The best and the first point of a search may be
+    one trial, which then stands twice.
     """
-    if isinstance(result.edition.study.plan, Ablation):
-        return [arm_place(row.trial)]
-    names = [name for name, named in result.named.items() if named is row]
-    return names or [point_place(row.trial)]
+    id, history = result.edition.id, result.history
+    is_search = isinstance(result.edition.study.plan, Search)
+    rows = result.confirmed if is_search else result.of("trial")
 
+    contenders = []
+    for row in rows:
+        answers = {seed: run.answered for seed, run in row.runs.items() if run.answered is not None}
+        names = [name for name, named in result.named.items() if named is row] if is_search else []
+        by_itself = f"point {digest(row.trial.values)}" if is_search else f"arm {row.name}"
+        contenders += [Contender(name, f"{name}: {row.name}", row.trial, row.test, answers) for name in names]
+        if not names:
+            contenders.append(Contender(by_itself, row.name, row.trial, row.test, answers))
 
-def arm_place(trial: Trial) -> str:
-    """Returns what an arm is matched by: its name."""
-    return f"arm {trial.name}"
-
-
-def point_place(trial: Trial) -> str:
-    """Returns what a point of a search is matched by: all digits of its values."""
-    return f"point {digest(trial.values)}"
-
-
-def _remarks(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
-    id, remarks = result.edition.id, []
+    remarks = []
     if result.departure:
         remarks.append(f"{id}: {result.departure.why}")
     if out := out_of_race(rows):
         remarks.append(f"{id}: out of the race: {out}")
     if missing := [row.name for row in rows if not (row.test.complete or row.answer.raced)]:
         remarks.append(f"{id} lacks seeds of {', '.join(map(quoted, missing))}")
-    if not isinstance(result.edition.study.plan, Ablation) and not result.confirmed:
+    if is_search and not result.confirmed:
         remarks.append(f"{id} has no confirmed point yet: points are not looked at on the test set before")
     if result.stale:
         remarks.append(f"{id}: {plural(result.stale, 'answer')} of other code not counted")
-    return remarks
+    counts = history.looks, history.seeds, history.trials_asked
+    return Side(id, result.edition, tuple(contenders), tuple(remarks), *counts)
 
 
 SURROUNDINGS = ("torch", "timm", "device", "host_cpu", "workers", "compile", "fused", "deterministic",
@@ -123,7 +105,6 @@ SURROUNDINGS = ("torch", "timm", "device", "host_cpu", "workers", "compile", "fu
 """What of an environment can move numbers and is named where it differs."""
 TRAIN_ONLY = ("train_size", "samples_per_class")
 """Fields of real images that do not change which images are tested."""
-NOTHING = "none"
 
 Pairs = Sequence[tuple[Contender, Contender]]
 
@@ -137,18 +118,15 @@ class Change:
     b: str
 
 
-def changes(one: Side, other: Side, pairs: Pairs) -> list[Change]:
-    """Returns what differs between two sides: recipe and data, arms or space, score, counts.
-
-    Then code and environment.
-    """
-    a, b = one.edition, other.edition
-    changed = [*_nodes(a.study.base, b.study.base), *_plans(a, b)]
-    changed += _unlike("score", a.study.score.metric, b.study.score.metric)
-    changed += _unlike("budget", a.budget, b.budget)
-    if one.trials and other.trials:  # of two searches
-        changed += _unlike("trials", str(one.trials), str(other.trials))
-    changed += _unlike("seeds", str(one.seeds), str(other.seeds))
+def changes(a: Side, b: Side, pairs: Pairs) -> list[Change]:
+    """Returns what differs between two sides: recipe and data, arms or space, score, counts, code and environment."""
+    study, other = a.edition.study, b.edition.study
+    changed = [*_nodes(study.base, other.base), *_plans(study.plan, other.plan)]
+    changed += _unlike("score", study.score.metric, other.score.metric)
+    changed += _unlike("budget", a.edition.budget, b.edition.budget)
+    if a.trials and b.trials:  # of two searches
+        changed += _unlike("trials", str(a.trials), str(b.trials))
+    changed += _unlike("seeds", str(a.seeds), str(b.seeds))
     return [*changed, *_code(pairs), *_surroundings(pairs)]
 
 
@@ -168,83 +146,59 @@ def _nodes(a: Any, b: Any, path: str = "") -> Iterator[Change]:
             yield from _nodes(getattr(a, name, None), getattr(b, name, None), f"{path}.{name}" if path else name)
 
 
-def _plans(a: Edition, b: Edition) -> Iterator[Change]:
-    plan, other = a.study.plan, b.study.plan
-    if isinstance(plan, Ablation) and isinstance(other, Ablation):
-        yield from _arms(plan, other)
-    elif isinstance(plan, Search) and isinstance(other, Search):
-        yield from _searches(plan, other)
+def _plans(a: Ablation | Search, b: Ablation | Search) -> Iterator[Change]:
+    """Yields what differs between two plans: arms, or what a search does; of two kinds the kinds alone."""
+
+    def settings(values: Mapping[str, Any]) -> str:
+        return ", ".join(setting_words(values)) or "the base"
+
+    if isinstance(a, Ablation) and isinstance(b, Ablation):
+        for name in dict.fromkeys([*a.arms, *b.arms]):
+            arms = [settings(plan.arms[name]) if name in plan.arms else "no such arm" for plan in (a, b)]
+            yield from _unlike(f"arm {name}", *arms)
+        yield from _unlike("baseline", a.baseline, b.baseline)
+        tunings = []
+        for tune in (a.tune, b.tune):
+            rest = {name: value for name, value in tune.identity().items() if name != "space"} if tune else {}
+            tunings.append("; ".join(setting_words(space_words(tune.space) | rest)) if tune else "none")
+        yield from _unlike("tuning", *tunings)
+        yield from _unlike("race", *("yes" if plan.race else "no" for plan in (a, b)))
+    elif isinstance(a, Search) and isinstance(b, Search):
+        spaces = [space_words(plan.space) for plan in (a, b)]
+        for path in dict.fromkeys([*spaces[0], *spaces[1]]):
+            yield from _unlike(f"space {path}", *(space.get(path, "not searched") for space in spaces))
+        yield from _unlike("sampler", a.sampler, b.sampler)
+        yield from _unlike("random rival", *("yes" if plan.rival else "no" for plan in (a, b)))
+        yield from _unlike("stop", *("never" if plan.stop is None else str(plan.stop.factor) for plan in (a, b)))
+        yield from _unlike("tried first", *("; ".join(map(settings, plan.first)) or "none" for plan in (a, b)))
     else:
-        yield Change("plan", plan.kind, other.kind)
-
-
-def _arms(a: Ablation, b: Ablation) -> Iterator[Change]:
-    for name in [*a.arms, *(name for name in b.arms if name not in a.arms)]:
-        settings = [_set(plan.arms[name]) if name in plan.arms else "no such arm" for plan in (a, b)]
-        yield from _unlike(f"arm {name}", *settings)
-    yield from _unlike("baseline", a.baseline, b.baseline)
-    yield from _unlike("tuning", *(_tuning(plan) for plan in (a, b)))
-    yield from _unlike("race", *("yes" if plan.race else "no" for plan in (a, b)))
-
-
-def _tuning(plan: Ablation) -> str:
-    if not plan.tune:
-        return NOTHING
-    space = space_words(plan.tune.space)
-    rest = {name: value for name, value in plan.tune.identity().items() if name != "space"}
-    return "; ".join(setting_words(space | rest))
-
-
-def _set(values: Mapping[str, Any]) -> str:
-    return ", ".join(setting_words(values)) or "the base"
-
-
-def _searches(a: Search, b: Search) -> Iterator[Change]:
-    spaces = [space_words(plan.space) for plan in (a, b)]
-    for path in dict.fromkeys([*spaces[0], *spaces[1]]):
-        yield from _unlike(f"space {path}", *(space.get(path, "not searched") for space in spaces))
-    yield from _unlike("sampler", a.sampler, b.sampler)
-    yield from _unlike("random rival", *("yes" if plan.rival else "no" for plan in (a, b)))
-    yield from _unlike("stop", *("never" if plan.stop is None else str(plan.stop.factor) for plan in (a, b)))
-    first = ["; ".join(_set(point) for point in plan.first) or NOTHING for plan in (a, b)]
-    yield from _unlike("tried first", *first)
+        yield Change("plan", a.kind, b.kind)
 
 
 def _code(pairs: Pairs) -> Iterator[Change]:
     """Yields the files whose code differs between the two answers of a seed, each once."""
     changed: dict[str, Change] = {}
-    for a, b in pairs:
-        same = a.trial.recipe == b.trial.recipe
-        for files in _each_code(a):
-            for other in _each_code(b):
-                for name in {*files, *other} if same else files.keys() & other.keys():
-                    if files.get(name) != other.get(name):
-                        changed[name] = Change(
-                            f"code of {name}", files.get(name, "none")[:7], other.get(name, "none")[:7]
-                        )
+    for pair in pairs:
+        same = pair[0].trial.recipe == pair[1].trial.recipe
+        codes = [{answer.code.digest: answer.code.files for answer in each.answers.values()}.values() for each in pair]
+        for files, other in product(*codes):
+            for name in {*files, *other} if same else files.keys() & other.keys():
+                if files.get(name) != other.get(name):
+                    digests = files.get(name, "none")[:7], other.get(name, "none")[:7]
+                    changed[name] = Change(f"code of {name}", *digests)
     yield from (changed[name] for name in sorted(changed))
 
 
-def _each_code(contender: Contender) -> list[dict[str, str]]:
-    return list({answer.code.digest: answer.code.files for answer in contender.answers.values()}.values())
-
-
 def _surroundings(pairs: Pairs) -> Iterator[Change]:
+    """Yields the entries of environments that differ, each with its values in the answers, the most frequent first."""
     for name in SURROUNDINGS:
-        values = [_values(name, (pair[place] for pair in pairs)) for place in (0, 1)]
+        values = []
+        for side_of in (0, 1):
+            answers = [answered for pair in pairs for answered in pair[side_of].answers.values()]
+            entries = [value for answered in answers if (value := answered.environment.get(name)) not in (None, "")]
+            values.append(", ".join(value for value, _ in Counter(map(str, entries)).most_common()))
         if all(values):
             yield from _unlike(name, *values)
-
-
-def _values(name: str, contenders: Iterable[Contender]) -> str:
-    """Returns the values that an environment's entry has in the answers, the most frequent first."""
-    counts = Counter(
-        str(value)
-        for contender in contenders
-        for answered in contender.answers.values()
-        if (value := answered.environment.get(name)) not in (None, "")
-    )
-    return ", ".join(value for value, _ in counts.most_common())
 
 
 def other_scale(a: Recipe, b: Recipe) -> str:
@@ -262,8 +216,9 @@ def other_images(a: Recipe, b: Recipe) -> str:
     if isinstance(a.data, ImagesSpec) and isinstance(b.data, ImagesSpec):
         harmless += [f"data.{name}" for name in TRAIN_ONLY]
     paths = [path for path in differing if not path.startswith(tuple(harmless))]
-    known = a.data.fingerprint == b.data.fingerprint or bool(paths)
-    return listed(["the data set" if path == "data" else path for path in paths]) if known else "the files of the data"
+    if not paths and a.data.fingerprint != b.data.fingerprint:
+        return "the files of the data"
+    return listed(["the data set" if path == "data" else path for path in paths])
 
 
 def unpaired(who: Scores, than: Scores) -> Estimate | None:
@@ -273,28 +228,23 @@ def unpaired(who: Scores, than: Scores) -> Estimate | None:
     involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor
     of `estimate` holds for each of the two; `over_draws`.
     """
-    sides = who, than
-    if not all(side.values for side in sides):
+    if not (who.values and than.values):
         return None
+
+    def mean(side: Scores, values: Sequence[float]) -> Estimate:
+        return estimate(values, side.scale.rounding, overlap=side.scale.overlap)
+
+    sides, twin = (who, than), None
     ends = (who.scale.low - than.scale.high, who.scale.high - than.scale.low)
-    twin = None
     if all(side.scale.curve for side in sides):
-        twin = _welch([_mean(side, on_curve(side, [*side.values])) for side in sides])
-    gap = _welch([_mean(side, [*side.values.values()]) for side in sides], ends, twin)
-    return over_draws(
-        gap, *(drawn([side], [sign], [*side.values]) for side, sign in zip(sides, (1.0, -1.0), strict=True))
-    )
-
-
-def _mean(side: Scores, values: Sequence[float]) -> Estimate:
-    return estimate(values, side.scale.rounding, overlap=side.scale.overlap)
+        twin = _welch([mean(side, on_curve(side, [*side.values])) for side in sides])
+    gap = _welch([mean(side, [*side.values.values()]) for side in sides], ends, twin)
+    draws = [drawn([side], [sign], [*side.values]) for side, sign in zip(sides, (1.0, -1.0), strict=True)]
+    return over_draws(gap, *draws)
 
 
 def _welch(means: Sequence[Estimate], ends: Interval = (-math.inf, math.inf), twin: Estimate | None = None) -> Estimate:
-    """Returns the difference of two means, with its error and degrees of freedom.
-
-    Without them where a mean has no error.
-    """
+    """Returns the difference of two means; without an error and degrees of freedom where a mean has none."""
     who, than = means
     n, mean = min(who.n, than.n), who.mean - than.mean
     if who.error is None or than.error is None:
@@ -367,15 +317,14 @@ class Comparison:
 
     @cached_property
     def differences(self) -> dict[int, Difference]:
-        """B minus A, by the place of the match; all that can be tested are adjusted together (Holm)."""
-        known = {
-            str(place): (match.b.test, match.a.test, match.estimate)
-            for place, match in enumerate(self.matches)
-            if match.estimate is not None
-        }
-        tested = {place: gap for place, gap in known.items() if self.matches[int(place)].how != "same runs"}
-        same = {place: Difference(*gap, None) for place, gap in known.items() if place not in tested}
-        return {int(place): gap for place, gap in (together(tested, self.look) | same).items()}
+        """B minus A, by the number of the match; all that can be tested are adjusted together (Holm)."""
+        tested, same = {}, {}
+        for number, match in enumerate(self.matches):
+            if match.estimate is not None and match.how == "same runs":
+                same[number] = Difference(match.b.test, match.a.test, match.estimate, None)
+            elif match.estimate is not None:
+                tested[str(number)] = match.b.test, match.a.test, match.estimate
+        return {int(number): gap for number, gap in together(tested, self.look).items()} | same
 
     @cached_property
     def tests(self) -> int:
@@ -396,19 +345,17 @@ class Comparison:
     @cached_property
     def warnings(self) -> list[str]:
         """Why the scores may not be comparable, and what each side lacks."""
-        reasons: dict[str, list[str]] = {}
+        by_reason: dict[str, list[str]] = {}
         for match in self.matches:
-            recipes = match.a.trial.recipe, match.b.trial.recipe
+            recipes, reason = (match.a.trial.recipe, match.b.trial.recipe), ""
             if scale := other_scale(*recipes):
-                reasons.setdefault(f"scores are not comparable, so no difference is shown: {scale}", []).append(
-                    match.name
-                )
+                reason = f"scores are not comparable, so no difference is shown: {scale}"
             elif images := other_images(*recipes):
-                reasons.setdefault(f"the test images may differ, so scores may not be comparable: {images}", []).append(
-                    match.name
-                )
-        named = [why if len(names) == len(self.matches) else f"{why} ({listed([*map(quoted, names)])})"
-                 for why, names in reasons.items()]  # fmt: skip
+                reason = f"the test images may differ, so scores may not be comparable: {images}"
+            if reason:
+                by_reason.setdefault(reason, []).append(match.name)
+        named = [reason if len(names) == len(self.matches) else f"{reason} ({listed([*map(quoted, names)])})"
+                 for reason, names in by_reason.items()]  # fmt: skip
         if any(match.how == "unpaired" for match in self.matches):
             named.append("without common seeds a difference is not paired (Welch's test), and so less sure")
         if not self.matches:
@@ -417,6 +364,17 @@ class Comparison:
 
     def plain(self) -> dict[str, Any]:
         """Returns plain values, for --json."""
+        trials = []
+        for number, match in enumerate(self.matches):
+            row: dict[str, Any] = {"name": match.name}
+            for name, scores in (("a", match.a.test), ("b", match.b.test)):
+                row |= {f"{name}_n": scores.n, f"{name}_mean": scores.mean, f"{name}_std": scores.std}
+                row |= {f"{name}_failed": len(scores.failed), f"{name}_diverged": len(scores.diverged)}
+            gap = self.differences.get(number)
+            low, high = (gap.interval if gap else None) or (None, None)
+            row |= {"how": match.how, "seeds": list(match.seeds), "difference": gap.mean if gap else None}
+            row |= {"low": low, "high": high, "p": gap.estimate.p() if gap and gap.adjusted else None}
+            trials.append(row | {"p_holm": gap.p if gap else None})
         return {
             "a": self.a.label,
             "b": self.b.label,
@@ -424,45 +382,18 @@ class Comparison:
             "metric_b": self.metrics[1],
             "changes": [vars(change) for change in self.changes],
             "warnings": self.warnings,
-            "trials": [self._row(place, match) for place, match in enumerate(self.matches)],
+            "trials": trials,
             "only_a": self.only[0],
             "only_b": self.only[1],
         }
 
-    def _row(self, place: int, match: Match) -> dict[str, Any]:
-        gap = self.differences.get(place)
-        low, high = (gap.interval if gap else None) or (None, None)
-        return {
-            "name": match.name,
-            **_scores("a", match.a.test),
-            **_scores("b", match.b.test),
-            "how": match.how,
-            "seeds": list(match.seeds),
-            "difference": gap.mean if gap else None,
-            "low": low,
-            "high": high,
-            "p": gap.estimate.p() if gap and gap.adjusted else None,
-            "p_holm": gap.p if gap else None,
-        }
-
-
-def _scores(name: str, scores: Scores) -> dict[str, Any]:
-    return {
-        f"{name}_n": scores.n,
-        f"{name}_mean": scores.mean,
-        f"{name}_std": scores.std,
-        f"{name}_failed": len(scores.failed),
-        f"{name}_diverged": len(scores.diverged),
-    }
-
 
 def _matched(a: Side, b: Side) -> Iterator[tuple[Contender, Contender]]:
-    """Yields pairs by place, in the order of A; what is left is paired by equal recipes."""
-    places = {contender.place: contender for contender in b.contenders}
-    by_place = {id(contender): places[contender.place] for contender in a.contenders if contender.place in places}
-    taken = {id(other) for other in by_place.values()}
+    """Yields pairs by their keys, in the order of A; what is left is paired by equal recipes."""
+    by_key = {contender.key: contender for contender in b.contenders}
+    taken = {id(by_key[contender.key]) for contender in a.contenders if contender.key in by_key}
     for contender in a.contenders:
-        other = by_place.get(id(contender))
+        other = by_key.get(contender.key)
         if other is None:
             rest = (row for row in b.contenders if id(row) not in taken and row.trial.recipe == contender.trial.recipe)
             other = next(rest, None)
@@ -474,19 +405,18 @@ def _matched(a: Side, b: Side) -> Iterator[tuple[Contender, Contender]]:
 def _match(a: Contender, b: Contender) -> Match:
     if other_scale(a.trial.recipe, b.trial.recipe):
         return Match(a, b, "other scale")
-    shared = sorted(a.test.values.keys() & b.test.values.keys())
     if not a.test.values or not b.test.values:
         return Match(a, b, "no scores")
-    own = [seed for seed in shared if not _same_answer(a, b, seed)]
-    if shared and not own:
+    shared = sorted(a.test.values.keys() & b.test.values.keys())
+    paired = []
+    for seed in shared:
+        answers = [side.answers.get(seed) for side in (a, b)]
+        names = [answer and (answer.run.key, answer.name) for answer in answers]
+        if None in names or names[0] != names[1]:  # the difference of the very same answer is 0 and says nothing
+            paired.append(seed)
+    if shared and not paired:
         return Match(a, b, "same runs", difference(b.test, a.test), tuple(shared))
-    few = min(a.test.n, b.test.n) < FEWEST or len(own) < len(shared)  # what both share says nothing, in no test
-    if len(own) >= FEWEST or (own and few):
-        return Match(a, b, "paired", difference(b.test, a.test, own), tuple(own))
+    few = min(a.test.n, b.test.n) < FEWEST or len(paired) < len(shared)  # what both share says nothing, in no test
+    if len(paired) >= FEWEST or (paired and few):
+        return Match(a, b, "paired", difference(b.test, a.test, paired), tuple(paired))
     return Match(a, b, "unpaired", unpaired(b.test, a.test))
-
-
-def _same_answer(a: Contender, b: Contender, seed: int) -> bool:
-    """Returns whether both sides have the very same answer at a seed: then its difference is 0 and says nothing."""
-    answer, other = a.answers.get(seed), b.answers.get(seed)
-    return answer is not None and other is not None and (answer.run.key, answer.name) == (other.run.key, other.name)

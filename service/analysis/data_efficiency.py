@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from search_spaces.words import short
+from service.analysis.scales import Scale
 from service.analysis.statistics import Estimate, Scores, estimate
 from trainables.spec import digest
 
@@ -54,36 +55,29 @@ def fit(sizes: Sequence[float], scores: Sequence[float], ceiling: float = math.i
     """
     from scipy.optimize import minimize_scalar
 
-    first = min(sizes)
+    first, count, mean_y = min(sizes), len(sizes), sum(scores) / len(sizes)
 
     def law(log_exponent: float) -> PowerLaw:
-        return _linear([size / first for size in sizes], scores, math.exp(log_exponent), first, ceiling)
+        """Returns the best law with this exponent: scores over `x = ratio ** -exponent` are a line."""
+        exponent = math.exp(log_exponent)
+        xs = [(size / first) ** -exponent for size in sizes]
+        points, mean_x = [*zip(xs, scores, strict=True)], sum(xs) / count
+        fall = -sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x in xs)
+        limit = mean_y + fall * mean_x
+        if limit > ceiling:
+            limit = ceiling
+            fall = sum(x * (limit - y) for x, y in points) / sum(x * x for x in xs)
+        if fall < 0:
+            limit, fall = min(mean_y, ceiling), 0.0
+        error = math.sqrt(sum((y - limit + fall * x) ** 2 for x, y in points) / count)
+        return PowerLaw(limit, fall, exponent, first, error)
 
     low, high = (math.log(end) for end in EXPONENTS)
-    grid = [low + (high - low) * step / 100 for step in range(101)]
-    best = min(grid, key=lambda place: law(place).error)
     step = (high - low) / 100
+    best = min((low + (high - low) * number / 100 for number in range(101)), key=lambda exponent: law(exponent).error)
     ends = (max(low, best - step), min(high, best + step))
-    optimum = minimize_scalar(lambda place: law(place).error, bounds=ends, method="bounded", options={"xatol": 1e-10})
+    optimum = minimize_scalar(lambda x: law(x).error, bounds=ends, method="bounded", options={"xatol": 1e-10})
     return min(law(best), law(float(optimum.x)), key=lambda power_law: power_law.error)
-
-
-def _linear(
-    ratios: Sequence[float], scores: Sequence[float], exponent: float, first: float, ceiling: float
-) -> PowerLaw:
-    """Returns the best law with this exponent: scores over `x = ratio ** -exponent` are a line."""
-    xs = [ratio**-exponent for ratio in ratios]
-    count, mean_x, mean_y = len(xs), sum(xs) / len(xs), sum(scores) / len(scores)
-    square = sum((x - mean_x) ** 2 for x in xs)
-    fall = -sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, scores, strict=True)) / square
-    limit = mean_y + fall * mean_x
-    if limit > ceiling:
-        limit = ceiling
-        fall = sum(x * (limit - y) for x, y in zip(xs, scores, strict=True)) / sum(x * x for x in xs)
-    if fall < 0:
-        limit, fall = min(mean_y, ceiling), 0.0
-    error = math.sqrt(sum((y - limit + fall * x) ** 2 for x, y in zip(xs, scores, strict=True)) / count)
-    return PowerLaw(limit, fall, exponent, first, error)
 
 
 @dataclass(frozen=True)
@@ -101,21 +95,24 @@ class Curve:
     def laws(self) -> dict[int, PowerLaw]:
         """The law of each seed that has a score at every size, and diverged at none: chance is no point of a curve."""
         seeds = sorted(set.intersection(*({*scores.values} - {*scores.diverged} for scores in self.scores.values())))
-        ceiling = next(iter(self.scores.values())).scale.high
-        sizes = list(self.scores)
-        return {seed: fit(sizes, [self.scores[size].values[seed] for size in sizes], ceiling) for seed in seeds}
+        rows = {seed: [scores.values[seed] for scores in self.scores.values()] for seed in seeds}
+        return {seed: fit([*self.scores], row, self.scale.high) for seed, row in rows.items()}
+
+    @property
+    def scale(self) -> Scale:
+        """What the scores can be, at every size."""
+        return next(iter(self.scores.values())).scale
 
     def over_seeds(self, name: str) -> Estimate | None:
         """Returns a number of the laws (`limit`, `exponent`, `error`) over the seeds."""
         values = {seed: getattr(law, name) for seed, law in self.laws.items()}
         if name == "limit":  # a score as others are: limits that all are perfect have an interval, too
-            return Scores(values, len(values), next(iter(self.scores.values())).scale).estimate
+            return Scores(values, len(values), self.scale).estimate
         return estimate([*values.values()]) if values else None
 
     def level(self, share: float) -> float:
         """Returns the score at a share of the way from chance to a perfect one."""
-        scale = next(iter(self.scores.values())).scale
-        return scale.chance + share * (scale.high - scale.chance)
+        return self.scale.chance + share * (self.scale.high - self.scale.chance)
 
     def needed(self, share: float) -> Needed | None:
         """Returns the images that a level needs, by seed; None without seeds."""
@@ -151,21 +148,24 @@ def by_size(trials: Iterable[TrialResult]) -> list[list[TrialResult]]:
     """Groups the trials that differ in the number of training images alone: four sizes or more, each once, in order."""
     groups: dict[str, list[TrialResult]] = {}
     for row in trials:
-        groups.setdefault(_all_else(row), []).append(row)
+        fields = row.recipe.plain()
+        for path in SIZES:
+            node, _, field = path.partition(".")
+            fields[node].pop(field, None)
+        groups.setdefault(digest(fields), []).append(row)
     ordered = [sorted(rows, key=_size) for rows in groups.values()]
     return [rows for rows in ordered if len(rows) >= FEWEST_SIZES and len({_size(row) for row in rows}) == len(rows)]
 
 
 def curves(groups: Iterable[Sequence[TrialResult]]) -> list[Curve]:
     """Returns the curves of such groups, of the sizes that have scores; four of them or more."""
-    known = list(groups)
-    all_curves = []
-    for rows, name in zip(known, _names(known), strict=True):
-        scored = [row for row in rows if row.test.values]
-        if len(scored) >= FEWEST_SIZES:
-            scores = {_size(row): row.test for row in scored}
-            all_curves.append(Curve(name, scores, tuple(row.trial.number for row in scored)))
-    return all_curves
+    groups = list(groups)
+    scored = [[row for row in rows if row.test.values] for rows in groups]
+    return [
+        Curve(name, {_size(row): row.test for row in rows}, tuple(row.trial.number for row in rows))
+        for rows, name in zip(scored, _names(groups), strict=True)
+        if len(rows) >= FEWEST_SIZES
+    ]
 
 
 def _size(row: TrialResult) -> int:
@@ -177,23 +177,11 @@ def _names(groups: Sequence[Sequence[TrialResult]]) -> list[str]:
 
     Where that does not tell the groups apart: the values that they share.
     """
-    shared = [_shared_words([row.name for row in rows]) for rows in groups]
-    if all(shared) and len(set(shared)) == len(shared):
-        return shared
-    return [
-        short({path: value for path, value in rows[0].trial.values.items() if path not in SIZES}) for rows in groups
-    ]
-
-
-def _shared_words(names: Sequence[str]) -> str:
-    first, *others = [name.split() for name in names]
-    return " ".join(word for word in first if all(word in other for other in others)).strip(", ")
-
-
-def _all_else(row: TrialResult) -> str:
-    """Returns what a recipe says beside the sizes."""
-    plain = row.recipe.plain()
-    for path in SIZES:
-        node, _, last = path.partition(".")
-        plain[node].pop(last, None)
-    return digest(plain)
+    names = []
+    for rows in groups:
+        first, *others = [row.name.split() for row in rows]
+        names.append(" ".join(word for word in first if all(word in other for other in others)).strip(", "))
+    if all(names) and len(set(names)) == len(names):
+        return names
+    values = [rows[0].trial.values for rows in groups]
+    return [short({path: value for path, value in each.items() if path not in SIZES}) for each in values]

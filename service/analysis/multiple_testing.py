@@ -105,8 +105,8 @@ class Difference:
 
 def staying(now: Mapping[str, Difference], before: Mapping[str, Difference]) -> dict[str, Difference]:
     """Returns differences, by name, where what an earlier look found stays; the present look stands below it."""
-    found = {name: gap for name, gap in before.items() if gap.significant}
-    return {name: replace(found[name], later=gap) if name in found else gap for name, gap in now.items()}
+    significant = {name: gap for name, gap in before.items() if gap.significant}
+    return {name: replace(significant[name], later=gap) if name in significant else gap for name, gap in now.items()}
 
 
 def compare_best(best: str, trials: Mapping[str, Scores], look: int = 1) -> dict[str, Difference]:

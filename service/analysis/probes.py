@@ -66,22 +66,20 @@ class RunProbes:
     def __call__(self, name: str) -> Probed:
         """Returns what the probe finds: read where it is kept, else computed from the weights, and kept.
 
-        Nothing is trained.
-
         Raises: LocusError if the run's weights were not kept, or cannot be read.
         Cost: 0.1 to 10 s, on one thread.
         """
-        known = self.kept(name)
-        if known is not None:
-            return known
+        kept = self.kept(name)
+        if kept is not None:
+            return kept
         run, answered = self.answered.run, self.answered
         weights = self.outcomes.weights(run.key, answered.name)
         if not isinstance(answered.outcome, Completed) or not weights.exists():
             why = self.outcomes.without_weights
             raise LocusError(f"the weights of {run.key} must be kept to be probed, got none{why}")
-        for used in (weights, self.parent):
-            if used is not None:
-                require_sound(used)
+        for file in (weights, self.parent):
+            if file is not None:
+                require_sound(file)
         from trainables.probes.catalog import probe_run
         from trainables.training.runtime import runtime
 
@@ -152,8 +150,8 @@ def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value:
     """
     kept = {seed: run.kept(probe) for seed, run in probes.items()}
     values = {seed: probed.at(when).values for seed, probed in kept.items() if probed is not None}
-    known = {seed: some[value] for seed, some in sorted(values.items()) if math.isfinite(some.get(value, math.nan))}
-    return Scores(known, asked, replace(SCALES.get(probe, Scale()), overlap=_overlap(probes)))
+    finite = {seed: row[value] for seed, row in sorted(values.items()) if math.isfinite(row.get(value, math.nan))}
+    return Scores(finite, asked, replace(SCALES.get(probe, Scale()), overlap=_overlap(probes)))
 
 
 def _overlap(probes: Mapping[int, RunProbes]) -> float:
@@ -167,22 +165,20 @@ def alike(trial: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim:
     A seed is paired with the next one of the other trial, and the last with the first. Two neighboring numbers share a
     model, so they are not quite independent, as a test takes them to be.
     """
-    mine, theirs = _maps(trial, claim), _maps(other, claim)
-    seeds = sorted({*mine} & {*theirs})
-    correlations = {
-        seed: correlation(mine[seed], theirs[following])
-        for seed, following in zip(seeds, [*seeds[1:], *seeds[:1]], strict=True)
-        if seed != following and mine[seed].shape == theirs[following].shape
-    }
-    scale = Scale(0.0, -1.0, 1.0, task=False, overlap=_overlap(trial))
-    return Scores({seed: value for seed, value in correlations.items() if math.isfinite(value)}, asked, scale)
 
+    def maps(probes: Mapping[int, RunProbes]) -> dict[int, NDArray[Any]]:
+        kept = {seed: probed for seed, run in probes.items() if (probed := run.kept(claim.probe)) is not None}
+        arrays = {seed: probed.at(claim.when).arrays.get(claim.value) for seed, probed in kept.items()}
+        return {seed: array for seed, array in arrays.items() if array is not None}
 
-def _maps(trial: Mapping[int, RunProbes], claim: ClaimOfMaps) -> dict[int, NDArray[Any]]:
-    """Returns the maps that a claim is about, by seed, as far as they are kept."""
-    kept = {seed: run.kept(claim.probe) for seed, run in trial.items()}
-    maps = {seed: probed.at(claim.when).arrays.get(claim.value) for seed, probed in kept.items() if probed is not None}
-    return {seed: array for seed, array in maps.items() if array is not None}
+    mine, theirs = maps(trial), maps(other)
+    seeds, correlations = sorted({*mine} & {*theirs}), {}
+    for seed, following in zip(seeds, [*seeds[1:], *seeds[:1]], strict=True):
+        if seed != following and mine[seed].shape == theirs[following].shape:
+            value = correlation(mine[seed], theirs[following])
+            if math.isfinite(value):
+                correlations[seed] = value
+    return Scores(correlations, asked, Scale(0.0, -1.0, 1.0, task=False, overlap=_overlap(trial)))
 
 
 def correlation(a: NDArray[Any], b: NDArray[Any]) -> float:

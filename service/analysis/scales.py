@@ -5,25 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Protocol
 
 GUESSED = 0.001
 """How often a seed that guesses may score above what counts as guessing. A study has dozens of seeds."""
 UNCOUNTED = 1000
 """Scores with two ends that are not counted in images have the logits of so many."""
-
-
-class Curve(Protocol):
-    """A second scale of scores, on which errors near a perfect score are not skewed."""
-
-    def of(self, score: float) -> float:
-        """Returns the place of a score on the second scale."""
-
-    def score(self, place: float) -> float:
-        """Returns the score at a place."""
-
-    def slope(self, place: float) -> float:
-        """Returns by how much the score rises there as the place rises by 1."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +29,13 @@ class Logits:
         right = min(max((score - self.low) / (self.high - self.low), 0.0), 1.0) * self.images
         return math.log((right + 0.5) / (self.images - right + 0.5))
 
-    def score(self, logit: float) -> float:
+    def score(self, place: float) -> float:
         """Returns the score that has a logit; far out it lies half an image beyond the ends."""
-        return self.low + (self.high - self.low) * (_share(logit) * (self.images + 1) - 0.5) / self.images
+        return self.low + (self.high - self.low) * (_share(place) * (self.images + 1) - 0.5) / self.images
 
-    def slope(self, logit: float) -> float:
+    def slope(self, place: float) -> float:
         """Returns by how much the score rises as the logit rises by 1."""
-        share = _share(logit)
+        share = _share(place)
         return (self.high - self.low) * share * (1 - share) * (self.images + 1) / self.images
 
 
@@ -78,6 +64,10 @@ class LogErrors:
     def slope(self, place: float) -> float:
         """Returns by how much R² rises there as the place rises by 1."""
         return math.exp(min(-place, 700.0))
+
+
+Curve = Logits | LogErrors
+"""A second scale of scores, on which errors near a perfect score are not skewed."""
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ def scores_of(
     should be.
     """
     data = trial.recipe.data
-    known = {seed: value for seed, value in finals.items() if value is not None}
-    values = dict(sorted((known | dict.fromkeys(diverged, data.chance(split))).items()))
+    scored = {seed: value for seed, value in finals.items() if value is not None}
+    values = dict(sorted((scored | dict.fromkeys(diverged, data.chance(split))).items()))
     return Scores(values, asked, score_scale(data, split), diverged)
 
 
@@ -64,7 +64,7 @@ def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> Scor
     names = [families.get(task, task) for task in tasks]
     shares = [1 / len({*names}) / names.count(name) for name in names]
     seeds = sorted(set.intersection(*({*scores.values} for scores in tasks.values())))
-    parts = [(share, scores) for share, scores in zip(shares, tasks.values(), strict=True)]
+    parts = [*zip(shares, tasks.values(), strict=True)]
     scales = [(share, scores.scale) for share, scores in parts]
     scale = Scale(
         math.fsum(share * scale.chance for share, scale in scales),
@@ -94,15 +94,10 @@ def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
         return 1.0
     low, high = failed / seeds, 1.0
     for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _at_most(failed, seeds, middle) > level else (low, middle)
+        share = (low + high) / 2
+        terms = (math.comb(seeds, k) * share**k * (1 - share) ** (seeds - k) for k in range(failed + 1))
+        low, high = (share, high) if math.fsum(terms) > level else (low, share)  # so many or fewer of them fail
     return high
-
-
-def _at_most(failed: int, seeds: int, share: float) -> float:
-    """Returns the probability that at most `failed` of `seeds` fail, each with the probability `share`."""
-    terms = (math.comb(seeds, k) * share**k * (1 - share) ** (seeds - k) for k in range(failed + 1))
-    return math.fsum(terms)
 
 
 def unseen_words(scores: Scores, *, refuted: bool = False) -> str:
@@ -128,14 +123,14 @@ def group_words(scores: Scores) -> str:
     upper = {*scores.values} - lower
     if not lower or not upper:
         return ""
-    failed = sorted(scores.failed & lower)
-    low = [f"{len(lower - {*failed})} at {_center(scores, lower - {*failed}):.2f}"] if lower - {*failed} else []
-    low += [f"{len(failed)} failed ({_center(scores, failed):.2f})"] if failed else []
-    return f"{len(upper)} of {plural(scores.n, 'seed')} at {_center(scores, upper):.2f}, {listed(low)}"
+    failed = scores.failed & lower
 
+    def mean(seeds: Iterable[int]) -> str:
+        return f"{fmean(scores.values[seed] for seed in seeds):.2f}"
 
-def _center(scores: Scores, seeds: Iterable[int]) -> float:
-    return fmean(scores.values[seed] for seed in seeds)
+    groups = [f"{len(lower - failed)} at {mean(lower - failed)}"] if lower - failed else []
+    groups += [f"{len(failed)} failed ({mean(failed)})"] if failed else []
+    return f"{len(upper)} of {plural(scores.n, 'seed')} at {mean(upper)}, {listed(groups)}"
 
 
 LEAST_GAIN = 0.05
@@ -149,8 +144,8 @@ def kept(after: Scores, before: Scores) -> Scores:
     """
     chance, high = before.scale.chance, before.scale.high
     least = max(before.scale.guessing(), chance + (LEAST_GAIN * (high - chance) if math.isfinite(high) else 0.0))
-    had = {seed: own - chance for seed, own in before.values.items() if own > least and seed in after.values}
-    values = {seed: (after.values[seed] - chance) / own for seed, own in had.items()}
+    gains = {seed: score - chance for seed, score in before.values.items() if score > least and seed in after.values}
+    values = {seed: (after.values[seed] - chance) / gain for seed, gain in gains.items()}
     steps = math.hypot(after.scale.step, before.scale.step)
-    scale = Scale(step=steps / min(had.values(), default=1.0), overlap=before.scale.overlap)
+    scale = Scale(step=steps / min(gains.values(), default=1.0), overlap=before.scale.overlap)
     return Scores(values, before.asked, scale)

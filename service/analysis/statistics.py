@@ -119,17 +119,11 @@ class Estimate:
         return max(low, self.low), min(high, self.high)
 
     def p_above(self, value: float) -> float | None:
-        """Returns the one-sided p of the null hypothesis that the true mean is `value` or less.
-
-        None for too few values.
-        """
+        """Returns the one-sided p of the null hypothesis that the true mean is `value` or less, None for too few."""
         return self._p(value, -1)
 
     def p_below(self, value: float) -> float | None:
-        """Returns the one-sided p of the null hypothesis that the true mean is `value` or more.
-
-        None for too few values.
-        """
+        """Returns the one-sided p of the null hypothesis that the true mean is `value` or more, None for too few."""
         return self._p(value, 1)
 
     def p(self, value: float = 0.0) -> float | None:
@@ -143,17 +137,11 @@ class Estimate:
         if value > self.high if side > 0 else value < self.low:  # no mean lies there
             return 0.0
         away = side * (self.mean - (self.curve.of(value) if self.curve else value))
+        certain = math.copysign(math.inf, away) if away else 0.0  # without an error it is infinitely many errors away
         errors = [(self.error or 0.0, self.freedom), *([self.seeds] if self.seeds else [])]
-        ps = [cdf(_ratio(away, error), df) for error, df in errors]
+        ps = [cdf(away / error if error else certain, df) for error, df in errors]
         other = self.twin._p(value, side) if self.twin else None
         return max(ps) if other is None else max(*ps, other)
-
-
-def _ratio(away: float, error: float) -> float:
-    """Returns how many errors a mean is away; infinitely many where there is no error."""
-    if error:
-        return away / error
-    return math.copysign(math.inf, away) if away else 0.0
 
 
 def of_mean(n: int, overlap: float = 0.0) -> float:
@@ -196,14 +184,14 @@ def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[in
 
     Empty if a run lacks its draws.
     """
-    every = [[(trial.values[seed], *trial.further.get(seed, ())) for seed in seeds] for trial in trials]
-    counts = {len(scores) for by_seed in every for scores in by_seed}
+    by_trial = [[(trial.values[seed], *trial.further.get(seed, ())) for seed in seeds] for trial in trials]
+    counts = {len(scores) for by_seed in by_trial for scores in by_seed}
     if len(counts) != 1 or counts == {1}:
         return []
     return [
         [
-            math.fsum(weight * by_seed[place][draw] for by_seed, weight in zip(every, weights, strict=True))
-            for place in range(len(seeds))
+            math.fsum(weight * by_seed[index][draw] for by_seed, weight in zip(by_trial, weights, strict=True))
+            for index in range(len(seeds))
         ]
         for draw in range(counts.pop())
     ]
@@ -219,15 +207,36 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
     Source: two-way random effects (Searle, Casella and McCulloch 1992, 4.5); degrees of freedom: Satterthwaite 1946.
     Differs: these are rounded down; a sum has the residuals of its sides.
     """
-    if not sides[0] or over_seeds.error is None or any(len(side) != len(sides[0]) for side in sides):
+    count = len(sides[0])
+    if not count or over_seeds.error is None or any(len(side) != count for side in sides):
         return over_seeds
     twin = over_seeds.twin
     if twin is not None:
-        of = twin.curve.of if twin.curve else float
-        twin = _wider(
-            twin, _of_draws([[[of(score) for score in draw] for draw in side] for side in sides]), len(sides[0])
-        )
-    return replace(_wider(over_seeds, _of_draws(sides), len(sides[0])), twin=twin)
+        place = twin.curve.of if twin.curve else float
+        places = [[[place(score) for score in draw] for draw in side] for side in sides]
+        twin = _wider(twin, _of_draws(places), count)
+    return replace(_wider(over_seeds, _of_draws(sides), count), twin=twin)
+
+
+def _of_draws(sides: Sequence[Sequence[Sequence[float]]]) -> float:
+    """Returns the variance that another draw of images brings: of the draws' means, less what seeds alone bring to it.
+
+    That is of what neither seed nor draw explains.
+    """
+    means, residuals = [], []
+    for side in sides:
+        draws, seeds = [fmean(draw) for draw in side], [fmean(column) for column in zip(*side, strict=True)]
+        center = fmean(draws)
+        rest = [
+            score - mean - seed_mean + center
+            for draw, mean in zip(side, draws, strict=True)
+            for score, seed_mean in zip(draw, seeds, strict=True)
+        ]
+        square = math.fsum(residual * residual for residual in rest)
+        residuals.append(square / ((len(draws) - 1) * (len(seeds) - 1)) / len(seeds))
+        means.append(draws)
+    together = [math.fsum(draw) for draw in zip(*means, strict=True)]
+    return max(0.0, stdev(together) ** 2 - math.fsum(residuals))
 
 
 def over_images(
@@ -245,8 +254,8 @@ def over_images(
     Source: as `over_draws`; the single images are the draws, and the score is the mean over all of them.
     """
     counts = {len(trial.right.get(seed, ())) for trial in trials for seed in seeds}
-    known = len(seeds) > 1 and len(counts) == 1 and counts != {0}
-    if over_seeds.error is None or not known or over_seeds.draws > 1:
+    alike = len(seeds) > 1 and len(counts) == 1 and counts != {0}
+    if over_seeds.error is None or not alike or over_seeds.draws > 1:
         return over_seeds
     import numpy as np  # here, for it takes a while to import
 
@@ -264,12 +273,6 @@ def over_images(
     return replace(_wider(over_seeds, images, count), twin=twin)
 
 
-def _of_draws(sides: Sequence[Sequence[Sequence[float]]]) -> float:
-    """Returns the variance that another draw of images brings, of scores or of their places on the second scale."""
-    means = [math.fsum(map(fmean, draws)) for draws in zip(*sides, strict=True)]
-    return max(0.0, stdev(means) ** 2 - math.fsum(map(_residual, sides)))
-
-
 def _wider(narrow: Estimate, images: float, draws: int) -> Estimate:
     """Returns an estimate whose error has the variance of images, too."""
     assert narrow.error is not None
@@ -283,19 +286,6 @@ def _seeds_and_images(seeds: float, df: int, images: float, draws: int) -> tuple
     parts = seeds**2 / df + (images**2 / (draws - 1) if images else 0.0)
     together = max(1, math.floor((seeds + images) ** 2 / parts * (1 + 1e-12))) if parts else df
     return math.sqrt(seeds + images), together
-
-
-def _residual(draws: Sequence[Sequence[float]]) -> float:
-    """Returns the variance that seeds alone bring to the mean of a draw: of what neither seed nor draw explains."""
-    seeds, count = len(draws[0]), len(draws)
-    means, own = [fmean(draw) for draw in draws], [fmean(column) for column in zip(*draws, strict=True)]
-    center = fmean(means)
-    rest = [
-        score - mean - seed_mean + center
-        for draw, mean in zip(draws, means, strict=True)
-        for score, seed_mean in zip(draw, own, strict=True)
-    ]
-    return math.fsum(residual * residual for residual in rest) / ((count - 1) * (seeds - 1)) / seeds
 
 
 @dataclass(frozen=True)
@@ -336,11 +326,6 @@ class Scores:
         ends = self.estimate.interval() if self.estimate else None
         sure = ends is not None and ends[0] > self.scale.chance
         return bool(self.scale.step) or sure or min(self.values.values()) > self.scale.chance
-
-    @property
-    def any_above_chance(self) -> bool:
-        """True if at least one seed scores above what guessing reaches."""
-        return any(value > self.scale.guessing() for value in self.values.values())
 
     @cached_property
     def failed(self) -> frozenset[int]:
@@ -405,10 +390,10 @@ class Scores:
         if len(order) < FEWEST or not math.isfinite(self.scale.high):
             return frozenset()
         values = [self.values[seed] for seed in order]
-        gap, place = max((after - before, place) for place, (before, after) in enumerate(pairwise(values)))
-        widest = max(values[place] - values[0], values[-1] - values[place + 1])
+        gap, last = max((after - before, index) for index, (before, after) in enumerate(pairwise(values)))
+        widest = max(values[last] - values[0], values[-1] - values[last + 1])
         far = gap >= SPLIT_SHARE * (self.scale.high - self.scale.chance)
-        return frozenset(order[: place + 1]) if far and gap >= SPLIT_RATIO * widest else frozenset()
+        return frozenset(order[: last + 1]) if far and gap >= SPLIT_RATIO * widest else frozenset()
 
 
 def difference(
@@ -449,8 +434,8 @@ def contrast(
         twin = estimate([math.fsum(column) for column in zip(*curved, strict=True)], floor, overlap=overlap)
     limits = sum(low for low, _ in ends), sum(high for _, high in ends)
     over_seeds = estimate(sums, floor, limits, twin=twin, overlap=overlap)
-    some, counts = [trial for trial, _ in parts], [weight for _, weight in parts]
-    return over_images(over_draws(over_seeds, drawn(some, counts, seeds)), some, counts, seeds, least)
+    weighted, factors = [trial for trial, _ in parts], [weight for _, weight in parts]
+    return over_images(over_draws(over_seeds, drawn(weighted, factors, seeds)), weighted, factors, seeds, least)
 
 
 def on_curve(scores: Scores, seeds: Sequence[int]) -> list[float]:
@@ -465,5 +450,5 @@ def on_curve(scores: Scores, seeds: Sequence[int]) -> list[float]:
 def slope_weights(trials: int) -> list[float]:
     """Returns the weight of each score in the slope of a least-squares line; the trials lie at 0, 1, 2 and so on."""
     center = (trials - 1) / 2
-    square = sum((place - center) ** 2 for place in range(trials))
-    return [(place - center) / square for place in range(trials)]
+    square = sum((index - center) ** 2 for index in range(trials))
+    return [(index - center) / square for index in range(trials)]

@@ -73,10 +73,7 @@ class StudyResult:
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, training: Training) -> str:
-        """Returns the id of the MLflow run that shows a training.
-
-        `Result` asks MLflow, this one knows of none.
-        """
+        """Returns the id of the MLflow run that shows a training; `Result` asks MLflow, this one knows of none."""
         return ""
 
     def of(self, role: str) -> list[TrialResult]:
@@ -132,17 +129,17 @@ class StudyResult:
         """
         if name is None:
             if self.best is None:
-                open_trials = sum(self.history.answer(row.trial).status == "open" for row in self.rows)
-                unfinished = f"{plural(open_trials, 'trial')} not finished" if open_trials else ""
-                ended = self.ranking.ended
-                ahead = f"the race has ended {quoted(ended.name)}, which is ahead" if ended else ""
-                why = unfinished or ahead or "none is above chance over all its seeds"
+                why = "none is above chance over all its seeds"
+                if unfinished := sum(self.history.answer(row.trial).status == "open" for row in self.rows):
+                    why = f"{plural(unfinished, 'trial')} not finished"
+                elif ended := self.ranking.ended:
+                    why = f"the race has ended {quoted(ended.name)}, which is ahead"
                 raise LocusError(f"{self.edition.id} has no best trial: {why}; name one with --arm (arm= in Python)")
             return self.best
         rows = {row.trial.label: row for row in self.rows} | self.named
         if name not in rows:
-            known = f"one of {', '.join(self.named)}, or " if self.named else ""
-            raise LocusError(f"the arm must be {known}the row of a trial of {self.edition.id}, got {name!r}")
+            names = f"one of {', '.join(self.named)}, or " if self.named else ""
+            raise LocusError(f"the arm must be {names}the row of a trial of {self.edition.id}, got {name!r}")
         return rows[name]
 
     @cached_property
@@ -157,8 +154,8 @@ class StudyResult:
         by_number = {row.trial.number: row for row in self.confirmed}
         best = by_number.get(self.ranking.highest[0].number) if self.ranking.confirmed else None
         first = by_number.get(0) if self.edition.study.plan.first else None
-        known = (("best", best), ("first", first), ("random", self.random))
-        return {name: row for name, row in known if row is not None}
+        rows = {"best": best, "first": first, "random": self.random}
+        return {name: row for name, row in rows.items() if row is not None}
 
     @property
     def scores(self) -> dict[str, Scores]:
@@ -197,45 +194,36 @@ class StudyResult:
         }
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
-        """Returns the scores that a claim is judged on, by trial; empty if there is none yet."""
-        if isinstance(claim, ClaimOfMaps):
-            return self._alike(claim)
-        if isinstance(claim, ClaimOfProbe):
-            return self.probe_scores(claim.probe, claim.value, claim.when)
-        if isinstance(claim, BetterOverTasks):
-            return self._over_tasks(claim)
-        if isinstance(claim, KeepsMore):
-            after = self.scores_at(claim.image_size)
-            return {name: kept(after[name], own) for name, own in self.scores.items() if name in after}
+        """Returns the scores that a claim is judged on, by trial; empty if there is none yet.
+
+        Of how alike maps are, both trials have the same; of `ProbeAsAlike`, `than` has how alike those of its own seeds
+        are. Over tasks, a method that the study leaves out on one has none.
+        """
+        match claim:
+            case ClaimOfMaps():
+                rows = [self.named[name] for name in claim.names if name in self.named]
+                if len(rows) < 2:
+                    return {}
+                row, other = rows
+                asked = max(row.answer.asked for row in rows)
+                between = alike(row.probes, other.probes, claim, asked)
+                within = alike(other.probes, other.probes, claim, asked) if isinstance(claim, ProbeAsAlike) else between
+                return {claim.who: between, claim.than: within}
+            case ClaimOfProbe():
+                return self.probe_scores(claim.probe, claim.value, claim.when)
+            case BetterOverTasks():
+                plan = self.edition.study.plan
+                assert isinstance(plan, Ablation)
+                tasks = plan.by_task(self.scores)
+                return {
+                    name: over_tasks({task: scores[name] for task, scores in tasks.items()}, plan.families)
+                    for name in claim.names
+                    if all(name in scores for scores in tasks.values())
+                }
+            case KeepsMore():
+                after = self.scores_at(claim.image_size)
+                return {name: kept(after[name], before) for name, before in self.scores.items() if name in after}
         return self.scores_at(claim.image_size)
-
-    def _over_tasks(self, claim: BetterOverTasks) -> dict[str, Scores]:
-        """Returns the scores of a claim's methods over all tasks.
-
-        A method that the study leaves out on one has none.
-        """
-        plan = self.edition.study.plan
-        assert isinstance(plan, Ablation)
-        tasks = plan.by_task(self.scores)
-        return {
-            name: over_tasks({task: scores[name] for task, scores in tasks.items()}, plan.families)
-            for name in claim.names
-            if all(name in scores for scores in tasks.values())
-        }
-
-    def _alike(self, claim: ClaimOfMaps) -> dict[str, Scores]:
-        """Returns how alike the maps of a claim's two trials are, by seed; nothing without both.
-
-        Under either name; of `ProbeAsAlike` under `who`, and under `than` how alike those of its own seeds are.
-        """
-        rows = [self.named[name] for name in claim.names if name in self.named]
-        if len(rows) < 2:
-            return {}
-        row, other = rows
-        asked = max(row.answer.asked for row in rows)
-        between = alike(row.probes, other.probes, claim, asked)
-        within = alike(other.probes, other.probes, claim, asked) if isinstance(claim, ProbeAsAlike) else between
-        return {claim.who: between, claim.than: within}
 
     @cached_property
     def paths(self) -> list[str]:
@@ -267,8 +255,8 @@ class StudyResult:
 
     def judge_page(self, departure: Departure | None) -> tuple[list[Verdict], dict[str, Adjusted]]:
         """Returns what `_page` has, if claims do not apply for this reason; None: if they apply."""
-        asked, partners = {frozenset(claim.names) for claim in self._asking}, self._partners
-        free = {name: gap.p() for name, (*_, gap) in self._gaps.items() if {name, partners[name]} not in asked}
+        claimed, partners = {frozenset(claim.names) for claim in self._asking}, self._partners
+        free = {name: gap.p() for name, (*_, gap) in self._gaps.items() if {name, partners[name]} not in claimed}
         ps = {name: p if self._ended(name) else 1.0 for name, p in free.items() if p is not None}
         return judge_page(self.edition.study.claims, self.scores_of, ps, departure, look=self.history.looks)
 
@@ -338,9 +326,31 @@ class StudyResult:
         once: 1.5 s for 100 arms.
         """
         asked = tuple(row.trial.label for row in [best, *others])
-        if asked not in self._against:
-            self._against[asked] = self._compared_with_best(best, others)
-        return self._against[asked]
+        if asked in self._against:
+            return self._against[asked]
+        gaps = compare_best(
+            best.trial.label, {row.trial.label: row.test for row in [best, *others]}, self.history.looks
+        )
+
+        partners = self._partners
+        of_arms = {frozenset((name, partners[name])): gap for name, gap in self.differences.items()}
+        tests = {pair: (gap.adjusted, gap.claimed) for pair, gap in of_arms.items() if not gap.later}
+        tests |= {pair: (test, True) for pair, test in self._claimed.items()}
+        names = {id(row): name for name, row in self.named.items()}
+        for row in others:
+            pair = frozenset({names.get(id(best), ""), names.get(id(row), "")})
+            if pair in tests and row.trial.label in gaps:
+                test, claimed = tests[pair]
+                gaps[row.trial.label] = replace(gaps[row.trial.label], adjusted=test, claimed=claimed)
+
+        earlier = self.previous
+        if earlier is not None:  # what the same trials showed at the look before this one stays
+            rows = earlier.of("trial") if isinstance(self.edition.study.plan, Ablation) else earlier.confirmed
+            first = next((row for row in rows if row.trial.label == best.trial.label), None)
+            before = earlier.against_best(first, earlier.rivals(first, rows)) if first else {}
+            gaps = staying(gaps, {label: gap for label, gap in before.items() if label in asked[1:]})
+        self._against[asked] = gaps
+        return gaps
 
     def rivals(self, best: TrialResult, rows: Sequence[TrialResult]) -> list[TrialResult]:
         """Returns the trials that can be compared with the best one: with all their seeds, or ended by the race."""
@@ -359,34 +369,9 @@ class StudyResult:
         gaps = self.against_best(best, self.rivals(best, rows))
         return {label: gap for label, gap in gaps.items() if gap.significant and gap.mean < 0}
 
-    def _compared_with_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
-        names = {id(row): name for name, row in self.named.items()}
-        trials = {row.trial.label: row.test for row in [best, *others]}
-        gaps = compare_best(best.trial.label, trials, self.history.looks)
-        partners = self._partners
-        own = {frozenset((name, partners[name])): gap for name, gap in self.differences.items()}
-        tests = {pair: (gap.adjusted, gap.claimed) for pair, gap in own.items() if not gap.later}
-        tests |= {pair: (test, True) for pair, test in self._claimed.items()}
-        for row in others:
-            pair = frozenset({names.get(id(best), ""), names.get(id(row), "")})
-            if pair in tests and row.trial.label in gaps:
-                test, asked = tests[pair]
-                gaps[row.trial.label] = replace(gaps[row.trial.label], adjusted=test, claimed=asked)
-        return staying(gaps, self._found_before(best, others))
-
-    def _found_before(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
-        """Returns the differences of the same trials at the look before this one, by label; none at the first."""
-        if self.previous is None:
-            return {}
-        earlier = self.previous
-        rows = earlier.of("trial") if isinstance(self.edition.study.plan, Ablation) else earlier.confirmed
-        first = next((row for row in rows if row.trial.label == best.trial.label), None)
-        found = earlier.against_best(first, earlier.rivals(first, rows)) if first else {}
-        return {row.trial.label: found[row.trial.label] for row in others if row.trial.label in found}
-
     @cached_property
     def agreements(self) -> dict[int, Agreement]:
-        """Whether scores equal published numbers, by the place of these in the study, where it states a margin.
+        """Whether scores equal published numbers, by the index of these in the study, where it states a margin.
 
         What an earlier look found of an arm stays.
         """
@@ -394,7 +379,7 @@ class StudyResult:
         if self.previous is None or isinstance(self.edition.study.plan, Search):
             return now
         before = self.previous.agreements
-        return {place: before[place] if place in before and before[place].found else now[place] for place in now}
+        return {index: before[index] if index in before and before[index].found else now[index] for index in now}
 
     @cached_property
     def methods(self) -> Methods | None:
@@ -439,11 +424,11 @@ class StudyResult:
 
     def published(self, row: TrialResult) -> list[Published]:
         """Returns the published numbers of a trial."""
-        return [known for known in self.edition.study.published if self.named.get(known.who) is row]
+        return [figure for figure in self.edition.study.published if self.named.get(figure.who) is row]
 
-    def comparable(self, known: Published) -> bool:
+    def comparable(self, figure: Published) -> bool:
         """Returns whether a published number is on our scale: we use the paper's data and the study's own question."""
-        return known.same_data and self.departure is None
+        return figure.same_data and self.departure is None
 
     @property
     def stale(self) -> int:

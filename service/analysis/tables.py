@@ -17,9 +17,10 @@ from trainables.recipe.outcome import at_image_size
 
 FIRST = ("trial", "name", "n", "mean", "test_mean", "test_low", "test_high", "difference", "p_holm")
 """The columns of trials that come first."""
+DIFFERENCE = ("difference", "difference_low", "difference_high", "p", "p_holm", "pairs")
+NONE = "no trial of {} has begun yet"
 
 if TYPE_CHECKING:
-    from service.analysis.statistics import Scores
     from service.analysis.study_result import StudyResult
     from service.analysis.trial_result import RunResult, TrialResult
 
@@ -46,10 +47,35 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
 
     Without the seeds that a stopped trial does not run.
     """
-    decided = ("stopped", "diverged")
-    asked = ((row, run) for row in result.rows for run in row.runs.values())
-    rows = [(row, run) for row, run in asked if run.state.was_run or row.answer.status not in decided]
-    return Table.of((_run(result, row, run) for row, run in rows), _none(result))
+    score, rows = result.edition.study.score, []
+    for row in result.rows:
+        tests = [score.test, *(at_image_size(score.test, side) for side in row.test_sizes)]
+        for run in row.runs.values():
+            if not run.state.was_run and row.answer.status in ("stopped", "diverged"):
+                continue
+            completed = run.state.status == "completed"
+            rows.append(
+                {
+                    "trial": row.trial.label,
+                    "name": row.name,
+                    "role": row.trial.role,
+                    **varied(result, row),
+                    "seed": run.run.seed,
+                    "outcome": run.state.status,
+                    "epochs": run.epochs,
+                    score.metric: run.final(score.metric),
+                    **{test: run.final(test) if completed else None for test in tests},
+                    "time_s": round(run.seconds, 3),
+                    "device_s": round(run.device_s, 3),
+                    "images_per_s": run.images_per_s,
+                    "key": run.run.key,
+                    "code": run.code,
+                    "reused": run.state.reused,
+                    **probe_values(row.probes.get(run.run.seed), result.edition.study.probes),
+                    "reason": run.reason,
+                }
+            )
+    return Table.of(rows, NONE.format(result.edition.id))
 
 
 def trials_table(result: StudyResult) -> pd.DataFrame:
@@ -59,94 +85,66 @@ def trials_table(result: StudyResult) -> pd.DataFrame:
     test set, over `pairs` seeds; of axes, to the arm in the column `minus`. `p`: of this difference alone;
     `p_holm`: adjusted for all differences and for looks, as the interval from `difference_low` to `difference_high` is.
     """
-    rows = [_trial(result, row) for row in result.rows]
+    plan, rows = result.edition.study.plan, []
+    for row in result.rows:
+        is_arm = row.trial.role == "trial"
+        cells = {
+            "trial": row.trial.label,
+            "name": row.name,
+            "role": row.trial.role,
+            **varied(result, row),
+            "status": row.answer.status,
+            "n": row.validation.n,
+            "asked": row.answer.asked,
+        }
+        sides = {f"test_at_{side}_": scores for side, scores in row.test_sizes.items()}
+        for prefix, scores in {"": row.validation, "test_": row.test, **sides}.items():
+            low, high = scores.interval or (None, None)
+            values = (scores.mean, scores.std, len(scores.failed), low, high)
+            cells |= zip((f"{prefix}{name}" for name in ("mean", "std", "failed", "low", "high")), values, strict=True)
+        if isinstance(plan, Ablation) and plan.axes:  # the difference is not to the same arm for all arms
+            cells["minus"] = plan.compared_with(row.name) if is_arm else None
+        if result.differences:
+            gap = result.differences.get(row.name) if is_arm else None
+            low, high = (gap.interval if gap else None) or (None, None)
+            numbers = (gap.mean, low, high, gap.estimate.p(), gap.p, gap.estimate.n) if gap else (None,) * 6
+            cells |= zip(DIFFERENCE, numbers, strict=True)
+        rows.append(cells | {"diverged": len(row.test.diverged), **costs(row.runs.values()), "reason": row.reason})
     names = [*dict.fromkeys(name for row in rows for name in row)]
     columns = sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
-    return Table.of(rows, _none(result), columns)
-
-
-def _none(result: StudyResult) -> str:
-    return f"no trial of {result.edition.id} has begun yet"
+    return Table.of(rows, NONE.format(result.edition.id), columns)
 
 
 def brief_table(result: StudyResult) -> pd.DataFrame:
     """Returns one row per trial in words, narrow for a notebook: scores, the test score's interval, the difference."""
-    return Table.of((_brief(result, row) for row in result.rows), _none(result))
-
-
-def _brief(result: StudyResult, row: TrialResult) -> dict[str, str | int]:
-    score = result.edition.study.score
-    gap = result.differences.get(row.name) if row.trial.role == "trial" else None
-    p = p_text(gap.p).removeprefix("= ") if gap else ""
-    return {
-        "#": row.trial.label,
-        "trial": row.name,
-        "n": row.validation.n,
-        "failed": len(row.test.failed),
-        metric_words(score.metric): fixed(row.validation.mean),
-        metric_words(score.test): fixed(row.test.mean),
-        "95 % interval": between(row.test.interval),
-        **({"difference": signed(gap.mean) if gap else "", "p (Holm)": p} if result.differences else {}),
-        "state": row.answer.status,
-    }
+    score, rows = result.edition.study.score, []
+    for row in result.rows:
+        gap = result.differences.get(row.name) if row.trial.role == "trial" else None
+        p = p_text(gap.p).removeprefix("= ") if gap else ""
+        cells = {
+            "#": row.trial.label,
+            "trial": row.name,
+            "n": row.validation.n,
+            "failed": len(row.test.failed),
+            metric_words(score.metric): fixed(row.validation.mean),
+            metric_words(score.test): fixed(row.test.mean),
+            "95 % interval": between(row.test.interval),
+        }
+        if result.differences:
+            cells |= {"difference": signed(gap.mean) if gap else "", "p (Holm)": p}
+        rows.append(cells | {"state": row.answer.status})
+    return Table.of(rows, NONE.format(result.edition.id))
 
 
 def varied(result: StudyResult, row: TrialResult) -> dict[str, Any]:
-    """Returns what a trial has at the paths in which the trials of its study differ."""
-    return {path: _cell(row.value(path)) for path in result.paths}
+    """Returns what a trial has at the paths in which the trials of its study differ.
 
-
-def _cell(value: Any) -> Any:
-    """Returns a number or a word as it is; a list or a node of a recipe in words."""
-    return value if value is None or isinstance(value, bool | int | float | str) else value_words(value)
-
-
-def _run(result: StudyResult, row: TrialResult, run: RunResult) -> dict[str, Any]:
-    score = result.edition.study.score
-    completed = run.state.status == "completed"
-    tests = [score.test, *(at_image_size(score.test, side) for side in row.test_sizes)]
+    A number or a word is as it is; a list or a node of a recipe is in words.
+    """
+    values = {path: row.value(path) for path in result.paths}
     return {
-        "trial": row.trial.label,
-        "name": row.name,
-        "role": row.trial.role,
-        **varied(result, row),
-        "seed": run.run.seed,
-        "outcome": run.state.status,
-        "epochs": run.epochs,
-        score.metric: run.final(score.metric),
-        **{test: run.final(test) if completed else None for test in tests},
-        "time_s": round(run.seconds, 3),
-        "device_s": round(run.device_s, 3),
-        "images_per_s": run.images_per_s,
-        "key": run.run.key,
-        "code": run.code,
-        "reused": run.state.reused,
-        **probe_values(row.probes.get(run.run.seed), result.edition.study.probes),
-        "reason": run.reason,
-    }
-
-
-def _trial(result: StudyResult, row: TrialResult) -> dict[str, Any]:
-    return {
-        "trial": row.trial.label,
-        "name": row.name,
-        "role": row.trial.role,
-        **varied(result, row),
-        "status": row.answer.status,
-        "n": row.validation.n,
-        "asked": row.answer.asked,
-        **_scores("", row.validation),
-        **_scores("test_", row.test),
-        **{
-            name: value
-            for side, at in row.test_sizes.items()
-            for name, value in _scores(f"test_at_{side}_", at).items()
-        },
-        **_partner(result, row),
-        **(_difference(result, row) if result.differences else {}),
-        "diverged": len(row.test.diverged),
-        **costs(row.runs.values()),
-        "reason": row.reason,
+        path: value if value is None or isinstance(value, bool | int | float | str) else value_words(value)
+        for path, value in values.items()
     }
 
 
@@ -162,31 +160,3 @@ def costs(runs: Iterable[RunResult]) -> dict[str, float | None]:
         "device_s": round(sum(run.device_s for run in begun), 3),
         "images_per_s": fmean(rates) if rates else None,
     }
-
-
-def _scores(prefix: str, scores: Scores) -> dict[str, float | None]:
-    low, high = scores.interval or (None, None)
-    return {
-        f"{prefix}mean": scores.mean,
-        f"{prefix}std": scores.std,
-        f"{prefix}failed": len(scores.failed),
-        f"{prefix}low": low,
-        f"{prefix}high": high,
-    }
-
-
-def _partner(result: StudyResult, row: TrialResult) -> dict[str, str | None]:
-    """Returns, for axes, the arm that a difference is to: it is not the same one for all arms."""
-    plan = result.edition.study.plan
-    if not isinstance(plan, Ablation) or not plan.axes:
-        return {}
-    return {"minus": plan.compared_with(row.name) if row.trial.role == "trial" else None}
-
-
-def _difference(result: StudyResult, row: TrialResult) -> dict[str, float | None]:
-    names = ("difference", "difference_low", "difference_high", "p", "p_holm", "pairs")
-    if row.trial.role != "trial" or row.name not in result.differences:
-        return dict.fromkeys(names)
-    gap = result.differences[row.name]
-    values = (gap.mean, *(gap.interval or (None, None)), gap.estimate.p(), gap.p, gap.estimate.n)
-    return dict(zip(names, values, strict=True))

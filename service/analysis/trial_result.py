@@ -7,7 +7,7 @@ journal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -76,8 +76,8 @@ class TrialSummary:
         """The mean with its spread: 0.9961 +- 0.0012."""
         if self.mean is None:
             return ""
-        own = f" ({self.metric})" if self.metric else ""
-        return f"{self.mean:.4f}" + (f" +- {self.std:.4f}" if self.std is not None else "") + own
+        metric = f" ({self.metric})" if self.metric else ""
+        return f"{self.mean:.4f}" + (f" +- {self.std:.4f}" if self.std is not None else "") + metric
 
 
 class Summaries:
@@ -114,54 +114,45 @@ def summarize(history: History, *, alive: bool = True) -> list[TrialSummary]:
 
 
 def _summary(history: History, trial: Trial, alive: bool) -> TrialSummary:
-    answer = history.answer(trial)
-    states = [history.state(run) for run in history.runs(trial).values()]
-    done = sum(state.answered and not state.left_out for state in states)
-    running = [state for state in states if state.status == "running"]
-    metric = trial.score.metric
-    values = list(answer.values.values()) or [value for state in running if (value := state.value(metric)) is not None]
+    answer, metric = history.answer(trial), trial.score.metric
+    runs = [history.state(run) for run in history.runs(trial).values()]
+    running = [run for run in runs if run.status == "running"]
+    values = list(answer.values.values()) or [value for run in running if (value := run.value(metric)) is not None]
+
+    match answer.status:
+        case "completed":
+            state = "done"
+        case "stopped" if answer.raced:
+            state = raced_words(len(answer.values), answer.asked, answer.cutoff or 0.0)
+        case "stopped":
+            state = stopped_words(answer.epoch, answer.cutoff or 0.0)
+        case "diverged":
+            state = f"diverged at {answer.epoch}"
+        case "incomplete":
+            state = f"failed: {answer.reason}" if answer.reason else "not counted: of other code"
+        case _ if running:
+            state = "running" if alive else "interrupted"
+        case _:
+            state = "waiting" if alive else "unfinished"
+    diverged = sum(run.status == "diverged" for run in runs)
+    if diverged and answer.status != "diverged":  # each counts as chance
+        state += f", {diverged} of {len(runs)} diverged"
+    if trial.role == "trial" and (chosen := history.tuning.chosen_trial(trial.name)):
+        state += f", tuned as {chosen.label}"
+
     return TrialSummary(
         label=trial.label,
         name=trial.name,
         values=without_sources(trial.values) if trial.role != "parent" else {},
-        done=done,
-        asked=len(states),
-        epoch=max((state.epoch for state in running), default=answer.epoch),
+        done=sum(run.answered and not run.left_out for run in runs),
+        asked=len(runs),
+        epoch=max((run.epoch for run in running), default=answer.epoch),
         epochs=trial.recipe.optimizer.trained_epochs,
         mean=sum(values) / len(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
-        state=_state(answer, bool(running), alive) + _diverged(answer, states) + _tuned(history, trial),
+        state=state,
         metric="" if metric == history.edition.study.score.metric else metric,
     )
-
-
-def _diverged(answer: TrialAnswer, states: list[RunState]) -> str:
-    """Returns how many seeds of a trial diverged, where its state does not say so; each counts as chance."""
-    count = sum(state.status == "diverged" for state in states)
-    return f", {count} of {len(states)} diverged" if count and answer.status != "diverged" else ""
-
-
-def _tuned(history: History, trial: Trial) -> str:
-    """Returns which trial gave an arm its values, where arms are tuned."""
-    chosen = history.tuning.chosen_trial(trial.name) if trial.role == "trial" else None
-    return f", tuned as {chosen.label}" if chosen else ""
-
-
-def _state(answer: TrialAnswer, running: bool, alive: bool) -> str:
-    match answer.status:
-        case "completed":
-            return "done"
-        case "stopped" if answer.raced:
-            return raced_words(len(answer.values), answer.asked, answer.cutoff or 0.0)
-        case "stopped":
-            return stopped_words(answer.epoch, answer.cutoff or 0.0)
-        case "diverged":
-            return f"diverged at {answer.epoch}"
-        case "incomplete":
-            return f"failed: {answer.reason}" if answer.reason else "not counted: of other code"
-    if running:
-        return "running" if alive else "interrupted"
-    return "waiting" if alive else "unfinished"
 
 
 def out_of_race(rows: Iterable[TrialResult]) -> str:
@@ -213,7 +204,9 @@ class RunResult:
     @property
     def device_s(self) -> float:
         """The time that its devices were in use: of several workers, each. Units: seconds."""
-        return self.seconds * max(1, int(self.state.placement.get("workers") or 0), self._environment("workers"))
+        environment = self.answered.environment if self.answered is not None else {}
+        workers = [int(counts.get("workers") or 0) for counts in (self.state.placement, environment)]
+        return self.seconds * max(1, *workers)
 
     @property
     def images_per_s(self) -> float | None:
@@ -228,10 +221,6 @@ class RunResult:
     def together(self) -> bool:
         """True if it trained as one with other runs."""
         return any(TOGETHER in values for values in self.curve.values())
-
-    def _environment(self, name: str) -> int:
-        """Returns a number of the environment of its answer; 0 if there is none."""
-        return int(self.answered.environment.get(name) or 0) if self.answered is not None else 0
 
     @property
     def reason(self) -> str:
@@ -274,9 +263,9 @@ class TrialResult:
     def __repr__(self) -> str:
         role = "" if self.trial.role == "trial" else f" ({self.trial.role})"
         scores = (("validation", self.validation), ("test", self.test))
-        words = [f"{name} {spread(values.mean, values.std)}" for name, values in scores if values.mean is not None]
+        means = [f"{name} {spread(values.mean, values.std)}" for name, values in scores if values.mean is not None]
         seeds = f"{self.answer.status}, {self.validation.n} of {plural(self.answer.asked, 'seed')}"
-        return ", ".join([f"#{self.trial.label} {self.name}{role}: {seeds}", *words])
+        return ", ".join([f"#{self.trial.label} {self.name}{role}: {seeds}", *means])
 
     @property
     def recipe(self) -> Recipe:
@@ -356,9 +345,9 @@ class TrialResult:
 
     def median_cost(self, of: Callable[[RunResult], float | None]) -> float | None:
         """Returns the median of a cost over the completed runs; None if one of them lacks it."""
-        values = [of(run) for run in self.runs.values() if run.state.status == "completed" and run.seconds > 0]
-        known = [value for value in values if value is not None]
-        return median(known) if known and len(known) == len(values) else None
+        costs = [of(run) for run in self.runs.values() if run.state.status == "completed" and run.seconds > 0]
+        present = [cost for cost in costs if cost is not None]
+        return median(present) if present and len(present) == len(costs) else None
 
     @property
     def best_seed(self) -> int:
@@ -387,21 +376,21 @@ class TrialResult:
 
         Without a seed, the one of which these weights have the highest validation score; the first of equal ones.
         """
-        files = {known: averaged(path) if ema else path for known, path in self.weights.items()}
         kept = self.kept_seeds(ema=ema)
         if not kept or (seed is not None and seed not in kept):
-            wanted = "one kept" if seed is None else f"seed {seed}"
-            which = "averaged weights" if ema else "weights"
+            holds = "one kept" if seed is None else f"seed {seed}"
+            kind = "averaged weights" if ema else "weights"
             none = ema and self.recipe.optimizer.ema_decay is None
             why = ": optimizer.ema_decay lets a run keep them" if none else self.without_weights
-            raise LocusError(f"{which} of {self.name!r} must hold {wanted}, got seeds {kept or 'none'}{why}")
-        finals = {known: run.final(of_ema(self.trial.score.metric)) for known, run in self.runs.items()}
-        scores = (
-            {known: value for known, value in finals.items() if value is not None} if ema else self.validation.values
-        )
-        chosen = max(kept, key=lambda known: scores.get(known, -math.inf)) if seed is None else seed
-        require_sound(files[chosen])
-        return chosen, files[chosen]
+            raise LocusError(f"{kind} of {self.name!r} must hold {holds}, got seeds {kept or 'none'}{why}")
+        scores: Mapping[int, float | None] = self.validation.values
+        if ema:
+            scores = {seed: run.final(of_ema(self.trial.score.metric)) for seed, run in self.runs.items()}
+        if seed is None:
+            seed = max(kept, key=lambda kept_seed: -math.inf if (score := scores.get(kept_seed)) is None else score)
+        path = averaged(self.weights[seed]) if ema else self.weights[seed]
+        require_sound(path)
+        return seed, path
 
     def probe(self, name: str, seed: int | None = None) -> Probed:
         """Returns what a probe finds in the run of a seed (the first completed one), before training and after it.
@@ -411,8 +400,8 @@ class TrialResult:
         """
         chosen = next(iter(self.probes), None) if seed is None else seed
         if chosen is None or chosen not in self.probes:
-            wanted = "one that completed" if seed is None else f"seed {seed}"
-            raise LocusError(f"runs of {self.name!r} must hold {wanted}, got seeds {[*self.probes] or 'none'}")
+            holds = "one that completed" if seed is None else f"seed {seed}"
+            raise LocusError(f"runs of {self.name!r} must hold {holds}, got seeds {[*self.probes] or 'none'}")
         return self.probes[chosen](name)
 
     def value(self, path: str) -> Any:
@@ -435,46 +424,32 @@ def collect(history: History, outcomes: Outcomes, find_run_id: Callable[[Trainin
 def _trial(
     history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigests, find_run_id: Callable[[Training], str]
 ) -> TrialResult:
-    runs = {seed: _run(history, outcomes, run) for seed, run in history.runs(trial).items()}
-    answer = history.answer(trial)
-    metric = trial.score
-    fallen = diverged_seeds(history, trial)
+    runs, probes = {}, {}
+    for seed, run in history.runs(trial).items():
+        code, state = history.code(run), history.state(run)
+        answered = outcomes.of_run(run, code, state.values) if state.status in ("completed", "diverged") else None
+        runs[seed] = RunResult(run, code, state, answered)
+        if answered is not None and isinstance(answered.outcome, Completed):
+            parent = run.parents.get("init")  # with its weights as the run had them
+            weights_of_parent = None if parent is None else outcomes.weights(parent.key, history.code(parent))
+            probes[seed] = RunProbes(outcomes, answered, weights_of_parent, codes)
+    answer, diverged = history.answer(trial), diverged_seeds(history, trial)
 
-    probes = {
-        seed: _probes(history, outcomes, run, run.answered, codes)
-        for seed, run in runs.items()
-        if run.answered is not None and isinstance(run.answered.outcome, Completed)
-    }
+    def tested(metric: str) -> Scores:
+        finals = {seed: run.final(metric) for seed, run in runs.items() if run.state.status == "completed"}
+        return scores_of(trial, "test", finals, diverged, answer.asked)
 
-    def tested(name: str) -> Scores:
-        finals = {seed: run.final(name) for seed, run in runs.items() if run.state.status == "completed"}
-        return scores_of(trial, "test", finals, fallen, answer.asked)
-
-    weights = {seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items() if run.answered}
     return TrialResult(
         trial=trial,
         answer=answer,
         runs=runs,
         validation=validation_scores(history, trial, answer),
-        test=over_other_images(tested(metric.test), trial.recipe.data, probes),
-        test_sizes={side: tested(at_image_size(metric.test, side)) for side in trial.recipe.test_sizes},
-        weights=weights,
+        test=over_other_images(tested(trial.score.test), trial.recipe.data, probes),
+        test_sizes={side: tested(at_image_size(trial.score.test, side)) for side in trial.recipe.test_sizes},
+        weights={seed: outcomes.weights(run.run.key, run.code) for seed, run in runs.items() if run.answered},
         probes=probes,
         study=history.edition.id,
         data=outcomes.data,
         find_run_id=find_run_id,
         without_weights=outcomes.without_weights,
     )
-
-
-def _probes(history: History, outcomes: Outcomes, run: RunResult, answered: Answered, codes: CodeDigests) -> RunProbes:
-    """Returns the probes of a run, with the weights of its parent as the run had them."""
-    parent = run.run.parents.get("init")
-    weights = None if parent is None else outcomes.weights(parent.key, history.code(parent))
-    return RunProbes(outcomes, answered, weights, codes)
-
-
-def _run(history: History, outcomes: Outcomes, run: Run) -> RunResult:
-    code, state = history.code(run), history.state(run)
-    answered = outcomes.of_run(run, code, state.values) if state.status in ("completed", "diverged") else None
-    return RunResult(run, code, state, answered)

@@ -224,21 +224,17 @@ def test_a_comparison_that_a_claim_asks_is_tested_once(tmp_path: Path) -> None:
     result = ended(tmp_path, ablation())
     better, at_least = result.claims
     gap, other = result.differences["b"], result.differences["c"]
-    assert (gap.claimed, other.claimed) == (True, False)
-    assert (gap.p, gap.interval) == (better.p, pytest.approx(better.interval))
-    assert gap.significant == (better.word == "SUPPORTED")
+    assert (gap.claimed, gap.p, gap.interval) == (True, better.p, pytest.approx(better.interval))
+    assert (gap.significant, other.claimed) == (better.word == "SUPPORTED", False)
     ps = sorted((better.estimate.p(), other.estimate.p(), at_least.estimate.p(0.7)))
     adjusted = [max((3 - place) * p / 0.75 for place, p in enumerate(ps[: rank + 1])) for rank in range(3)]
     assert other.p == pytest.approx(adjusted[ps.index(other.estimate.p())]), "one of three tests of the page"
     best = result.against_best(result.named["b"], [result.named["a"], result.named["c"]])
     assert (best["0"].p, best["0"].claimed, best["2"].claimed) == (better.p, True, False)
     assert "adjusted for 3 tests (Holm) and for looks" in result.report().read_text(), "two claims, and the other one"
-
-
-@pytest.mark.parametrize("claims", [*permutations((Better("b", "a"), Better("a", "b")))])
-def test_a_pair_that_claims_ask_both_ways_has_one_test(tmp_path: Path, claims) -> None:
-    result = ended(tmp_path, ablation(claims))
-    assert {verdict.p for verdict in result.claims} == {result.differences["b"].p}
+    for claims in permutations((Better("b", "a"), Better("a", "b"))):
+        both = ended(tmp_path / claims[0].who, ablation(claims))
+        assert {verdict.p for verdict in both.claims} == {both.differences["b"].p}, "claims that ask both ways"
 
 
 def test_differences_of_too_few_pairs_are_not_counted_as_tested(tmp_path: Path) -> None:
@@ -258,51 +254,33 @@ def test_differences_of_too_few_pairs_are_not_counted_as_tested(tmp_path: Path) 
     assert "p is two-sided and adjusted for looks" in result.report().read_text(), "one test alone"
 
 
-def test_claims_about_runs_of_another_study_are_not_said_to_come_first(tmp_path: Path) -> None:
-    edition = ablation()
-    hand = ByHand(tmp_path, edition)
-    with Journal(hand.journal.path, hand.home.study(edition.id).lock, claims=edition.claims_digest) as journal:
-        hand.journal = journal
-        trial = planned(hand)[0]
-        hand.complete(trial, 0, 0.9, 0.9)
-        before = Result.open(Home(tmp_path), edition.id).history
-        assert written_words(before) == "These claims were written before the first run."
-        run = trial.run(0)
-        code = hand.codes(run.recipe).digest
-        journal.write(Ended(run=run.key, code=code, outcome="completed", epoch=EPOCHS, reused=True))
-    assert written_words(Result.open(Home(tmp_path), edition.id).history) == (
-        "These claims were written before the first run of this study. Some of its runs are those of another study, "
-        "trained before."
-    )
-
-
-@pytest.mark.usefixtures("words_only")
-def test_a_page_says_whether_claims_were_written_before_the_runs(tmp_path: Path) -> None:
+def test_claims_are_said_to_be_written_before_the_runs_or_after(tmp_path: Path) -> None:
     edition, home = ablation(), Home(tmp_path)
-    folder = home.study(edition.id)
-    save_edition(edition, home)
+    folder, hand = home.study(edition.id), ByHand(tmp_path, edition, seeds=3)
 
-    def opened(claims: Edition) -> str:
-        """What the page says after a driver has opened the journal with these claims."""
+    def said(claims: Edition, opens: bool = True) -> str:
+        """What is said of these claims, after a driver has opened the journal with them."""
         save_edition(claims, home)
-        with Journal(folder.journal, folder.lock, claims=claims.claims_digest):
-            pass
-        return note()
+        if opens:
+            with Journal(folder.journal, folder.lock, claims=claims.claims_digest):
+                pass
+        return written_words(Result.open(home, edition.id).history).removeprefix("These claims were written")
 
-    def note() -> str:
-        page = Result.open(home, edition.id).report().read_text()
-        return page.partition("These claims were ")[2].partition("</p>")[0]
-
-    with ByHand(tmp_path, edition, seeds=3) as hand:
-        trials = planned(hand)
-    assert opened(edition) == "", "before any run there is nothing to say"
-    with hand.journal:
-        trained(hand, trials, range(3))
-    assert note() == "written before the first run."
+    assert said(edition) == "", "before any run there is nothing to say"
+    with hand as opened:
+        trials = planned(opened)
+        trained(opened, trials, range(3))
+    assert said(edition) == " before the first run."
     other = ablation((Better("c", "a"),))
-    save_edition(other, home)
-    assert note() == "written after the last run."
-    assert opened(other).startswith("written, or changed, on ")
+    assert said(other, opens=False) == " after the last run."
+    assert said(other).startswith(", or changed, on ")
+    run = trials[0].run(0)
+    code = hand.codes(run.recipe).digest
+    with hand.journal:
+        hand.journal.write(Ended(run=run.key, code=code, outcome="completed", epoch=EPOCHS, reused=True))
+    assert said(edition) == (
+        " before the first run of this study. Some of its runs are those of another study, trained before."
+    )
 
 
 def grown_arms(*names: str, seeds: int = 3) -> Edition:

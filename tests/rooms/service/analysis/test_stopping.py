@@ -19,10 +19,9 @@ def test_it_is_spearmans():
     assert rank_correlation(pairs[:3]) is rank_correlation([(0.5, one) for one, _ in pairs]) is None
 
 
-def test_the_rungs_of_a_search_are_those_of_its_journal(search):
-    result = search
-    runs = result.of("trial")
-    found = judge_rungs(result.history)
+def test_the_rungs_of_a_search_are_those_of_its_journal(search, ablation):
+    assert judge_rungs(ablation.history) == []
+    runs, found = search.of("trial"), judge_rungs(search.history)
     assert [rung.epoch for rung in found] == [3, 6]
     for rung in found:
         reached = [row for row in runs if rung.epoch in next(iter(row.runs.values())).curve]
@@ -30,17 +29,8 @@ def test_the_rungs_of_a_search_are_those_of_its_journal(search):
         first = [next(iter(row.runs.values())).curve[rung.epoch]["val/accuracy"] for row in ended]
         assert (rung.reached, rung.ended) == (len(reached), len(ended))
         assert rung.correlation == pytest.approx(stats.spearmanr(first, [row.answer.mean for row in ended]).statistic)
-    text = result.report().read_text()
+    text, said = search.report().read_text(), str(search.saved)
     assert "How early stopping did" in text
-    assert "Trials that were stopped have no final score" in text
-
-
-def test_an_ablation_has_no_rungs(ablation):
-    assert judge_rungs(ablation.history) == []
-
-
-def test_the_page_and_the_result_say_which_way_saved_what(search):
-    said = str(search.saved)
     assert f"({search.saved.halved} points)" in said
     assert said in repr(search)
-    assert said in html.unescape(search.report().read_text())
+    assert said in html.unescape(text)
