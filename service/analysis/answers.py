@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from service.analysis.scales import Scale
-from service.analysis.statistics import Scores
+from service.analysis.statistics import Scale, Scores
 from trainables.recipe.findings import RIGHT_IMAGES
 
 if TYPE_CHECKING:

@@ -16,18 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.study import Ablation, Edition, Search, Trial
 from search_spaces.words import listed, plural, quoted, setting_words, space_words, value_words
-from service.analysis.multiple_testing import Difference, together
-from service.analysis.statistics import (
-    FEWEST,
-    Estimate,
-    Interval,
-    Scores,
-    difference,
-    drawn,
-    estimate,
-    on_curve,
-    over_draws,
-)
+from service.analysis.multiple_testing import Difference, difference, on_curve, together
+from service.analysis.statistics import FEWEST, Estimate, Interval, Scores, drawn, estimate, over_draws
 from service.analysis.trial_result import out_of_race
 from service.storage.outcomes import Answered
 from trainables.data.images import ImagesSpec
@@ -130,8 +120,8 @@ def changes(a: Side, b: Side, pairs: Pairs) -> list[Change]:
     return [*changed, *_code(pairs), *_surroundings(pairs)]
 
 
-def _unlike(what: str, a: str, b: str) -> list[Change]:
-    return [Change(what, a, b)] if a != b else []
+def _unlike(name: str, a: str, b: str) -> list[Change]:
+    return [Change(name, a, b)] if a != b else []
 
 
 def _nodes(a: Any, b: Any, path: str = "") -> Iterator[Change]:

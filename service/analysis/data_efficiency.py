@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from search_spaces.words import short
-from service.analysis.scales import Scale
-from service.analysis.statistics import Estimate, Scores, estimate
+from service.analysis.statistics import Estimate, Scale, Scores, estimate
 from trainables.spec import digest
 
 if TYPE_CHECKING:

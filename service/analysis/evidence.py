@@ -26,18 +26,9 @@ from search_spaces.claim import (
     Rising,
 )
 from service.analysis.findings import Finding, finding
-from service.analysis.multiple_testing import Adjusted
+from service.analysis.multiple_testing import Adjusted, contrast, difference, slope_weights
 from service.analysis.scores import ScoresOverTasks, failures, group_words, most_that_fail, unseen_words
-from service.analysis.statistics import (
-    ALIKE_IMAGES,
-    FEWEST,
-    LEAST_IMAGES,
-    Estimate,
-    Scores,
-    contrast,
-    difference,
-    slope_weights,
-)
+from service.analysis.statistics import ALIKE_IMAGES, FEWEST, LEAST_IMAGES, Estimate, Scores
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
 

@@ -1,14 +1,87 @@
-"""Several tests together: p-values adjusted by Holm and for looks, and differences whose intervals agree with them."""
+"""Differences of trials, seed by seed, and several tests together: ps adjusted by Holm and for looks, and intervals
+that agree with them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import fmean
 
 from search_spaces.words import plural
 from service.analysis.format import between, fixed, p_text
-from service.analysis.statistics import ALPHA, Estimate, Interval, Scores, difference, share_of
+from service.analysis.statistics import (
+    ALPHA,
+    LEAST_IMAGES,
+    Estimate,
+    Interval,
+    Scores,
+    drawn,
+    estimate,
+    over_draws,
+    over_images,
+    share_of,
+)
+
+
+def difference(
+    who: Scores, than: Scores, among: Iterable[int] | None = None, least: float = LEAST_IMAGES
+) -> Estimate | None:
+    """Returns `who` minus `than`, paired over the seeds that both have; None for none.
+
+    Source: the paired t-test. Differs: `contrast`.
+    """
+    return contrast((who, than), (1.0, -1.0), among, least)
+
+
+def contrast(
+    trials: Sequence[Scores],
+    weights: Sequence[float],
+    among: Iterable[int] | None = None,
+    least: float = LEAST_IMAGES,
+) -> Estimate | None:
+    """Returns the sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
+
+    `among`: the seeds that are compared, where not all are; `least`: see `over_images`. The twin asks the same of the
+    scores that belong to the mean positions on the second scale; each seed stands for what its position moves that sum
+    by (the delta method).
+    Differs: `estimate`'s floor, here of so many rounded scores.
+    """
+    columns = [{*trial.values} for trial in trials] + ([] if among is None else [{*among}])
+    seeds = sorted(set.intersection(*columns))
+    if not seeds:
+        return None
+    parts = [(trial, weight) for trial, weight in zip(trials, weights, strict=True) if weight]
+    floor = math.hypot(*(weight * trial.scale.rounding for trial, weight in parts))
+    overlap = max((trial.scale.overlap for trial, _ in parts), default=0.0)
+    ends = [sorted((weight * trial.scale.low, weight * trial.scale.high)) for trial, weight in parts]
+    sums = [sum(weight * trial.values[seed] for trial, weight in parts) for seed in seeds]
+    twin = None
+    if all(trial.scale.curve for trial, _ in parts):
+        curved = [[weight * value for value in on_curve(trial, seeds)] for trial, weight in parts]
+        twin = estimate([math.fsum(column) for column in zip(*curved, strict=True)], floor, overlap=overlap)
+    limits = sum(low for low, _ in ends), sum(high for _, high in ends)
+    over_seeds = estimate(sums, floor, limits, twin=twin, overlap=overlap)
+    weighted, factors = [trial for trial, _ in parts], [weight for _, weight in parts]
+    return over_images(over_draws(over_seeds, drawn(weighted, factors, seeds)), weighted, factors, seeds, least)
+
+
+def on_curve(scores: Scores, seeds: Sequence[int]) -> list[float]:
+    """Returns a score for each seed; their mean is the score of the mean position, their spread that of positions."""
+    curve = scores.scale.curve
+    assert curve is not None
+    on = [curve.of(scores.values[seed]) for seed in seeds]
+    center = fmean(on)
+    return [curve.score(center) + curve.slope(center) * (position - center) for position in on]
+
+
+def slope_weights(trials: int) -> list[float]:
+    """Returns the weight of each score in the slope of a least-squares line; the trials lie at 0, 1, 2 and so on."""
+    center = (trials - 1) / 2
+    square = sum((index - center) ** 2 for index in range(trials))
+    return [(index - center) / square for index in range(trials)]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from search_spaces.roles import CONFIRMED
 from search_spaces.study import Ablation, Edition, Plan
 from service.analysis.best import confirmed_points
 from service.analysis.findings import finding
-from service.analysis.scales import Scale
+from service.analysis.multiple_testing import difference
 from service.analysis.scores import score_scale, validation_scores
-from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scores, difference, share_of
+from service.analysis.statistics import ALPHA, FEWEST, Estimate, Scale, Scores, share_of
 from service.analysis.verdicts import departure
 from service.planning.stopping import quantile
 from service.storage.history import History

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.claim import ClaimOfMaps
 from search_spaces.words import plural
-from service.analysis.scales import Scale
-from service.analysis.statistics import Scores
+from service.analysis.statistics import Scale, Scores
 from service.storage.outcomes import TIMES, Answered, Outcomes, kept_probe, require_sound, write_probe
 from trainables.data import Data
 from trainables.recipe.code_digest import CodeDigests
@@ -90,18 +89,18 @@ class RunProbes:
         write_probe(self.path(name), probed, self.codes.of_probe(name).digest)
         return probed
 
-    def _as_scored(self, found: Findings) -> Findings:
+    def _as_scored(self, findings: Findings) -> Findings:
         """Returns which test images are right; a note where the run itself had more of them right, or fewer.
 
         One image, or one of a thousand, may differ: the device that trained rounds in another way, and two outputs can
         be nearly equal.
         """
-        data, right = self.answered.run.recipe.data, found.arrays["right"]
+        data, right = self.answered.run.recipe.data, findings.arrays["right"]
         wrong = data.score(0.0, "test")
         score = self.answered.curve[max(self.answered.curve)][f"test/{data.reported}"]
         scored = round((score - wrong) / (1 - wrong) * len(right))
         if abs(int(right.sum()) - scored) <= max(1, len(right) / 1000):
-            return found
+            return findings
         return Findings(note=f"{right.sum()} of {plural(len(right), 'test image')} are right here, {scored} in the run")
 
 
@@ -143,15 +142,15 @@ All seeds count: a model whose probe finds nothing has not failed to learn, it h
 """
 
 
-def probe_scores(probes: Mapping[int, RunProbes], asked: int, probe: str, value: str, when: When) -> Scores:
-    """Returns a number of a probe by seed, of the runs for which it is kept; `asked`: how many seeds there should be.
+def probe_scores(probes: Mapping[int, RunProbes], seeds: int, probe: str, value: str, when: When) -> Scores:
+    """Returns a number of a probe by seed, of the runs for which it is kept; `seeds`: how many there should be.
 
     Raises: LocusError for an unknown probe.
     """
     kept = {seed: run.kept(probe) for seed, run in probes.items()}
     values = {seed: probed.at(when).values for seed, probed in kept.items() if probed is not None}
     finite = {seed: row[value] for seed, row in sorted(values.items()) if math.isfinite(row.get(value, math.nan))}
-    return Scores(finite, asked, replace(SCALES.get(probe, Scale()), overlap=_overlap(probes)))
+    return Scores(finite, seeds, replace(SCALES.get(probe, Scale()), overlap=_overlap(probes)))
 
 
 def _overlap(probes: Mapping[int, RunProbes]) -> float:
@@ -159,7 +158,7 @@ def _overlap(probes: Mapping[int, RunProbes]) -> float:
     return max((run.answered.run.recipe.data.overlap for run in probes.values()), default=0.0)
 
 
-def alike(trial: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ClaimOfMaps, asked: int) -> Scores:
+def alike(trial: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ClaimOfMaps, count: int) -> Scores:
     """Returns how alike the maps are that a probe found in two trials: a correlation for each seed that both have.
 
     A seed is paired with the next one of the other trial, and the last with the first. Two neighboring numbers share a
@@ -178,7 +177,7 @@ def alike(trial: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim:
             value = correlation(mine[seed], theirs[following])
             if math.isfinite(value):
                 correlations[seed] = value
-    return Scores(correlations, asked, Scale(0.0, -1.0, 1.0, task=False, overlap=_overlap(trial)))
+    return Scores(correlations, count, Scale(0.0, -1.0, 1.0, task=False, overlap=_overlap(trial)))
 
 
 def correlation(a: NDArray[Any], b: NDArray[Any]) -> float:

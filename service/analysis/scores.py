@@ -10,8 +10,7 @@ from statistics import fmean
 from search_spaces.study import Trial
 from search_spaces.words import listed, plural
 from service.analysis.format import whole_percent
-from service.analysis.scales import Scale
-from service.analysis.statistics import ALPHA, Scores
+from service.analysis.statistics import ALPHA, Scale, Scores
 from service.storage.facts import TrialAnswer
 from service.storage.history import History
 from trainables.data import Data
@@ -32,17 +31,17 @@ def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:
 
 
 def scores_of(
-    trial: Trial, split: SplitName, finals: Mapping[int, float | None], diverged: frozenset[int], asked: int
+    trial: Trial, split: SplitName, finals: Mapping[int, float | None], diverged: frozenset[int], seeds: int
 ) -> Scores:
     """Returns the scores of a trial on a split, in the order of its seeds; a diverged one at chance.
 
-    `finals`: the last score of each seed that completed; a seed without one is left out. `asked`: how many seeds there
+    `finals`: the last score of each seed that completed; a seed without one is left out. `seeds`: how many there
     should be.
     """
     data = trial.recipe.data
     scored = {seed: value for seed, value in finals.items() if value is not None}
     values = dict(sorted((scored | dict.fromkeys(diverged, data.chance(split))).items()))
-    return Scores(values, asked, score_scale(data, split), diverged)
+    return Scores(values, seeds, score_scale(data, split), diverged)
 
 
 def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None = None) -> Scores:

@@ -1,21 +1,19 @@
-"""Scores by seed, and what can be concluded from them: means, intervals, paired differences.
+"""Scores by seed, what they can be, and what can be concluded from them: means, intervals, tests.
 
-Pure. The seeds of a trial are the sample, all of them: no number leaves a seed out. A diverged seed is in `values` at
-chance and is listed in `diverged`; a missing seed is left out. `service/README.md` holds the policy that these numbers
-follow.
+The seeds of a trial are the sample, all of them: no number leaves a seed out. A diverged seed is in `values` at chance
+and is listed in `diverged`; a missing seed is left out. `service/README.md` has the policy that these numbers follow.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from statistics import fmean, stdev
+from statistics import NormalDist, fmean, stdev
 from typing import TYPE_CHECKING
 
-from service.analysis.scales import NO_ENDS, Curve, Scale
 from service.planning.stopping import cdf, quantile
 
 if TYPE_CHECKING:
@@ -52,6 +50,110 @@ def share_of(look: int) -> float:
     looks need no plan, as there is a share for each that may come.
     """
     return EACH_LOOK * (1 - EACH_LOOK) ** (look - 1)
+
+
+GUESSED = 0.001
+"""How often a seed that guesses may score above what counts as guessing. A study has dozens of seeds."""
+UNCOUNTED = 1000
+"""Scores with two ends that are not counted in images have the logits of so many."""
+
+
+@dataclass(frozen=True)
+class Logits:
+    """The logits of scores from `low` to `high` that are counted in so many images.
+
+    Half an image is added on both sides, so that a perfect score has a logit.
+    Source: Haldane 1956; Anscombe 1956 (the empirical logit). Differs: nothing.
+    """
+
+    low: float
+    high: float
+    images: float
+
+    def of(self, score: float) -> float:
+        """Returns the logit of a score; one beyond the ends counts as an end."""
+        right = min(max((score - self.low) / (self.high - self.low), 0.0), 1.0) * self.images
+        return math.log((right + 0.5) / (self.images - right + 0.5))
+
+    def score(self, logit: float) -> float:
+        """Returns the score that has a logit; far out it lies half an image beyond the ends."""
+        return self.low + (self.high - self.low) * (self._share(logit) * (self.images + 1) - 0.5) / self.images
+
+    def slope(self, logit: float) -> float:
+        """Returns by how much the score rises as the logit rises by 1."""
+        share = self._share(logit)
+        return (self.high - self.low) * share * (1 - share) * (self.images + 1) / self.images
+
+    def _share(self, logit: float) -> float:
+        return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0  # beyond, exp overflows
+
+
+@dataclass(frozen=True)
+class LogErrors:
+    """The logarithm of 1 - R², with a minus: R² has an upper end, and no lower one.
+
+    `least` is added to 1 - R², so that a perfect score has a position.
+    """
+
+    least: float = 1e-4
+
+    def of(self, score: float) -> float:
+        """Returns the position of an R²."""
+        return -math.log(max(1 - score, 0.0) + self.least)
+
+    def score(self, position: float) -> float:
+        """Returns the R² at a position."""
+        return 1 + self.least - math.exp(min(-position, 700.0))
+
+    def slope(self, position: float) -> float:
+        """Returns by how much R² rises there as the position rises by 1."""
+        return math.exp(min(-position, 700.0))
+
+
+Curve = Logits | LogErrors
+"""A second scale of scores, on which errors near a perfect score are not skewed."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right).
+
+    `task`: False for values that nothing learns, such as correlations. `overlap`: if seeds are folds of the same
+    images, how many images validate beside those that train.
+    """
+
+    chance: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+    step: float = 0.0
+    task: bool = True
+    overlap: float = 0.0
+
+    @property
+    def curve(self) -> Curve | None:
+        """The second scale: logits of scores with two ends, log(1 - R²) of R²; None for scores without an upper end."""
+        if not math.isfinite(self.high):
+            return None
+        if not math.isfinite(self.low):
+            return LogErrors()
+        return Logits(self.low, self.high, (self.high - self.low) / self.step if self.step else UNCOUNTED)
+
+    @property
+    def rounding(self) -> float:
+        """The standard deviation of rounding a score to a whole number of steps."""
+        return self.step / math.sqrt(12)
+
+    def guessing(self, seeds: int = 1, rate: float = GUESSED) -> float:
+        """Returns what the mean of so many seeds that guess exceeds at this rate; chance for R², which has no steps."""
+        if not (self.step and math.isfinite(self.high - self.low)):
+            return self.chance
+        share = (self.chance - self.low) / (self.high - self.low)
+        error = math.sqrt(share * (1 - share) * self.step * (self.high - self.low) / seeds)
+        return self.chance + NormalDist().inv_cdf(1 - rate) * error
+
+
+NO_ENDS = Scale()
+"""Any number."""
 
 
 @dataclass(frozen=True)
@@ -180,10 +282,7 @@ def estimate(
 
 
 def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
-    """Returns the sum of weight times score for each draw of test images and each seed.
-
-    Empty if a run lacks its draws.
-    """
+    """Returns the sum of weight times score for each draw of test images and each seed; empty if a run lacks draws."""
     by_trial = [[(trial.values[seed], *trial.further.get(seed, ())) for seed in seeds] for trial in trials]
     counts = {len(scores) for by_seed in by_trial for scores in by_seed}
     if len(counts) != 1 or counts == {1}:
@@ -212,9 +311,9 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
         return over_seeds
     twin = over_seeds.twin
     if twin is not None:
-        place = twin.curve.of if twin.curve else float
-        places = [[[place(score) for score in draw] for draw in side] for side in sides]
-        twin = _wider(twin, _of_draws(places), count)
+        transform = twin.curve.of if twin.curve else float
+        positions = [[[transform(score) for score in draw] for draw in side] for side in sides]
+        twin = _wider(twin, _of_draws(positions), count)
     return replace(_wider(over_seeds, _of_draws(sides), count), twin=twin)
 
 
@@ -394,61 +493,3 @@ class Scores:
         widest = max(values[last] - values[0], values[-1] - values[last + 1])
         far = gap >= SPLIT_SHARE * (self.scale.high - self.scale.chance)
         return frozenset(order[: last + 1]) if far and gap >= SPLIT_RATIO * widest else frozenset()
-
-
-def difference(
-    who: Scores, than: Scores, among: Iterable[int] | None = None, least: float = LEAST_IMAGES
-) -> Estimate | None:
-    """Returns `who` minus `than`, paired over the seeds that both have; None for none.
-
-    Source: the paired t-test. Differs: `contrast`.
-    """
-    return contrast((who, than), (1.0, -1.0), among, least)
-
-
-def contrast(
-    trials: Sequence[Scores],
-    weights: Sequence[float],
-    among: Iterable[int] | None = None,
-    least: float = LEAST_IMAGES,
-) -> Estimate | None:
-    """Returns the sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
-
-    `among`: the seeds that are compared, where not all are; `least`: see `over_images`. The twin asks the same of the
-    scores that belong to the mean places on the second scale; each seed stands for what its place moves that sum by
-    (the delta method).
-    Differs: `estimate`'s floor, here of so many rounded scores.
-    """
-    columns = [{*trial.values} for trial in trials] + ([] if among is None else [{*among}])
-    seeds = sorted(set.intersection(*columns))
-    if not seeds:
-        return None
-    parts = [(trial, weight) for trial, weight in zip(trials, weights, strict=True) if weight]
-    floor = math.hypot(*(weight * trial.scale.rounding for trial, weight in parts))
-    overlap = max((trial.scale.overlap for trial, _ in parts), default=0.0)
-    ends = [sorted((weight * trial.scale.low, weight * trial.scale.high)) for trial, weight in parts]
-    sums = [sum(weight * trial.values[seed] for trial, weight in parts) for seed in seeds]
-    twin = None
-    if all(trial.scale.curve for trial, _ in parts):
-        curved = [[weight * value for value in on_curve(trial, seeds)] for trial, weight in parts]
-        twin = estimate([math.fsum(column) for column in zip(*curved, strict=True)], floor, overlap=overlap)
-    limits = sum(low for low, _ in ends), sum(high for _, high in ends)
-    over_seeds = estimate(sums, floor, limits, twin=twin, overlap=overlap)
-    weighted, factors = [trial for trial, _ in parts], [weight for _, weight in parts]
-    return over_images(over_draws(over_seeds, drawn(weighted, factors, seeds)), weighted, factors, seeds, least)
-
-
-def on_curve(scores: Scores, seeds: Sequence[int]) -> list[float]:
-    """Returns a score for each seed; their mean is the score of the mean place, their spread is that of the places."""
-    curve = scores.scale.curve
-    assert curve is not None
-    on = [curve.of(scores.values[seed]) for seed in seeds]
-    center = fmean(on)
-    return [curve.score(center) + curve.slope(center) * (place - center) for place in on]
-
-
-def slope_weights(trials: int) -> list[float]:
-    """Returns the weight of each score in the slope of a least-squares line; the trials lie at 0, 1, 2 and so on."""
-    center = (trials - 1) / 2
-    square = sum((index - center) ** 2 for index in range(trials))
-    return [(index - center) / square for index in range(trials)]

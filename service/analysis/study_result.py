@@ -205,9 +205,9 @@ class StudyResult:
                 if len(rows) < 2:
                     return {}
                 row, other = rows
-                asked = max(row.answer.asked for row in rows)
-                between = alike(row.probes, other.probes, claim, asked)
-                within = alike(other.probes, other.probes, claim, asked) if isinstance(claim, ProbeAsAlike) else between
+                seeds = max(row.answer.asked for row in rows)
+                between = alike(row.probes, other.probes, claim, seeds)
+                within = alike(other.probes, other.probes, claim, seeds) if isinstance(claim, ProbeAsAlike) else between
                 return {claim.who: between, claim.than: within}
             case ClaimOfProbe():
                 return self.probe_scores(claim.probe, claim.value, claim.when)
@@ -325,22 +325,21 @@ class StudyResult:
         its difference: no pair is tested twice. All pairs are adjusted together for the others. Cost: 0.3 ms a pair,
         once: 1.5 s for 100 arms.
         """
-        asked = tuple(row.trial.label for row in [best, *others])
-        if asked in self._against:
-            return self._against[asked]
-        gaps = compare_best(
-            best.trial.label, {row.trial.label: row.test for row in [best, *others]}, self.history.looks
-        )
+        labels = tuple(row.trial.label for row in [best, *others])
+        if labels in self._against:
+            return self._against[labels]
+        tests = {row.trial.label: row.test for row in [best, *others]}
+        gaps = compare_best(best.trial.label, tests, self.history.looks)
 
         partners = self._partners
         of_arms = {frozenset((name, partners[name])): gap for name, gap in self.differences.items()}
-        tests = {pair: (gap.adjusted, gap.claimed) for pair, gap in of_arms.items() if not gap.later}
-        tests |= {pair: (test, True) for pair, test in self._claimed.items()}
+        adjusted = {pair: (gap.adjusted, gap.claimed) for pair, gap in of_arms.items() if not gap.later}
+        adjusted |= {pair: (test, True) for pair, test in self._claimed.items()}
         names = {id(row): name for name, row in self.named.items()}
         for row in others:
             pair = frozenset({names.get(id(best), ""), names.get(id(row), "")})
-            if pair in tests and row.trial.label in gaps:
-                test, claimed = tests[pair]
+            if pair in adjusted and row.trial.label in gaps:
+                test, claimed = adjusted[pair]
                 gaps[row.trial.label] = replace(gaps[row.trial.label], adjusted=test, claimed=claimed)
 
         earlier = self.previous
@@ -348,8 +347,8 @@ class StudyResult:
             rows = earlier.of("trial") if isinstance(self.edition.study.plan, Ablation) else earlier.confirmed
             first = next((row for row in rows if row.trial.label == best.trial.label), None)
             before = earlier.against_best(first, earlier.rivals(first, rows)) if first else {}
-            gaps = staying(gaps, {label: gap for label, gap in before.items() if label in asked[1:]})
-        self._against[asked] = gaps
+            gaps = staying(gaps, {label: gap for label, gap in before.items() if label in labels[1:]})
+        self._against[labels] = gaps
         return gaps
 
     def rivals(self, best: TrialResult, rows: Sequence[TrialResult]) -> list[TrialResult]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.scales import Scale
-from service.analysis.statistics import ALPHA, Scores, difference, share_of
+from service.analysis.multiple_testing import difference
+from service.analysis.statistics import ALPHA, Scale, Scores, share_of
 from tests.calibration.rows import Row, share
 from trainables.data.images_torch import dealt
 

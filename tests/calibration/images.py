@@ -11,8 +11,7 @@ from scipy.stats import norm
 from search_spaces.claim import AtLeast, Better
 from service.analysis.comparison import unpaired
 from service.analysis.multiple_testing import together
-from service.analysis.scales import Scale
-from service.analysis.statistics import Scores
+from service.analysis.statistics import Scale, Scores
 from tests.calibration.rows import Row
 from tests.calibration.seeds import IMAGES, Array, Found, covers, decided, repeated, scored
 

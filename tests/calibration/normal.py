@@ -9,8 +9,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from search_spaces.claim import AtLeast, Better, Equivalent
-from service.analysis.scales import Scale
-from service.analysis.statistics import ALPHA
+from service.analysis.statistics import ALPHA, Scale
 from tests.calibration.rows import Row
 from tests.calibration.seeds import Found, covers, decided, normal, repeated, scored, supported, told_apart
 from tests.rooms.by_hand import judge

@@ -10,8 +10,7 @@ import numpy as np
 
 from search_spaces.claim import Claim
 from service.analysis.multiple_testing import subtracted, together
-from service.analysis.scales import Scale
-from service.analysis.statistics import ALPHA, CONFIDENCE, Scores
+from service.analysis.statistics import ALPHA, CONFIDENCE, Scale, Scores
 from tests.calibration.rows import Row, fact, share
 from tests.rooms.by_hand import judge
 

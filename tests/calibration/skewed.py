@@ -14,8 +14,7 @@ import numpy as np
 
 from search_spaces.claim import AtLeast, Better, Claim, Equivalent, NoWorse, ProbeBetween
 from service.analysis.probes import SCALES
-from service.analysis.scales import Scale
-from service.analysis.statistics import Scores
+from service.analysis.statistics import Scale, Scores
 from tests.calibration.rows import Row
 from tests.calibration.seeds import (
     SCALE,

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from search_spaces.study import Published
-from service.analysis.scales import Scale
-from service.analysis.statistics import Scores
+from service.analysis.statistics import Scale, Scores
 from service.analysis.verdicts import agreements, judge_published
 from tests.rooms.service.analysis.test_statistics import scores
 from trainables.spec import SpecError

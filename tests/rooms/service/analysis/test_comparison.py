@@ -11,8 +11,7 @@ from scipy import stats
 from search_spaces.study import Ablation, Study
 from service.analysis.comparison import Comparison, other_images, unpaired
 from service.analysis.multiple_testing import subtracted, together
-from service.analysis.scales import Scale
-from service.analysis.statistics import Scores
+from service.analysis.statistics import Scale, Scores
 from service.api import compare
 from service.reporting.pages import comparison_headline, comparison_note
 from service.storage.editions import save_edition

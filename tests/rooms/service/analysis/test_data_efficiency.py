@@ -13,7 +13,7 @@ from scipy.optimize import curve_fit
 from search_spaces.study import Ablation, Study
 from service.analysis import data_efficiency
 from service.analysis.data_efficiency import Curve, Needed, PowerLaw, fit
-from service.analysis.scales import Scale
+from service.analysis.statistics import Scale
 from service.results import Result
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base

@@ -15,10 +15,9 @@ from search_spaces.study import Ablation, Score, Study
 from service.analysis.evidence import gather
 from service.analysis.findings import sentences
 from service.analysis.headline import headline
-from service.analysis.multiple_testing import Adjusted
+from service.analysis.multiple_testing import Adjusted, difference
 from service.analysis.probes import images_look, over_other_images
-from service.analysis.scales import Scale
-from service.analysis.statistics import Scores, difference
+from service.analysis.statistics import Scale, Scores
 from service.analysis.verdicts import images_words
 from service.results import Result, compute_probes
 from service.storage.home import Home

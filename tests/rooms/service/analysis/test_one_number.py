@@ -15,8 +15,7 @@ from search_spaces.study import Ablation, Score, Study
 from service.analysis.format import fixed
 from service.analysis.headline import details, headline, next_seeds
 from service.analysis.multiple_testing import subtracted, together
-from service.analysis.scales import Scale
-from service.analysis.statistics import ALPHA, Scores, share_of
+from service.analysis.statistics import ALPHA, Scale, Scores, share_of
 from service.recording import of_result
 from service.results import Result
 from service.storage.facts import Counts, StoppedAt

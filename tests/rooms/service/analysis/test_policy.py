@@ -8,9 +8,8 @@ from scipy import stats
 from search_spaces.claim import AtLeast
 from service.analysis.format import fixed, p_text
 from service.analysis.multiple_testing import holm, staying, subtracted, together
-from service.analysis.scales import Scale
 from service.analysis.scores import group_words, unseen_words
-from service.analysis.statistics import ALPHA, Scores, share_of
+from service.analysis.statistics import ALPHA, Scale, Scores, share_of
 from service.planning.stopping import behind
 from tests.rooms.by_hand import judge
 

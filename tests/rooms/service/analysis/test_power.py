@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from search_spaces.claim import AtLeast, Better
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Search, Study
+from service.analysis.multiple_testing import difference
 from service.analysis.power import (
     GUESS,
     guessed_spread,
@@ -20,8 +21,7 @@ from service.analysis.power import (
     smallest_difference,
 )
 from service.analysis.power import tests_together as counted_together  # no test of this file
-from service.analysis.scales import Scale
-from service.analysis.statistics import Estimate, Scores, difference
+from service.analysis.statistics import Estimate, Scale, Scores
 from service.analysis.study_result import StudyResult
 from service.reporting.results_table import measured
 from service.storage.facts import Confirms

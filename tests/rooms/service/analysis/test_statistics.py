@@ -11,10 +11,20 @@ from scipy import stats
 
 from search_spaces.claim import BetterOverTasks
 from service.analysis.comparison import unpaired
-from service.analysis.multiple_testing import Adjusted, Difference, compare_best, holm, staying, subtracted, together
-from service.analysis.scales import Scale
+from service.analysis.multiple_testing import (
+    Adjusted,
+    Difference,
+    compare_best,
+    contrast,
+    difference,
+    holm,
+    slope_weights,
+    staying,
+    subtracted,
+    together,
+)
 from service.analysis.scores import LEAST_GAIN, failures, group_words, kept, most_that_fail, over_tasks, unseen_words
-from service.analysis.statistics import ALPHA, Scores, contrast, difference, estimate, share_of, slope_weights
+from service.analysis.statistics import ALPHA, Scale, Scores, estimate, share_of
 from tests.rooms.by_hand import judge
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p, second
 

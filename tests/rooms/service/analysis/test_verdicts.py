@@ -19,9 +19,8 @@ from search_spaces.claim import (
     ProbeRising,
     Rising,
 )
-from service.analysis.scales import Scale
 from service.analysis.scores import kept
-from service.analysis.statistics import Scores, share_of
+from service.analysis.statistics import Scale, Scores, share_of
 from service.analysis.verdicts import DECIDED, Departure, Verdict, judge_page, staying
 from tests.rooms.by_hand import judge
 from tests.rooms.service.analysis.logits import FLOOR, mean_interval, on_logits, paired_p

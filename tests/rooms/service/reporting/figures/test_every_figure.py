@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from search_spaces.space import Above, Choice, Integer, Real, Space, Subset
 from search_spaces.study import Ablation, Search, Study
 from service.analysis.format import TRIAL_COLORS
-from service.analysis.statistics import difference
+from service.analysis.multiple_testing import difference
 from service.reporting.figures.curves import curve_lines, learning_curves
 from service.reporting.figures.plot import GRAY, WIDTH_IN, Palette, drawn, inline, one_panel
 from service.reporting.figures.rows import claimed, cost, dots, draw_seeds, forest, to_baseline
