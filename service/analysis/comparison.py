@@ -300,11 +300,6 @@ class Comparison:
         a, b = ([row.name for row in side.contenders if id(row) not in taken] for side in (self.a, self.b))
         return a, b
 
-    @property
-    def look(self) -> int:
-        """The look of the tests: that of the side that was looked at more often."""
-        return max(self.a.looks, self.b.looks)
-
     @cached_property
     def differences(self) -> dict[int, Difference]:
         """B minus A, by the number of the match; all that can be tested are adjusted together (Holm)."""
@@ -314,7 +309,8 @@ class Comparison:
                 same[number] = Difference(match.b.test, match.a.test, match.estimate, None)
             elif match.estimate is not None:
                 tested[str(number)] = match.b.test, match.a.test, match.estimate
-        return {int(number): gap for number, gap in together(tested, self.look).items()} | same
+        gaps = together(tested, max(self.a.looks, self.b.looks))
+        return {int(number): gap for number, gap in gaps.items()} | same
 
     @cached_property
     def tests(self) -> int:

@@ -64,9 +64,9 @@ def left_out_words(cutoff: float) -> str:
     return f"left out, as it cannot be one of the best (cut-off {fixed(cutoff)})"
 
 
-def raced_words(seeds: int, asked: int, cutoff: float) -> str:
+def raced_words(seeds: int, total: int, cutoff: float) -> str:
     """Says after how many seeds a point was stopped, and below which mean."""
-    return f"stopped after {seeds} of {asked} seeds (cut-off {fixed(cutoff)})"
+    return f"stopped after {seeds} of {total} seeds (cut-off {fixed(cutoff)})"
 
 
 def percent(level: float) -> str:
@@ -112,8 +112,5 @@ class Lines(list[T]):
         return "\n".join(map(str, self)) or self._none
 
     def _repr_html_(self) -> str:
-        return (
-            html.escape(self._none)
-            if not self
-            else f"<ul>{''.join(f'<li>{html.escape(str(entry))}</li>' for entry in self)}</ul>"
-        )
+        entries = "".join(f"<li>{html.escape(str(entry))}</li>" for entry in self)
+        return f"<ul>{entries}</ul>" if self else html.escape(self._none)

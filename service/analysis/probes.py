@@ -85,23 +85,16 @@ class RunProbes:
         with runtime(1, "float64"):
             probed = probe_run(name, run, weights, self.parent, self.outcomes.data, answered.environment)
         if name == RIGHT_IMAGES:
-            probed = replace(probed, after=self._as_scored(probed.after))
+            # one image, or one of a thousand, may differ from the run: the device that trained rounds in another way
+            data, right = run.recipe.data, probed.after.arrays["right"]
+            wrong = data.score(0.0, "test")
+            score = answered.curve[max(answered.curve)][f"test/{data.reported}"]
+            scored = round((score - wrong) / (1 - wrong) * len(right))
+            if abs(int(right.sum()) - scored) > max(1, len(right) / 1000):
+                note = f"{right.sum()} of {plural(len(right), 'test image')} are right here, {scored} in the run"
+                probed = replace(probed, after=Findings(note=note))
         write_probe(self.path(name), probed, self.codes.of_probe(name).digest)
         return probed
-
-    def _as_scored(self, findings: Findings) -> Findings:
-        """Returns which test images are right; a note where the run itself had more of them right, or fewer.
-
-        One image, or one of a thousand, may differ: the device that trained rounds in another way, and two outputs can
-        be nearly equal.
-        """
-        data, right = self.answered.run.recipe.data, findings.arrays["right"]
-        wrong = data.score(0.0, "test")
-        score = self.answered.curve[max(self.answered.curve)][f"test/{data.reported}"]
-        scored = round((score - wrong) / (1 - wrong) * len(right))
-        if abs(int(right.sum()) - scored) <= max(1, len(right) / 1000):
-            return findings
-        return Findings(note=f"{right.sum()} of {plural(len(right), 'test image')} are right here, {scored} in the run")
 
 
 def images_look(data: Data) -> str:

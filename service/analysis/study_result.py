@@ -51,9 +51,14 @@ class StudyResult:
         self.mlflow_url = without_secrets(tracking) if tracking else None
         self.tracking = tracking
         self._outcomes = outcomes
-        rows = collect(history, outcomes, partial(self.find_run_id, home, edition, tracking))
-        self.rows = rows if isinstance(edition.study.plan, Search) else best_of(rows, self.ranking.trials)
         self._against: dict[tuple[str, ...], dict[str, Difference]] = {}
+        self.rows = collect(history, outcomes, partial(self.find_run_id, home, edition, tracking))
+        if isinstance(edition.study.plan, Ablation):  # a winner's interval is that of the best of so many arms
+            winners, arms = {trial.label for trial in self.ranking.trials}, len(self.of("trial"))
+            for number, row in enumerate(self.rows):
+                if row.trial.label in winners:
+                    sizes = {side: replace(scores, best_of=arms) for side, scores in row.test_sizes.items()}
+                    self.rows[number] = replace(row, test=replace(row.test, best_of=arms), test_sizes=sizes)
 
     @classmethod
     def open(cls, home: Home, id: str, tracking: str | None = None, *, codes: CodeDigests | None = None) -> Self:
@@ -433,18 +438,3 @@ class StudyResult:
     def stale(self) -> int:
         """How many of the study's answers do not count, because another code trained them."""
         return self.history.stale
-
-
-def best_of(rows: list[TrialResult], winners: Sequence[Trial]) -> list[TrialResult]:
-    """Returns the trials where each winner's scores know among how many arms the same runs chose it."""
-    labels, arms = {trial.label for trial in winners}, sum(row.trial.role == "trial" for row in rows)
-    return [
-        replace(
-            row,
-            test=replace(row.test, best_of=arms),
-            test_sizes={side: replace(scores, best_of=arms) for side, scores in row.test_sizes.items()},
-        )
-        if row.trial.label in labels
-        else row
-        for row in rows
-    ]

@@ -1,7 +1,5 @@
 """Looks at a growing study, claims that were written before or after, and comparisons that a claim tests."""
 
-from collections.abc import Callable
-from functools import partial
 from itertools import permutations
 from pathlib import Path
 
@@ -41,15 +39,8 @@ def trained(hand: ByHand, trials, seeds) -> None:
 
 
 def planned(hand: ByHand):
-    return [hand.plan("trial", n, {"encoding.gamma": 1.0 + n}, name) for n, name in enumerate(MEANS)]
-
-
-def searched(hand: ByHand) -> dict[int, dict]:
-    """The two points of a search, by number, whose seeds have all ended."""
-    points = {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
-    hand.journal.write(Counts(seeds=3, trials=2))
-    hand.points("trial", points, lambda number, seed: (0.9, 0.9))
-    return points
+    arms = hand.edition.study.plan.arms
+    return [hand.plan("trial", number, values, name) for number, (name, values) in enumerate(arms.items())]
 
 
 def looks(root: Path, edition: Edition) -> int:
@@ -134,19 +125,17 @@ def test_a_repaired_journal_forgets_no_look(home: Home, tmp_path: Path, asked, t
     assert looks(tmp_path, first) == expected
 
 
-def lost(hand: ByHand, *, trained_again: bool) -> None:
+@pytest.mark.parametrize("trained_again", [True, False])
+def test_answers_that_are_lost_before_seeds_are_added_were_seen(tmp_path: Path, trained_again: bool) -> None:
     """A driver that ends between the loss and the training leaves them lost, and the next command asks for more."""
-    trained(hand, trials := planned(hand), range(3))
-    for run in (trial.run(seed) for trial in trials for seed in range(3)):
-        code = hand.codes(run.recipe).digest
-        hand.journal.write(FailedWith(run=run.key, code=code, reason="its answer is gone", counts=False))
-    trained(hand, trials if trained_again else [], range(3))
-    hand.journal.write(Counts(seeds=5))
-
-
-def one_arm(hand: ByHand) -> None:
-    trained(hand, planned(hand)[2:], range(3))
-    hand.journal.write(Counts(seeds=5))
+    with ByHand(tmp_path, edition := ablation(), seeds=3) as hand:
+        trained(hand, trials := planned(hand), range(3))
+        for run in (trial.run(seed) for trial in trials for seed in range(3)):
+            code = hand.codes(run.recipe).digest
+            hand.journal.write(FailedWith(run=run.key, code=code, reason="its answer is gone", counts=False))
+        trained(hand, trials if trained_again else [], range(3))
+        hand.journal.write(Counts(seeds=5))
+    assert looks(tmp_path, edition) == 2
 
 
 def alone(margin: float | None) -> Edition:
@@ -155,68 +144,59 @@ def alone(margin: float | None) -> Edition:
     return Study("alone", "?", base(), Ablation({"a": {}}, "a"), seeds=3, published=(known,)).at()
 
 
-def published(hand: ByHand) -> None:
-    trained(hand, [hand.plan("trial", 0, {}, "a")], range(3))
-    hand.journal.write(Counts(seeds=5))
+TWICE = [("ab", range(3), 5), ("ab", range(3, 5), 7)]
 
 
-def one_failed_run(hand: ByHand) -> None:
-    trials = planned(hand)
-    hand.fail(trials[2], 0, "no memory")
-    for seeds, count in (([0, 1, 2], 5), ([3, 4], 7)):
-        trained(hand, trials[:2], seeds)
-        hand.journal.write(Counts(seeds=count))
+@pytest.mark.parametrize(
+    ("edition", "fails", "steps", "expected"),
+    [
+        (ablation(), "", [("c", range(3), 5)], 2),  # one claim, whose trials have ended
+        (alone(0.02), "", [("a", range(3), 5)], 2),
+        (alone(None), "", [("a", range(3), 5)], 1),
+        (ablation(), "c", TWICE, 3),  # the verdicts of the other arms are seen all the same
+        (ablation(()), "c", TWICE, 3),  # and their differences
+    ],
+)
+def test_arms_that_could_be_seen_before_seeds_are_added(tmp_path, edition, fails, steps, expected) -> None:
+    """Each step: the arms that end, of which seeds, and how many seeds are asked for then."""
+    with ByHand(tmp_path, edition, seeds=3) as hand:
+        trials = planned(hand)
+        for trial in trials:
+            if trial.name in fails:
+                hand.fail(trial, 0, "no memory")
+        for names, seeds, count in steps:
+            trained(hand, [trial for trial in trials if trial.name in names], seeds)
+            hand.journal.write(Counts(seeds=count))
+    assert looks(tmp_path, edition) == expected
 
 
-def one_failed_confirmation(hand: ByHand) -> None:
-    first, second = (hand.plan("confirmation", number, values) for number, values in searched(hand).items())
-    hand.journal.write(Confirms(numbers=(0, 1)))
-    for seed in first.seeds(3):
-        hand.complete(first, seed, 0.9, 0.9)
-    hand.fail(second, second.seeds(1)[0], "no memory")
-    hand.journal.write(Counts(seeds=4, trials=2))
-
-
-def more_points(hand: ByHand, *, confirmed: bool) -> None:
-    points = searched(hand)
-    hand.journal.write(Counts(seeds=3, trials=3))
-    if confirmed:
-        hand.journal.write(Confirms(numbers=(1,)))
-        hand.points("confirmation", {1: points[1]}, lambda number, seed: (0.9, 0.9))
-        hand.journal.write(Counts(seeds=3, trials=4))
-
-
-def replaced(hand: ByHand, *, more_seeds: bool) -> None:
-    """A point that had failed completes, and others are confirmed in the place of those that were seen."""
-    points = searched(hand)
-    hand.journal.write(Confirms(numbers=(0,)))
-    hand.points("confirmation", {0: points[0]}, lambda number, seed: (0.9, 0.9))
-    hand.plan("confirmation", 1, points[1])
-    hand.journal.write(Confirms(numbers=(1,)))
-    hand.journal.write(Counts(seeds=4 if more_seeds else 3, trials=2))
-
-
-SEEN: dict[str, tuple[Edition, Callable[[ByHand], None], int]] = {
-    "answers that are lost, and trained again": (ablation(), partial(lost, trained_again=True), 2),
-    "answers that are lost": (ablation(), partial(lost, trained_again=False), 2),
-    "one claim whose trials have ended": (ablation(), one_arm, 2),
-    "an arm beside its published number": (alone(0.02), published, 2),
-    "an arm alone": (alone(None), published, 1),
-    "claims, though one run failed for good": (ablation(), one_failed_run, 3),
-    "differences, though one run failed for good": (ablation(()), one_failed_run, 3),
-    "points, though one confirmation failed": (search(trials=2), one_failed_confirmation, 2),
-    "points before their confirmation": (search(trials=2), partial(more_points, confirmed=False), 1),
-    "points after their confirmation": (search(trials=2), partial(more_points, confirmed=True), 2),
-    "confirmations that were replaced": (search(trials=2), partial(replaced, more_seeds=True), 2),
-    "confirmations that are replaced, without more seeds": (search(trials=2), partial(replaced, more_seeds=False), 1),
-}
-
-
-@pytest.mark.parametrize("name", SEEN)
-def test_what_could_be_seen_before_counts_rise_is_a_look(name: str, tmp_path: Path) -> None:
-    edition, write, expected = SEEN[name]
-    with ByHand(tmp_path, edition, seeds=None if edition.study.name == "reach" else 3) as hand:
-        write(hand)
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([((0, 1), (0,), (4, 2))], 2),  # one of two confirmations fails
+        ([((), (), (3, 3))], 1),  # before the confirmation no verdict is seen
+        ([((), (), (3, 3)), ((1,), (1,), (3, 4))], 2),
+        # a point that had failed completes, and is confirmed in the place of the one that was seen
+        ([((0,), (0,), (3, 2)), ((1,), (), (4, 2))], 2),
+        ([((0,), (0,), (3, 2)), ((1,), (), (3, 2))], 1),
+    ],
+)
+def test_confirmed_points_that_could_be_seen_before_seeds_or_points_are_added(tmp_path, steps, expected) -> None:
+    """Each step: the points that are confirmed, those that end, the seeds and trials that are asked for then."""
+    edition, points = search(trials=2), {0: {"encoding.gamma": 1.0}, 1: {"encoding.gamma": 2.0}}
+    with ByHand(tmp_path, edition, seeds=3, trials=2) as hand:
+        hand.points("trial", points, lambda number, seed: (0.9, 0.9))
+        for confirmed, completed, (seeds, trials) in steps:
+            if confirmed:
+                hand.journal.write(Confirms(numbers=confirmed))
+            for number in confirmed:
+                if number in completed:
+                    hand.points("confirmation", {number: points[number]}, lambda number, seed: (0.9, 0.9))
+                else:
+                    trial = hand.plan("confirmation", number, points[number])
+                    if completed:
+                        hand.fail(trial, trial.seeds(1)[0], "no memory")
+            hand.journal.write(Counts(seeds=seeds, trials=trials))
     assert looks(tmp_path, edition) == expected
 
 

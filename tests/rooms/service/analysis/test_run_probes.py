@@ -82,15 +82,6 @@ def test_a_child_begins_with_its_parents_code(home) -> None:
     )
 
 
-def test_what_an_encoding_cannot_have_is_said(home) -> None:
-    found = row(opened(home), "irpe").probe("distance")
-    assert (found.after.values, found.after.arrays) == ({}, {})
-    said = "not measured: irpe adds nothing to the tokens before the first block"
-    assert found.after.note == found.before.note == said
-    found = row(opened(home), "irpe").probe("logit_terms")
-    assert "logits can be split where codes are added or concatenated, got IRPE" in found.after.note
-
-
 def test_a_probe_is_computed_once_and_again_where_its_code_or_its_file_changed(home, monkeypatch) -> None:
     trial = row(opened(home), "learnable")
     first = trial.probe("distance", seed=0)

@@ -163,29 +163,26 @@ def test_a_seed_failed_that_diverged_or_is_at_chance_and_far_below_all_others(va
     assert (found.mean, found.trained.asked) == (pytest.approx(mean), len(found.trained.values))
 
 
+EIGHTHS = replace(ACCURACY, step=0.125)
+
+
 @pytest.mark.parametrize(
-    ("values", "lower", "failed"),
+    ("values", "scale", "lower", "failed"),
     [
-        ((0.5, 0.5, 0.98), {0, 1}, {0, 1}),
-        ((0.999, 0.633, 0.976), {1}, set()),  # above chance, and in the lower of two groups
-        ((0.5, 0.7, 0.98), set(), set()),
-        ((0.5, 0.98), set(), set()),
-        ((0.5, 0.51, 0.495), set(), set()),
+        ((0.5, 0.5, 0.98), ACCURACY, {0, 1}, {0, 1}),
+        ((0.999, 0.633, 0.976), ACCURACY, {1}, set()),  # above chance, and in the lower of two groups
+        ((0.5, 0.7, 0.98), ACCURACY, set(), set()),
+        ((0.5, 0.98), ACCURACY, set(), set()),
+        ((0.5, 0.51, 0.495), ACCURACY, set(), set()),
+        ((0.5, 0.5, 0.625), EIGHTHS, {0, 1}, set()),  # just a quarter of the way from chance to a perfect score
+        ((0.5, 0.625, 1.0), EIGHTHS, {0, 1}, set()),  # just three times as wide as a group
+        ((0.5, 0.625, 0.9375), EIGHTHS, set(), set()),
+        ((0.5, 0.5, 0.98), replace(ACCURACY, task=False), {0, 1}, set()),  # a probe's values have no task to fail at
     ],
 )
-def test_the_lower_of_two_groups(values, lower, failed):
-    found = scores(*values)
-    assert (found.lower, found.failed) == (lower, failed)
-    assert bool(group_words(found)) == bool(lower)
-    free = Scores(dict(enumerate(values)), len(values), replace(ACCURACY, task=False))
-    assert free.failed == set(), "values of probes have no task at which to fail"
-
-
-def test_a_gap_that_is_just_wide_enough_splits_the_seeds():
-    eighths = Scale(chance=0.5, low=0.0, high=1.0, step=0.125)
-    assert scores(0.5, 0.5, 0.625, scale=eighths).lower, "a quarter of the way from chance to a perfect score"
-    assert scores(0.5, 0.625, 1.0, scale=eighths).lower, "three times as wide as a group"
-    assert not scores(0.5, 0.625, 0.9375, scale=eighths).lower
+def test_the_lower_of_two_groups(values, scale, lower, failed):
+    found = scores(*values, scale=scale)
+    assert (found.lower, found.failed, bool(group_words(found))) == (lower, failed, bool(lower))
 
 
 def test_guessing_is_above_guessing_once_in_a_thousand_times():
@@ -214,6 +211,12 @@ def test_a_far_r2_has_a_wide_interval_without_overflow_and_that_of_the_best_of_m
     assert replace(alone, best_of=18).failed == alone.failed
 
 
+def test_a_seed_that_has_just_the_least_gain_has_nothing_to_keep():
+    exact = Scale(chance=0.5, low=0.0, high=1.0)
+    before = scores(0.5 + LEAST_GAIN * 0.5, 0.7, scale=exact)
+    assert kept(scores(0.6, 0.6, scale=exact), before).values == {1: pytest.approx(0.5)}
+
+
 def test_so_many_seeds_may_fail():
     """The ends of Clopper and Pearson's interval are quantiles of a beta distribution."""
     for failed, seeds in ((0, 3), (0, 5), (0, 10), (1, 3), (2, 10), (3, 3)):
@@ -222,12 +225,6 @@ def test_so_many_seeds_may_fail():
     some = scores(0.5, 0.98, 0.99, 0.985)
     assert unseen_words(some) == f"of 4 seeds 1 failed; up to {100 * stats.beta.ppf(0.95, 2, 3):.0f} % may"
     assert unseen_words(some, refuted=True) == "4 seeds seen; up to 53 % of all may do better"
-
-
-def test_a_seed_that_has_just_the_least_gain_has_nothing_to_keep():
-    exact = Scale(chance=0.5, low=0.0, high=1.0)
-    least = 0.5 + LEAST_GAIN * 0.5
-    assert kept(scores(0.6, 0.6, scale=exact), scores(least, 0.7, scale=exact)).values == {1: pytest.approx(0.5)}
 
 
 def two_way(*sides):
