@@ -176,7 +176,9 @@ class Recorder:
         self.passed, self.begun, self.marks[:] = True, time.monotonic(), bytes(len(self.marks))
 
     def pytest_runtest_logreport(self, report: object) -> None:
-        self.passed = self.passed and not report.failed
+        if report.failed:
+            self.passed = False
+            self.pytest_runtest_logfinish(report.nodeid)  # which is not called where a part of a test fails under -x
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         seconds, marks = time.monotonic() - self.begun, zlib.compress(bytes(self.marks)).hex()
@@ -255,7 +257,7 @@ def failures(tests: list[str], limit_s: float, *words: str) -> list[str]:
     while left := Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
         os.kill(int(left[0]), signal.SIGKILL)
         os.waitpid(int(left[0]), 0)
-    failed = [line["test"] for line in read(folder / "tests") if not line["passed"]]
+    failed = list(dict.fromkeys(line["test"] for line in read(folder / "tests") if not line["passed"]))
     shutil.rmtree(folder, ignore_errors=True)
     other = "a hang" if code is None else f"an end with {code}"
     return failed or ([] if code in (0, 5) else [other])  # 5: a changed list of parameters, and no test is left
