@@ -45,8 +45,7 @@ def lab(tmp_path_factory):
         at = ("--address", cluster.address)
         try:
             size = ("--budget", "long", "--seeds", "2")
-            sent = laptop.type("submit", "./study.py", *size, "--home", str(home), "--tracking", tracking, *at)
-            assert sent.code == 0, sent.out + sent.err
+            sent = laptop.do("submit", "./study.py", *size, "--home", str(home), "--tracking", tracking, *at)
             followed = laptop.type("logs", ID, *at, "-f")
             doctor = laptop.type("doctor", *at)
             yield Home(home), tracking, sent, followed, doctor

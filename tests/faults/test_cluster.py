@@ -92,8 +92,7 @@ class Study:
         self.send = ("submit", "./mine.py", *budget, *at)
 
     def submit(self) -> None:
-        done = self.terminal.type(*self.send)
-        assert done.code == 0, done.out + done.err
+        self.terminal.do(*self.send)
 
     def facts(self) -> list:
         journal = Home(self.terminal.home).study(self.id).journal
@@ -121,8 +120,7 @@ class Study:
         self.terminal.type("logs", "nodes", *self.send[-2:], "-f")
 
     def verify(self) -> None:
-        done = self.terminal.type("verify", self.id)
-        assert done.code == 0, done.out + done.err
+        self.terminal.do("verify", self.id)
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +131,7 @@ def calm(tmp_path_factory) -> dict:
     write_study(folder)
     (folder / "pids" / "go").touch()
     try:
-        done = terminal.type("run", "./mine.py")
-        assert done.code == 0, done.out + done.err
+        terminal.do("run", "./mine.py")
         return numbers(facts(terminal.home, ID))
     finally:
         terminal.clear()

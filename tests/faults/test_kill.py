@@ -41,11 +41,10 @@ def shown(terminal, id):
 
 def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminals):
     plain, hurt = terminals("plain"), terminals("hurt")
-    assert plain.type(*ABLATION).code == 0
+    plain.do(*ABLATION)
     killed_at(hurt, ABLATION, ["plan:", TRIAL, "epoch 3/40", "epoch 30/40", "completed"])
     before = shown(hurt, "waves@long")
-    done = hurt.type(*ABLATION)
-    assert done.code == 0, done.out + done.err
+    hurt.do(*ABLATION)
     told, calm = facts(hurt.home, "waves@long"), facts(plain.home, "waves@long")
     assert numbers(told) == numbers(calm)
     assert ended(told) == ended(calm)
@@ -54,18 +53,16 @@ def test_an_ablation_has_the_numbers_of_the_undisturbed_one(terminals):
     after = shown(hurt, "waves@long")
     assert before
     assert before.items() <= after.items()
-    verified = hurt.type("verify", "waves")
-    assert verified.code == 0, verified.out
+    hurt.do("verify", "waves")
 
 
 @pytest.mark.gate
 def test_a_search_one_at_a_time_proposes_the_same_points(terminals):
     plain, hurt = terminals("plain", REACH), terminals("hurt", REACH)
     command = (*SEARCH, "--max-concurrent", "1")
-    assert plain.type(*command).code == 0
+    plain.do(*command)
     killed_at(hurt, command, ["planned", "epoch 2/12", "completed", "epoch 5/12", "confirming"])
-    done = hurt.type(*command)
-    assert done.code == 0, done.out + done.err
+    hurt.do(*command)
     told, calm = facts(hurt.home, "reach@base~long"), facts(plain.home, "reach@base~long")
     assert points(told) == points(calm)
     assert [fact.numbers for fact in told if fact.fact == "confirms"] == [
@@ -77,15 +74,14 @@ def test_a_search_one_at_a_time_proposes_the_same_points(terminals):
     ]
     assert numbers(told) == numbers(calm)
     assert trained_after_its_end(told) == []
-    verified = hurt.type("verify", "reach")
-    assert verified.code == 0, verified.out
+    hurt.do("verify", "reach")
 
 
 def test_a_search_two_at_a_time_shares_equal_numbers(terminals):
     plain, hurt = terminals("plain", REACH), terminals("hurt", REACH)
-    assert plain.type(*SEARCH).code == 0
+    plain.do(*SEARCH)
     killed_at(hurt, SEARCH, ["epoch 3/12", "completed"])
-    assert hurt.type(*SEARCH).code == 0
+    hurt.do(*SEARCH)
     told, calm = facts(hurt.home, "reach@base~long"), facts(plain.home, "reach@base~long")
     ours, theirs = numbers(told), numbers(calm)
     both = ours.keys() & theirs.keys()
@@ -94,7 +90,7 @@ def test_a_search_two_at_a_time_shares_equal_numbers(terminals):
         epochs = ours[run].keys() & theirs[run].keys()
         assert {epoch: ours[run][epoch] for epoch in epochs} == {epoch: theirs[run][epoch] for epoch in epochs}
     assert trained_after_its_end(told) == []
-    assert hurt.type("verify", "reach").code == 0
+    hurt.do("verify", "reach")
 
 
 def test_a_killed_worker_is_a_failure_and_is_tried_again(terminals):
@@ -113,24 +109,23 @@ def test_a_killed_worker_is_a_failure_and_is_tried_again(terminals):
     assert attempts == [1, 2]
     assert ended(told)[failed[0].run] == "completed"
     assert len(ended(told)) == 3
-    assert one.type("verify", "waves").code == 0
+    one.do("verify", "waves")
 
 
 def test_a_torn_line_is_dropped_and_said(terminals):
     one = terminals("one")
     command = ("run", "./study.py", "--seeds", "1")
-    assert one.type(*command).code == 0
+    one.do(*command)
     journal = Home(one.home).study("waves@base").journal
     whole = journal.read_bytes()
     torn = whole.splitlines(keepends=True)
     journal.write_bytes(b"".join(torn[:-1]) + torn[-1][: len(torn[-1]) // 2])
-    again = one.type(*command)
-    assert again.code == 0
+    again = one.do(*command)
     assert "the journal's last line was torn by a crash, and dropped" in again.out
     assert ended(facts(one.home, "waves@base")).keys() == {
         run.key for trial in _edition(one).arms() for run in trial.runs(1)
     }
-    assert one.type("verify", "waves").code == 0
+    one.do("verify", "waves")
 
 
 def _edition(terminal) -> Edition:

@@ -77,7 +77,7 @@ EARLY = {
 def test_the_driver_is_killed_at_random_moments(terminals, tally):
     """Half of the moments are in its first seconds, half while it trains; every second kill spares its workers."""
     calm, hurt, chance = terminals("calm"), terminals("hurt"), random.Random(SEED)
-    assert calm.type(*COMMAND).code == 0
+    calm.do(*COMMAND)
     kills = []
     for number in range(KILLS):
         before, running = epochs(hurt), hurt.begin(*COMMAND)
@@ -94,31 +94,28 @@ def test_the_driver_is_killed_at_random_moments(terminals, tally):
             os.kill(running.process.pid, signal.SIGKILL)
         kills.append((time.time(), redone(hurt.home, ID) if told(hurt, ID) else 0))
         assert running.end().code == -signal.SIGKILL
-    done = hurt.type(*COMMAND)
-    assert done.code == 0, done.out + done.err
+    hurt.do(*COMMAND)
     found = told(hurt, ID)
     assert numbers(found) == numbers(told(calm, ID))
     assert len(ended(found)) == 12
     assert measured_once(found)
     assert trained_after_its_end(found) == []
     assert not [fact for fact in found if fact.fact == "failed"]
-    verified = hurt.type("verify", "waves")
-    assert verified.code == 0, verified.out
+    hurt.do("verify", "waves")
     for begun, again in kills:
         tally(again, recovery_s(found, begun))
 
 
 def test_the_driver_is_killed_while_it_lists_its_arms(terminals, tally):
     calm, hurt, command = terminals("calm", MANY), terminals("hurt", MANY), ("run", "./study.py")
-    assert calm.type(*command).code == 0
+    calm.do(*command)
     killed = hurt.python(KILLED, *command)
     begun = time.time()
     assert killed.code == -signal.SIGKILL, killed.out + killed.err
     assert len(points(told(hurt, "many@base"))) == 10, "the kill came while arms were listed"
-    done = hurt.type(*command)
-    assert done.code == 0, done.out + done.err
+    hurt.do(*command)
     found, right = told(hurt, "many@base"), told(calm, "many@base")
     assert points(found) == points(right)
     assert numbers(found) == numbers(right)
-    assert hurt.type("verify", "many").code == 0
+    hurt.do("verify", "many")
     tally(0, recovery_s(found, begun))

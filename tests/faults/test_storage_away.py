@@ -28,8 +28,7 @@ def server(monkeypatch):
 def calm(terminals):
     """The numbers of the study that nothing disturbed."""
     terminal = terminals("calm")
-    done = terminal.type(*RUN)
-    assert done.code == 0, done.out + done.err
+    terminal.do(*RUN)
     return numbers(facts(terminal.home, ID))
 
 
@@ -38,8 +37,7 @@ def require_whole(terminal, server, calm, folder):
     told = facts(terminal.home, ID)
     assert numbers(told) == calm
     assert measured_once(told)
-    verified = terminal.type("verify", ID)
-    assert verified.code == 0, verified.out
+    terminal.do("verify", ID)
     other = Home(folder / "fetched")
     fetch(server.uri, other, ID)
     assert numbers(facts(other.root, ID)) == calm
@@ -72,7 +70,6 @@ def test_it_is_gone_and_comes_back_empty(server, terminals, calm, tmp_path, tall
     assert f"{server.uri}" in done.out + done.err
     server.start()
     begun = time.time()
-    again = terminal.type(*RUN, "--storage", server.uri)
-    assert again.code == 0, again.out + again.err
+    terminal.do(*RUN, "--storage", server.uri)
     require_whole(terminal, server, calm, tmp_path)
     tally(0, recovery_s(facts(terminal.home, ID), begun))

@@ -36,8 +36,7 @@ def cluster():
 def calm(terminals):
     """The numbers of the study that nothing disturbed, on no cluster."""
     terminal = terminals("calm")
-    done = terminal.type("run", *RUN)
-    assert done.code == 0, done.out + done.err
+    terminal.do("run", *RUN)
     return numbers(facts(terminal.home, ID))
 
 
@@ -57,8 +56,7 @@ class Sent:
         return sum(fact.fact == "measured" for fact in self.told())
 
     def stop(self) -> None:
-        stopped = self.terminal.type("stop", ID, *self.at)
-        assert stopped.code == 0, stopped.out + stopped.err
+        stopped = self.terminal.do("stop", ID, *self.at)
         assert re.search(rf"{ID} +STOPPED", stopped.out), stopped.out
 
     def require_whole(self, calm) -> None:
@@ -68,8 +66,7 @@ class Sent:
         assert len(ended(told)) == 12, followed.out + followed.err
         assert numbers(told) == calm
         assert measured_once(told)
-        verified = self.terminal.type("verify", ID)
-        assert verified.code == 0, verified.out
+        self.terminal.do("verify", ID)
 
 
 class Holds(Proxy):
@@ -132,8 +129,7 @@ def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, clu
         starts.end()
         tally(redone(sent.terminal.home, ID) if sent.told() else 0)
 
-        done = sent.terminal.type(*sent.send)
-        assert done.code == 0, done.out + done.err
+        sent.terminal.do(*sent.send)
         before = sent.measured()
         until(
             lambda before=before: sent.measured() >= before + 10,
@@ -146,7 +142,6 @@ def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, clu
         tally(redone(sent.terminal.home, ID))
 
     begun = time.time()
-    done = sent.terminal.type(*sent.send)
-    assert done.code == 0, done.out + done.err
+    sent.terminal.do(*sent.send)
     sent.require_whole(calm)
     tally(0, time.time() - begun)

@@ -40,8 +40,7 @@ def said(typed) -> str:
 def test_its_job_is_watched_and_stopped_and_what_it_has_is_fetched(afar, at):
     slow = ("--set", "data.train_size=10000", "--set", "optimizer.batch_size=4", "--as", "slow")  # an epoch of 10 s
     job = "locus-waves-long-slow-1"
-    sent = afar.type("submit", "./study.py", "--budget", "long", *slow, "--home", str(afar.home), *at)
-    assert sent.code == 0, said(sent)
+    afar.do("submit", "./study.py", "--budget", "long", *slow, "--home", str(afar.home), *at)
     watch = afar.begin("logs", SLOW, *at, "-f")
     watch.wait_for("epoch 1/40")
     (found,) = json.loads(afar.type("status", SLOW, *at, "--json").out)
@@ -56,8 +55,7 @@ def test_its_job_is_watched_and_stopped_and_what_it_has_is_fetched(afar, at):
     assert f"{SLOW}  STOPPED  job {job}\n" in stopped.out, said(stopped)
     assert watch.end().code == 0
     assert not Home(afar.home).study(SLOW).driven
-    report = afar.type("report", SLOW, *at)
-    assert report.code == 0, said(report)
+    report = afar.do("report", SLOW, *at)
     (page,) = (Path(afar.env["XDG_CACHE_HOME"]) / "locus").glob(f"*/studies/{SLOW}/report/report.html")
     here = Home(page.parents[3])
     assert f"find the study by --home {here.root}" in said(report)
@@ -86,8 +84,8 @@ def test_results_are_fetched_into_one_home_here(cluster, afar, at):
     (there,) = re.findall(r"HOME (.*)", waited.out)
     assert f"weights stayed in {afar.home} of the cluster at {cluster.address}" in said(waited)
     other = ("--set", "optimizer.epochs=1", "--as", "other", "--home", str(afar.home), *at)
-    assert afar.type("submit", "./study.py", "--budget", "small", *other).code == 0
-    assert afar.type("logs", f"{small}~other", *at, "-f").code == 0
+    afar.do("submit", "./study.py", "--budget", "small", *other)
+    afar.do("logs", f"{small}~other", *at, "-f")
     report = afar.type("report", f"{small}~other", *at)
     assert f"find the study by --home {there}" in said(report)
     here, over_there = Home(Path(there)), Home(afar.home)
@@ -99,7 +97,7 @@ def test_results_are_fetched_into_one_home_here(cluster, afar, at):
 
 def test_a_stop_that_another_command_asked_for_is_no_failure(cluster, laptop, at):
     send = ("submit", "./study.py", "--budget", "long", "--as", "asked", "--home", str(laptop.home), *at)
-    assert laptop.type(*send).code == 0
+    laptop.do(*send)
     watch = laptop.begin("logs", f"{ID}~asked", *at, "-f")
     watch.wait_for("epoch 1/40")
     ask_driver(Home(laptop.home).study(f"{ID}~asked"), Control(stop="now"))

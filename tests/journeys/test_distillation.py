@@ -33,16 +33,14 @@ def test_the_teacher_is_trained_once_and_before_its_pupils(trained):
 def test_the_teacher_is_listed_as_one_and_all_is_verified(trained):
     (row,) = [line for line in trained.first.lines if line.split()[:1] == ["p1"]]
     assert "teacher: fourier on direction" in row
-    verified = trained.type("verify", "distilled")
-    assert verified.code == 0, verified.out
+    trained.do("verify", "distilled")
     results = (Home(trained.home).study("distilled@base").root / "report" / "results.csv").read_text()
     assert "teacher: fourier on direction" in results
 
 
 def test_a_pupil_can_be_run_again(trained):
     key = next(fact.run for fact in trained.facts(ID) if fact.fact == "started" and fact.label == "2")
-    again = trained.type("rerun", key)
-    assert again.code == 0, again.out + again.err
+    again = trained.do("rerun", key)
     assert ", 0 differ" in again.out
 
 
@@ -59,8 +57,7 @@ def test_a_kept_answers_weights_teach_as_a_file(trained):
     weights = next(
         home.outcomes.glob(f"{next(f.run for f in trained.facts(ID) if getattr(f, 'label', '') == 'p1')}/*.pt")
     )
-    again = trained.type("run", "./distilled.py", "--seeds", "1", *by_file(weights))
-    assert again.code == 0, again.out + again.err
+    again = trained.do("run", "./distilled.py", "--seeds", "1", *by_file(weights))
     assert not any(line.split()[:1] == ["p1"] for line in again.lines), again.out
 
 

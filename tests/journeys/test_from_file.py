@@ -60,11 +60,10 @@ def test_the_file_elsewhere_is_the_same_question(plugged):
     (plugged.folder / "moved").mkdir()
     (plugged.folder / "weights.pt").rename(plugged.folder / "moved/weights.pt")
     (plugged.folder / "plugged.py").write_text(plugged.text.replace("weights.pt", "moved/weights.pt"))
-    again = plugged.type("run", "./plugged.py")
-    assert again.code == 0, again.err
+    again = plugged.do("run", "./plugged.py")
     assert "plan: plugged@base: 0 runs to train, 2 done" in again.out
     assert plugged.facts(ID) == before
-    assert plugged.type("verify", "plugged").code == 0
+    plugged.do("verify", "plugged")
 
 
 def test_another_files_content_fails_in_one_sentence(plugged):

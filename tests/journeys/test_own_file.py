@@ -86,8 +86,7 @@ def test_mlflow_gives_the_equal_recipe_back(mine, tmp_path):
 @pytest.mark.gate
 def test_typed_again_nothing_runs_and_neither_ray_nor_torch_is_imported(mine):
     before = mine.facts(ID)
-    again = mine.type(*RUN, PYTHONPROFILEIMPORTTIME="1")
-    assert again.code == 0
+    again = mine.do(*RUN, PYTHONPROFILEIMPORTTIME="1")
     assert "plan: mine@base: 0 runs to train, 4 done, 0 reused; nothing to wait for" in again.lines
     assert mine.facts(ID) == before
     imported = set(re.findall(r"\| +(\w+)$", again.err, re.MULTILINE))
@@ -99,17 +98,16 @@ def test_typed_again_nothing_runs_and_neither_ray_nor_torch_is_imported(mine):
 @pytest.mark.slow
 @pytest.mark.gate
 def test_verify_is_green_and_two_seeds_refute_nothing(mine):
-    assert mine.type("verify", "mine").code == 0
-    assert mine.type("report", "mine").code == 0
-    assert mine.type("report", "mine", "--check").code == 0
+    mine.do("verify", "mine")
+    mine.do("report", "mine")
+    mine.do("report", "mine", "--check")
 
 
 @pytest.mark.slow
 @pytest.mark.gate
 def test_rerun_is_equal_bit_for_bit(mine):
     key = next(fact.run for fact in mine.facts(ID, "ended"))
-    again = mine.type("rerun", key[:10])
-    assert again.code == 0, again.out + again.err
+    again = mine.do("rerun", key[:10])
     assert re.search(rf"{key}: (\d+) numbers compared, 0 differ", again.out)
 
 
@@ -118,7 +116,7 @@ def test_rerun_is_equal_bit_for_bit(mine):
 def test_status_knows_it(mine):
     status = json.loads(mine.type("status", "mine", "--json").out)[0]
     assert (status["id"], status["state"], status["done"], status["asked"]) == ("mine@base", "done", 4, 4)
-    assert mine.type("status").code == 0
+    mine.do("status")
 
 
 @pytest.mark.slow
@@ -128,10 +126,9 @@ def test_more_seeds_run_only_what_is_missing_and_less_runs_nothing(mine):
     assert "plan: mine@base: 2 runs to train, 4 done, 0 reused" in more.out
     assert [fact.seed for fact in mine.facts(ID, "started")[len(before) :]] == [2, 2]
     assert mine.type("report", "mine", "--check").code == 1, "three seeds refute that so short a training is enough"
-    less = mine.type(*RUN, "--seeds", "1")
-    assert less.code == 0
+    mine.do(*RUN, "--seeds", "1")
     assert len(mine.facts(ID, "started")) == len(before) + 2
-    assert mine.type("verify", "mine").code == 0
+    mine.do("verify", "mine")
 
 
 @pytest.mark.slow
@@ -145,7 +142,7 @@ def test_another_study_reuses_the_answers(mine):
     assert done.code == 0, done.err
     assert "plan: other@base: 0 runs to train, 0 done, 2 reused" in done.out
     assert not mine.facts("other@base", "started")
-    assert mine.type("verify", "other").code == 0
+    mine.do("verify", "other")
 
 
 @pytest.mark.slow
@@ -154,7 +151,7 @@ def test_hours_that_are_over_have_an_exit_code_and_the_command_that_goes_on(mine
     assert over.code == 3
     words = shlex.join(["locus", *RUN, "--seeds", "4", "--hours", "0.000001"])
     assert f"stopped after 1e-06 hours; what is finished is kept\ncontinue   {words}\n" in over.out
-    assert mine.type(*RUN, "--seeds", "4").code == 0
+    mine.do(*RUN, "--seeds", "4")
 
 
 @pytest.mark.slow
@@ -163,7 +160,7 @@ def test_an_edited_encoding_trains_again_and_another_edition_stays_beside(tmp_pa
     file = mine.folder / "mine.py"
     file.write_text(SPIRAL)
     try:
-        assert mine.type(*RUN).code == 0
+        mine.do(*RUN)
         file.write_text(SPIRAL.replace("turns * radius", "turns * radius + 0.1"))
         plan = mine.type("plan", "./mine.py")
         assert "not counted: 2 answers of other code: mine.py changed\n" in plan.out, plan.out + plan.err

@@ -18,16 +18,14 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
     same = terminal.type(*RUN)
     assert same.code == 2
     assert f"{ID} is being run by another driver, which does all of this" in said(same)
-    more = terminal.type(*RUN, "--seeds", "2", "--max-concurrent", "1")
-    assert more.code == 0, said(more)
+    more = terminal.do(*RUN, "--seeds", "2", "--max-concurrent", "1")
     assert "was asked for 2 seeds and 1 concurrent run" in said(more)
     first.wait_for("asked by another command: seeds 2, max-concurrent 1")
     assert [fact.seeds for fact in terminal.facts(ID, "counts")][-1] == 2
 
     watch = terminal.begin("logs", "waves", "-f")
     watch.wait_for("#0 seed 0 started")
-    stopped = terminal.type("stop", "waves")
-    assert stopped.code == 0, said(stopped)
+    stopped = terminal.do("stop", "waves")
     assert f"the driver of {ID} was asked to stop each run after its epoch" in said(stopped)
     ended = first.end()
     assert ended.code == 130
@@ -41,8 +39,7 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
     assert again.end().code == 130
     again.wait_until_gone()
 
-    rest = terminal.type(*RUN)
-    assert rest.code == 0, said(rest)
+    terminal.do(*RUN)
     assert len(terminal.facts(ID, "ended")) == 6
     assert len({(fact.run, fact.epoch) for fact in terminal.facts(ID, "measured")}) == 6 * 40
     nobody = terminal.type("stop", "waves")

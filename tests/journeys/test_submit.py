@@ -31,8 +31,7 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     at = ("--address", cluster.address)
     send = ("submit", "./study.py", "--budget", "long", "--home", str(laptop.home), *at)
 
-    first = laptop.type(*send)
-    assert first.code == 0, first.out + first.err
+    first = laptop.do(*send)
     assert re.search(r"sent \d\.\d MB: the three packages and the study", first.out)
     assert any(line.startswith("versions: python") for line in first.lines)
     assert f"plan: {ID}: 3 runs to train" in first.out
@@ -61,8 +60,7 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     assert "RUNNING" not in {status for _, status in before.values()}, said.out
     assert before[STUDY][1] == "SCHEDULED"
 
-    on = laptop.type(*send, "--seeds", "2")
-    assert on.code == 0, on.err
+    laptop.do(*send, "--seeds", "2")
     rest = laptop.type("logs", "waves", *at, "-f")
     status = laptop.type("status", ID, *at)
     assert f"{ID}  SUCCEEDED  job locus-waves-long-2\n" in status.out, status.out + rest.out
@@ -83,8 +81,7 @@ def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     assert wrong.code == 2
     assert wrong.err.splitlines()[-1] == "locus: a run of 1 x 9 threads must fit 0 cores, got 9"
     assert not os.path.exists(Home(laptop.home).study("waves@base").root)
-    status = laptop.type("status", "waves@base", "--address", cluster.address)
-    assert status.code == 0, status.err
+    status = laptop.do("status", "waves@base", "--address", cluster.address)
     assert "waves@base  FAILED  job locus-waves-base-1\nlast line  locus: a run of 1 x 9 threads" in status.out
 
 
