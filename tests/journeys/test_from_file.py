@@ -20,16 +20,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="module")
 def plugged(tmp_path_factory):
-    terminal = Terminal(tmp_path_factory.mktemp("plugged"))
     backbone = VisionTransformer(img_size=16, patch_size=4, embed_dim=16, depth=1, num_heads=2, num_classes=2)
-    terminal.weights = {name: value.clone() for name, value in backbone.state_dict().items()}
-    file = terminal.folder / "weights.pt"
-    torch.save({"model": terminal.weights}, file)
-    terminal.text = PLUGGED.replace("SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
-    (terminal.folder / "plugged.py").write_text(terminal.text)
-    terminal.first = terminal.type("run", "./plugged.py")
-    yield terminal
-    terminal.clear()
+    with Terminal(tmp_path_factory.mktemp("plugged")) as terminal:
+        terminal.weights = {name: value.clone() for name, value in backbone.state_dict().items()}
+        file = terminal.folder / "weights.pt"
+        torch.save({"model": terminal.weights}, file)
+        terminal.text = PLUGGED.replace("SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
+        (terminal.folder / "plugged.py").write_text(terminal.text)
+        terminal.first = terminal.type("run", "./plugged.py")
+        yield terminal
 
 
 def test_only_position_moved(plugged):

@@ -13,7 +13,6 @@ from service.cli import main
 from service.storage import editions
 from service.storage.home import Home
 from tests.journeys.files import ENCODINGS, REACH, SPIRAL, WIDTHS
-from tests.journeys.terminal import Terminal
 
 SEARCH = ("run", "fourier-gamma", "--budget", "smoke")
 DEAD = "http://127.0.0.1:1"
@@ -220,12 +219,3 @@ def test_a_server_that_does_not_answer_is_reported(dead, silent, folder, monkeyp
         f"locus: MLflow at {address} does not answer (5 s); start it, or unset MLFLOW_TRACKING_URI to"
     )
     assert not (folder / "home").exists()
-
-
-def test_a_typed_mistake_imports_nothing_heavy(tmp_path):
-    terminal = Terminal(tmp_path)
-    done = terminal.type("run", "fourier-gama", PYTHONPROFILEIMPORTTIME="1")
-    assert done.code == 2
-    assert done.err.splitlines()[-1].startswith("locus: no study 'fourier-gama'")
-    heavy = [name for name in ("torch", "timm", "ray", "optuna", "mlflow") if f" {name}\n" in done.err]
-    assert heavy == []

@@ -17,11 +17,10 @@ SIZE = ("--data", "./pets", "--budget", "smoke", "--set", "optimizer.epochs=1", 
 
 @pytest.fixture
 def mine(tmp_path):
-    terminal = Terminal(tmp_path)
-    (terminal.folder / "mine.py").write_text(RAMP)
-    image_folder(terminal.folder / "pets", {"train": 30, "val": 10, "test": 10})
-    yield terminal
-    terminal.clear()
+    (tmp_path / "mine.py").write_text(RAMP)
+    image_folder(tmp_path / "pets", {"train": 30, "val": 10, "test": 10})
+    with Terminal(tmp_path) as terminal:
+        yield terminal
 
 
 def started(terminal, id):

@@ -39,10 +39,9 @@ RUN = ("run", "./mine.py")
 
 @pytest.fixture
 def mine(tmp_path):
-    terminal = Terminal(tmp_path)
-    (terminal.folder / "mine.py").write_text(STUDY)
-    yield terminal
-    terminal.clear()
+    (tmp_path / "mine.py").write_text(STUDY)
+    with Terminal(tmp_path) as terminal:
+        yield terminal
 
 
 def test_it_runs_is_shown_without_its_text_and_trains_again_when_edited(mine):

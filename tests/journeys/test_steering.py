@@ -1,6 +1,9 @@
-"""While a study runs, commands in other terminals ask for more seeds, for fewer concurrent runs, and for its end."""
+"""While a study runs, commands in other terminals ask for more seeds, for fewer concurrent runs, for its end; and two
+studies of one home that are typed at the same time share the machine, and train each run once."""
 
 import pytest
+
+from tests.journeys.files import ENCODINGS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ID = "waves@long"
@@ -44,3 +47,21 @@ def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
     assert len({(fact.run, fact.epoch) for fact in terminal.facts(ID, "measured")}) == 6 * 40
     nobody = terminal.type("stop", "waves")
     assert (nobody.code, nobody.err.strip()) == (2, f"locus: {ID} is not being run here; see locus status")
+
+
+def test_two_studies_of_one_home_train_each_run_once(terminal):
+    text = ENCODINGS.replace('name="waves"', 'name="others"')
+    other = text.replace('"sine": {"encoding": Sinusoidal()}', '"long": {"encoding.gamma": 5.0}')
+    (terminal.folder / "other.py").write_text(other)
+    options = ("--budget", "long", "--seeds", "2")
+    commands = [terminal.begin("run", f"./{name}.py", *options) for name in ("study", "other")]
+    ended = [command.end() for command in commands]
+    assert [typed.code for typed in ended] == [0, 0], [typed.out + typed.err for typed in ended]
+    ids = ("waves@long", "others@long")
+    begun = [fact.run for id in ids for fact in terminal.facts(id, "started")]
+    assert len(begun) == len({*begun}) == 8, "four arms of two seeds, two of the arms in both studies"
+    answered = [{fact.run for fact in terminal.facts(id, "ended")} for id in ids]
+    assert [len(runs) for runs in answered] == [6, 6]
+    assert len(answered[0] & answered[1]) == 4
+    terminal.do("verify", "waves")
+    terminal.do("verify", "others")

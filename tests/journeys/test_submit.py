@@ -1,5 +1,9 @@
-"""A study on a cluster of two nodes: submitted, looked at, stopped, submitted again, and found whole in MLflow."""
+"""A study on a cluster of two nodes: submitted, looked at, stopped, submitted again, and found whole in MLflow.
 
+And `locus doctor` on that cluster, and on one that is open to everybody.
+"""
+
+import json
 import os
 import re
 from pathlib import Path
@@ -14,6 +18,9 @@ from service.storage.home import Home
 from service.storage.journal import read
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
+from tests.journeys.cluster import cluster_of_two
+from tests.journeys.terminal import Terminal
+from tests.waiting import LIMIT_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ID = "waves@long"
@@ -117,3 +124,27 @@ def test_worker_groups_span_the_nodes(cluster, laptop, monkeypatch):
         curves.append({(fact.run, fact.epoch): fact.values["train/loss"] for fact in measured})
     assert len(curves[0]) == 6
     assert curves[0] == pytest.approx(curves[1], abs=1e-5)
+
+
+def examined(terminal, cluster):
+    done = terminal.type("doctor", "--address", cluster.address, "--json")
+    assert done.err == "", done.err
+    return done.code, json.loads(done.out)
+
+
+def test_doctor_says_how_large_a_cluster_with_a_token_is(cluster, laptop):
+    code, (check,) = examined(laptop, cluster)
+    size = "2 nodes, 2 cores, 0 GPUs"
+    assert (code, check["state"]) == (0, "ok"), check
+    assert check["detail"] == f"{cluster.address} takes jobs with this token, and has this Ray: {size}"
+
+
+def test_doctor_refuses_an_open_cluster_and_sends_nothing_there(tmp_path):
+    with cluster_of_two(is_open=True) as cluster, Terminal(tmp_path) as laptop:
+        code, (check,) = examined(laptop, cluster)
+        assert (code, check["name"], check["state"]) == (1, "access", "wrong")
+        assert "without a token" in check["detail"]
+        jobs = laptop.python(
+            f"import requests; print(requests.get('{cluster.address}/api/jobs/', timeout={LIMIT_S}).json())"
+        )
+        assert jobs.out.strip() == "[]"
