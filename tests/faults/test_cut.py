@@ -4,8 +4,9 @@ import shutil
 
 import pytest
 
-from service.storage.home import Home
-from tests.faults.killed import ended, facts, numbers
+from tests.faults.killed import ended, facts, numbers, of
+from tests.journeys.files import ENCODINGS
+from tests.journeys.terminal import Terminal
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 
@@ -17,13 +18,9 @@ SHARES = (0.0, 0.5, 0.99)
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory):
     """A folder with a study that was interrupted, and the numbers that it has at its end."""
-    from tests.journeys.files import ENCODINGS
-    from tests.journeys.terminal import Terminal
-
     folder = tmp_path_factory.mktemp("interrupted")
     (folder / "study.py").write_text(ENCODINGS)
-    terminal = Terminal(folder)
-    try:
+    with Terminal(folder) as terminal:
         running = terminal.begin(*RUN, "-v", "--max-concurrent", "1")
         running.wait_for("#1 seed 0 epoch 20/40")
         running.interrupt()
@@ -32,30 +29,25 @@ def interrupted(tmp_path_factory):
         shutil.copytree(terminal.home, left, ignore=shutil.ignore_patterns("mlflow.db*"))
         terminal.do(*RUN)
         return left, numbers(facts(terminal.home, ID))
-    finally:
-        terminal.clear()
 
 
-def file_of(home: Home, kind: str):
-    """The one file of a kind: of the study, of its finished run, or of the run that was interrupted."""
-    patterns = {
-        "journal": f"studies/{ID}/journal.jsonl",
-        "study": f"studies/{ID}/study.json",
-        "answer": "outcomes/*/*.json",
-        "weights": "outcomes/*/*.pt",
-        "checkpoint": f"studies/{ID}/work/*/*/*/checkpoint.pt",
-    }
-    (found,) = home.root.glob(patterns[kind])
-    return found
+FILES = {
+    "journal": f"studies/{ID}/journal.jsonl",
+    "study": f"studies/{ID}/study.json",
+    "answer": "outcomes/*/*.json",
+    "weights": "outcomes/*/*.pt",
+    "checkpoint": f"studies/{ID}/work/*/*/*/checkpoint.pt",
+}
+"""The one file of a kind: of the study, of its finished run, or of the run that was interrupted."""
 
 
-@pytest.mark.parametrize("kind", ["journal", "study", "answer", "weights", "checkpoint"])
+@pytest.mark.parametrize("kind", FILES)
 def test_a_file_that_is_cut_costs_time_and_no_number(terminals, interrupted, tally, kind):
     left, calm = interrupted
     for share in SHARES:
         terminal = terminals(f"{kind}-{share}")
         shutil.copytree(left, terminal.home)
-        file = file_of(Home(terminal.home), kind)
+        (file,) = terminal.home.glob(FILES[kind])
         whole = file.read_bytes()
         file.write_bytes(whole[: int(share * len(whole))])
         if kind == "weights":  # no run needs them, so only who looks finds it out
@@ -71,4 +63,4 @@ def test_a_file_that_is_cut_costs_time_and_no_number(terminals, interrupted, tal
         if kind != "journal":
             assert numbers(told) == calm
         terminal.do("verify", ID)
-        tally(max(0, sum(fact.fact == "measured" for fact in told) - 120))
+        tally(max(0, len(of(told, "measured")) - 120))

@@ -6,11 +6,10 @@ from functools import partial
 
 import pytest
 
-from search_spaces.study import Edition
 from service.storage import editions
 from service.storage.home import Home
 from service.tracking.store import look_up
-from tests.faults.killed import ended, facts, numbers, points, trained_after_its_end
+from tests.faults.killed import ended, facts, numbers, of, points, shared, trained_after_its_end
 from tests.journeys.files import REACH
 from tests.journeys.processes import TRIAL, titled
 
@@ -65,13 +64,10 @@ def test_a_search_one_at_a_time_proposes_the_same_points(terminals):
     hurt.do(*command)
     told, calm = facts(hurt.home, "reach@base~long"), facts(plain.home, "reach@base~long")
     assert points(told) == points(calm)
-    assert [fact.numbers for fact in told if fact.fact == "confirms"] == [
-        fact.numbers for fact in calm if fact.fact == "confirms"
-    ]
+    assert [fact.numbers for fact in of(told, "confirms")] == [fact.numbers for fact in of(calm, "confirms")]
+    stopped = [[(fact.run, fact.epoch, fact.cutoff) for fact in of(study, "stopped")] for study in (told, calm)]
+    assert stopped[0] == stopped[1]
     assert ended(told) == ended(calm)
-    assert [(f.run, f.epoch, f.cutoff) for f in told if f.fact == "stopped"] == [
-        (f.run, f.epoch, f.cutoff) for f in calm if f.fact == "stopped"
-    ]
     assert numbers(told) == numbers(calm)
     assert trained_after_its_end(told) == []
     hurt.do("verify", "reach")
@@ -83,12 +79,7 @@ def test_a_search_two_at_a_time_shares_equal_numbers(terminals):
     killed_at(hurt, SEARCH, ["epoch 3/12", "completed"])
     hurt.do(*SEARCH)
     told, calm = facts(hurt.home, "reach@base~long"), facts(plain.home, "reach@base~long")
-    ours, theirs = numbers(told), numbers(calm)
-    both = ours.keys() & theirs.keys()
-    assert len(both) >= 2  # the first point is the plan's own
-    for run in both:
-        epochs = ours[run].keys() & theirs[run].keys()
-        assert {epoch: ours[run][epoch] for epoch in epochs} == {epoch: theirs[run][epoch] for epoch in epochs}
+    assert len(shared(numbers(told), numbers(calm))) >= 2  # the first point is the plan's own
     assert trained_after_its_end(told) == []
     hurt.do("verify", "reach")
 
@@ -101,13 +92,11 @@ def test_a_killed_worker_is_a_failure_and_is_tried_again(terminals):
     done = running.end()
     assert done.code == 0, done.out + done.err
     told = facts(one.home, "waves@long")
-    failed = [fact for fact in told if fact.fact == "failed"]
-    assert len(failed) == 1
-    assert failed[0].reason
-    assert "failed: " + failed[0].reason in done.out
-    attempts = [fact.attempt for fact in told if fact.fact == "started" and fact.run == failed[0].run]
-    assert attempts == [1, 2]
-    assert ended(told)[failed[0].run] == "completed"
+    (failed,) = of(told, "failed")
+    assert failed.reason
+    assert "failed: " + failed.reason in done.out
+    assert [fact.attempt for fact in of(told, "started") if fact.run == failed.run] == [1, 2]
+    assert ended(told)[failed.run] == "completed"
     assert len(ended(told)) == 3
     one.do("verify", "waves")
 
@@ -122,11 +111,6 @@ def test_a_torn_line_is_dropped_and_said(terminals):
     journal.write_bytes(b"".join(torn[:-1]) + torn[-1][: len(torn[-1]) // 2])
     again = one.do(*command)
     assert "the journal's last line was torn by a crash, and dropped" in again.out
-    assert ended(facts(one.home, "waves@base")).keys() == {
-        run.key for trial in _edition(one).arms() for run in trial.runs(1)
-    }
+    arms = editions.stored(Home(one.home), "waves@base").arms()
+    assert ended(facts(one.home, "waves@base")).keys() == {run.key for arm in arms for run in arm.runs(1)}
     one.do("verify", "waves")
-
-
-def _edition(terminal) -> Edition:
-    return editions.stored(Home(terminal.home), "waves@base")

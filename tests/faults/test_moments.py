@@ -8,7 +8,7 @@ import time
 import pytest
 
 from service.storage.home import Home
-from tests.faults.killed import ended, facts, measured_once, numbers, points, recovery_s, redone, trained_after_its_end
+from tests.faults.killed import facts, numbers, of, points, recovery_s, redone, require_whole, trained_after_its_end
 from tests.journeys.files import SMALL
 from tests.journeys.processes import TRIAL, below, titled
 
@@ -57,7 +57,7 @@ def told(terminal, id):
 
 
 def epochs(terminal):
-    return sum(fact.fact == "measured" for fact in told(terminal, ID))
+    return len(of(told(terminal, ID), "measured"))
 
 
 def has_process(command, title):
@@ -95,13 +95,10 @@ def test_the_driver_is_killed_at_random_moments(terminals, tally):
         kills.append((time.time(), redone(hurt.home, ID) if told(hurt, ID) else 0))
         assert running.end().code == -signal.SIGKILL
     hurt.do(*COMMAND)
-    found = told(hurt, ID)
-    assert numbers(found) == numbers(told(calm, ID))
-    assert len(ended(found)) == 12
-    assert measured_once(found)
+    found = require_whole(hurt, ID, numbers(told(calm, ID)))
+    assert len(of(found, "ended")) == 12
     assert trained_after_its_end(found) == []
-    assert not [fact for fact in found if fact.fact == "failed"]
-    hurt.do("verify", "waves")
+    assert not of(found, "failed")
     for begun, again in kills:
         tally(again, recovery_s(found, begun))
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from service.storage.home import Home
-from tests.faults.killed import ended, facts, measured_once, numbers, redone
+from tests.faults.killed import ended, facts, of, redone, require_whole, undisturbed
 from tests.faults.proxy import Proxy
 from tests.journeys.cluster import cluster_of_two
 from tests.waiting import LONG_S, until
@@ -32,12 +32,10 @@ def cluster():
         yield found
 
 
-@pytest.fixture
-def calm(terminals):
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
     """The numbers of the study that nothing disturbed, on no cluster."""
-    terminal = terminals("calm")
-    terminal.do("run", *RUN)
-    return numbers(facts(terminal.home, ID))
+    return undisturbed(tmp_path_factory.mktemp("calm"), "run", *RUN)
 
 
 class Sent:
@@ -53,7 +51,7 @@ class Sent:
         return facts(self.terminal.home, ID) if journal.exists() else []
 
     def measured(self) -> int:
-        return sum(fact.fact == "measured" for fact in self.told())
+        return len(of(self.told(), "measured"))
 
     def stop(self) -> None:
         stopped = self.terminal.do("stop", ID, *self.at)
@@ -62,11 +60,8 @@ class Sent:
     def require_whole(self, calm) -> None:
         """The study goes to its end, with the numbers of the undisturbed one."""
         followed = self.terminal.type("logs", ID, *self.at, "-f")
-        told = self.told()
-        assert len(ended(told)) == 12, followed.out + followed.err
-        assert numbers(told) == calm
-        assert measured_once(told)
-        self.terminal.do("verify", ID)
+        assert len(ended(self.told())) == 12, followed.out + followed.err
+        require_whole(self.terminal, ID, calm)
 
 
 class Holds(Proxy):
@@ -99,7 +94,7 @@ def test_it_is_submitted_twice_at_the_same_moment(terminals, cluster, calm, tall
     (second,) = [one.err for one in done if one.err]
     assert second.startswith(f"locus: {ID} is already running there as"), "Ray's own lines stay away"
     sent.require_whole(calm)
-    assert len([fact for fact in sent.told() if fact.fact == "opened"]) == 1, "one driver"
+    assert len(of(sent.told(), "opened")) == 1, "one driver"
     tally(0)
 
 
@@ -137,8 +132,7 @@ def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, clu
             LONG_S,
         )
         sent.stop()
-        told = sent.told()
-        assert not [fact for fact in told if fact.fact == "failed"]
+        assert not of(sent.told(), "failed")
         tally(redone(sent.terminal.home, ID))
 
     begun = time.time()
