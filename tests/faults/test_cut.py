@@ -49,15 +49,17 @@ def test_a_file_that_is_cut_costs_time_and_no_number(terminals, interrupted, tal
         shutil.copytree(left, terminal.home)
         (file,) = terminal.home.glob(FILES[kind])
         whole = file.read_bytes()
-        file.write_bytes(whole[: int(share * len(whole))])
+        begin = whole[: int(share * len(whole))]
+        file.write_bytes(begin)
         if kind == "weights":  # no run needs them, so only who looks finds it out
             looked = terminal.type("verify", ID)
             assert looked.code == 1
             assert "has damaged weights" in looked.out
             terminal.type("verify", ID, "--repair")
-        done = terminal.type(*RUN)
+        done = terminal.do(*RUN)
         assert "Traceback" not in done.out + done.err
-        assert done.code == 0, done.out + done.err
+        if kind == "journal" and begin[-1:] not in (b"", b"\n"):
+            assert "the journal's last line was torn by a crash, and dropped" in done.out
         told = facts(terminal.home, ID)
         assert len(ended(told)) == 3
         if kind != "journal":

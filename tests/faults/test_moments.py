@@ -1,4 +1,7 @@
-"""The driver is killed at twenty random moments, and while it lists its arms: the study ends with the same numbers."""
+"""The driver is killed at twenty random moments, while it lists its arms, and at five points of a search.
+
+The same command again gives the numbers of the study that nothing disturbed.
+"""
 
 import os
 import random
@@ -7,9 +10,21 @@ import time
 
 import pytest
 
+from service.storage import editions
 from service.storage.home import Home
-from tests.faults.killed import facts, numbers, of, points, recovery_s, redone, require_whole, trained_after_its_end
-from tests.journeys.files import SMALL
+from service.tracking.store import look_up
+from tests.faults.killed import (
+    ended,
+    facts,
+    numbers,
+    of,
+    points,
+    recovery_s,
+    redone,
+    require_whole,
+    trained_after_its_end,
+)
+from tests.journeys.files import REACH, SMALL
 from tests.journeys.processes import TRIAL, below, titled
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(2400)]
@@ -60,6 +75,13 @@ def epochs(terminal):
     return len(of(told(terminal, ID), "measured"))
 
 
+def shown(terminal):
+    """MLflow's id of the study and of every run, by place; a trial's is another once its curve is sent anew."""
+    home = Home(terminal.home)
+    store = look_up(home, editions.stored(home, ID))
+    return {} if store is None else {place: row.id for place, row in store.shown.items() if place[0] != "trial"}
+
+
 def has_process(command, title):
     return any(title in one for one in below(command.process.pid).values())
 
@@ -94,7 +116,10 @@ def test_the_driver_is_killed_at_random_moments(terminals, tally):
             os.kill(running.process.pid, signal.SIGKILL)
         kills.append((time.time(), redone(hurt.home, ID) if told(hurt, ID) else 0))
         assert running.end().code == -signal.SIGKILL
+    before = shown(hurt)
+    assert before
     hurt.do(*COMMAND)
+    assert before.items() <= shown(hurt).items()
     found = require_whole(hurt, ID, numbers(told(calm, ID)))
     assert len(of(found, "ended")) == 12
     assert trained_after_its_end(found) == []
@@ -116,3 +141,25 @@ def test_the_driver_is_killed_while_it_lists_its_arms(terminals, tally):
     assert numbers(found) == numbers(right)
     hurt.do("verify", "many")
     tally(0, recovery_s(found, begun))
+
+
+@pytest.mark.gate
+def test_a_search_one_at_a_time_that_is_killed_proposes_the_same_points(terminals):
+    calm, hurt = terminals("calm", REACH), terminals("hurt", REACH)
+    command = ("run", "./study.py", "-v", "--set", "optimizer.epochs=12", "--set", "data.train_size=200")
+    command = (*command, "--as", "long", "--max-concurrent", "1")
+    calm.do(*command)
+    for text in ("planned", "epoch 2/12", "completed", "epoch 5/12", "confirming"):
+        running = hurt.begin(*command)
+        running.wait_for(text)
+        running.kill()
+        assert running.end().code == -signal.SIGKILL
+    hurt.do(*command)
+    right = told(calm, "reach@base~long")
+    found = require_whole(hurt, "reach@base~long", numbers(right))
+    assert points(found) == points(right)
+    assert [fact.numbers for fact in of(found, "confirms")] == [fact.numbers for fact in of(right, "confirms")]
+    assert ended(found) == ended(right)
+    stopped = [[(fact.run, fact.epoch, fact.cutoff) for fact in of(study, "stopped")] for study in (found, right)]
+    assert stopped[0] == stopped[1]
+    assert trained_after_its_end(found) == []
