@@ -32,20 +32,14 @@ FACTOR = 4
 TUNE = """
 import sys, time
 from pathlib import Path
-from service.execution.driver import Driver
 from service.execution.tune import run_on_tune
 from service.planning.placement import Placement
-from service.storage import editions
 from service.storage.home import Home
-from service.storage.journal import Journal
 from tests.benchmarks.test_constants import search
+from tests.rooms.toy import driving
 
-home, edition = Home(Path(sys.argv[1])), search(int(sys.argv[2]), int(sys.argv[3]))
-folder = home.study(edition.id)
-with Journal(folder.journal, folder.lock) as journal:
-    editions.save_edition(edition, home)
-    driver = Driver(edition, home, journal, Placement(max_concurrent=2))
-    driver.begin()
+edition = search(int(sys.argv[2]), int(sys.argv[3]))
+with driving(Home(Path(sys.argv[1])), edition, Placement(max_concurrent=2)) as driver:
     begun = time.thread_time()
     run_on_tune(driver, driver.next())
     print(time.thread_time() - begun)

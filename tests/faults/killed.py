@@ -16,7 +16,8 @@ from trainables.training.checkpoint import read as read_tensors
 
 
 def facts(home: Path, id: str) -> list[Fact]:
-    return read(Home(home).study(id).journal)[0]
+    journal = Home(home).study(id).journal
+    return read(journal)[0] if journal.exists() else []
 
 
 def numbers(told: list[Fact]) -> dict[str, dict[int, dict[str, float]]]:

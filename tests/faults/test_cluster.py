@@ -95,8 +95,7 @@ class Study:
         self.terminal.do(*self.send)
 
     def facts(self) -> list:
-        journal = Home(self.terminal.home).study(self.id).journal
-        return facts(self.terminal.home, self.id) if journal.exists() else []
+        return facts(self.terminal.home, self.id)
 
     def wait(self, holds: Callable[[list], object]) -> None:
         """Waits until the facts are as asked for."""

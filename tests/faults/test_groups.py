@@ -14,7 +14,8 @@ from service.planning.placement import Placement
 from service.storage.facts import Ended, Fact, FailedWith, Measured, Started
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
-from tests.faults.small import conduct, edition, processes
+from tests.faults.small import conduct, edition
+from tests.journeys.processes import titled
 from trainables.cgroup import cores
 from trainables.launch.errors import KILLED
 from trainables.training.checkpoint import write
@@ -30,7 +31,7 @@ class Killer:
 
     def __call__(self, driver: Driver, fact: Fact) -> None:
         if isinstance(fact, Measured) and fact.epoch >= self.epoch and not self.killed:
-            self.killed = processes(self.name)[0]
+            self.killed = titled(os.getpid(), self.name)[0]
             os.kill(self.killed, self.number)
 
 

@@ -67,12 +67,8 @@ main()
 """A command whose driver is killed once it has listed its tenth arm."""
 
 
-def told(terminal, id):
-    return facts(terminal.home, id) if Home(terminal.home).study(id).journal.exists() else []
-
-
 def epochs(terminal):
-    return len(of(told(terminal, ID), "measured"))
+    return len(of(facts(terminal.home, ID), "measured"))
 
 
 def shown(terminal):
@@ -114,13 +110,13 @@ def test_the_driver_is_killed_at_random_moments(terminals, tally):
             running.kill()
         else:
             os.kill(running.process.pid, signal.SIGKILL)
-        kills.append((time.time(), redone(hurt.home, ID) if told(hurt, ID) else 0))
+        kills.append((time.time(), redone(hurt.home, ID)))
         assert running.end().code == -signal.SIGKILL
     before = shown(hurt)
     assert before
     hurt.do(*COMMAND)
     assert before.items() <= shown(hurt).items()
-    found = require_whole(hurt, ID, numbers(told(calm, ID)))
+    found = require_whole(hurt, ID, numbers(facts(calm.home, ID)))
     assert len(of(found, "ended")) == 12
     assert trained_after_its_end(found) == []
     assert not of(found, "failed")
@@ -134,9 +130,9 @@ def test_the_driver_is_killed_while_it_lists_its_arms(terminals, tally):
     killed = hurt.python(KILLED, *command)
     begun = time.time()
     assert killed.code == -signal.SIGKILL, killed.out + killed.err
-    assert len(points(told(hurt, "many@base"))) == 10, "the kill came while arms were listed"
+    assert len(points(facts(hurt.home, "many@base"))) == 10, "the kill came while arms were listed"
     hurt.do(*command)
-    found, right = told(hurt, "many@base"), told(calm, "many@base")
+    found, right = facts(hurt.home, "many@base"), facts(calm.home, "many@base")
     assert points(found) == points(right)
     assert numbers(found) == numbers(right)
     hurt.do("verify", "many")
@@ -155,7 +151,7 @@ def test_a_search_one_at_a_time_that_is_killed_proposes_the_same_points(terminal
         running.kill()
         assert running.end().code == -signal.SIGKILL
     hurt.do(*command)
-    right = told(calm, "reach@base~long")
+    right = facts(calm.home, "reach@base~long")
     found = require_whole(hurt, "reach@base~long", numbers(right))
     assert points(found) == points(right)
     assert [fact.numbers for fact in of(found, "confirms")] == [fact.numbers for fact in of(right, "confirms")]

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from service.storage.home import Home
 from tests.faults.killed import ended, facts, of, redone, require_whole, undisturbed
 from tests.faults.proxy import Proxy
 from tests.journeys.cluster import cluster_of_two
@@ -47,8 +46,7 @@ class Sent:
         self.send = (*self.study, *self.at)
 
     def told(self) -> list:
-        journal = Home(self.terminal.home).study(ID).journal
-        return facts(self.terminal.home, ID) if journal.exists() else []
+        return facts(self.terminal.home, ID)
 
     def measured(self) -> int:
         return len(of(self.told(), "measured"))
@@ -122,7 +120,7 @@ def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, clu
         starts.wait_for("sent ")
         sent.stop()
         starts.end()
-        tally(redone(sent.terminal.home, ID) if sent.told() else 0)
+        tally(redone(sent.terminal.home, ID))
 
         sent.terminal.do(*sent.send)
         before = sent.measured()
