@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
@@ -119,6 +119,10 @@ def of_result(result: StudyResult) -> Record:
     runs = list({run.run.key: run for row in result.rows for run in row.runs.values()}.values())
     last = max((run.state.last for run in runs if run.state.last is not None), default=0.0)
     settings = circumstances(result)
+    devices = settings.get("device", {})
+    gpus = [name for name in devices if name != "cpu"]
+    processors = [*settings.get("host_cpu", {})] if "cpu" in devices or not gpus else []
+    cores = [plural(int(count), "core") for count in settings.get("host_cores", {})]
     versions = {name: " and ".join(settings[name]) for name in VERSIONS if name in settings}
     with suppress(metadata.PackageNotFoundError):
         versions["locus"] = metadata.version("locus")
@@ -126,8 +130,8 @@ def of_result(result: StudyResult) -> Record:
         study=study.name, budget=result.edition.budget, mark=result.edition.mark if own else "", own=own,
         date=datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d"),
         rules=RULES, definition=defined(result.edition), seeds=result.history.seeds, minutes=_minutes(runs),
-        machine=_machine(settings), versions=versions, headline=headline(result), metric=study.score.test,
-        level=CONFIDENCE,
+        machine=", ".join([*gpus, *processors, *cores]) or "an unknown machine", versions=versions,
+        headline=headline(result), metric=study.score.test, level=CONFIDENCE,
         rows=tuple(_row(result, name, row) for name, row in result.named.items()),
         verdicts=tuple(
             Judged(
@@ -173,10 +177,3 @@ def _minutes(runs: list[RunResult]) -> float:
         seconds += max(last - max(begun, end), 0.0)
         end = max(end, last)
     return round(seconds / 60, 1)
-
-
-def _machine(settings: Mapping[str, Iterable[str]]) -> str:
-    gpus = [name for name in settings.get("device", ()) if name != "cpu"]
-    processors = [*settings.get("host_cpu", ())] if "cpu" in settings.get("device", ()) or not gpus else []
-    cores = [plural(int(count), "core") for count in settings.get("host_cores", ())]
-    return ", ".join([*gpus, *processors, *cores]) or "an unknown machine"

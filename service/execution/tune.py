@@ -208,7 +208,7 @@ def run_on_tune(
     note: Callable[[str], None] = lambda line: None,
     run_hours: float | None = None,
     look: Callable[[], None] = lambda: None,
-    busy: Callable[[str], None] = lambda words: None,
+    busy: Callable[[str], None] = lambda step: None,
 ) -> None:
     """Runs the jobs of a study on Ray until the driver has none to give while none is trained, or is asked to stop.
 

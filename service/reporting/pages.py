@@ -229,7 +229,9 @@ def _drawings(matches: Sequence[Match], gaps: Sequence[Difference | None]) -> li
 
 
 def comparison_note(comparison: Comparison) -> str:
-    """Returns what the numbers of the table mean, in sentences."""
+    """Returns what the numbers of the table mean, in sentences; empty if no trial is compared."""
+    if not comparison.matches:
+        return ""
     parts = []
     if comparison.tests:
         draws = (gap.estimate.draws for gap in comparison.differences.values() if gap.adjusted)

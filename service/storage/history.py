@@ -156,7 +156,15 @@ class History:
         self.parents += fact.role == "parent"
         try:
             if fact.role == "parent":
-                trial = self._parent(fact)
+                key = fact.values.get("key")
+                if not isinstance(key, str) or not re.fullmatch(KEY, key):
+                    raise SpecError(f"a parent must have the key of a run, got {key!r}")
+                needed = (parent for run in self._everyone() for parent in ancestors(run))
+                if (parent := next((parent for parent in needed if parent.key == key), None)) is None:
+                    return
+                trial = Trial(
+                    role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe
+                )
             elif fact.role == "tuning":
                 self.tuning.add(trial := self.edition.tuning_trial(fact.tunes, fact.number, fact.values))
             elif isinstance(self.edition.study.plan, Ablation):  # the journal's copy holds own encodings as they were
@@ -165,26 +173,12 @@ class History:
                 trial = self.edition.trial(fact.number, fact.values, fact.name, fact.role)
         except (SpecError, *ODD) as error:
             raise self._unfit(fact, f"its values make no trial ({' '.join(str(error).split())[:200]})") from None
-        if trial is None:
-            return
         if trial.label in self._labels:
             raise self._unfit(fact, f"the trial {trial.label} is there already")
         self._labels.add(trial.label)
         self.trials.append(trial)
         if self._waiting is not None and trial.role in self._waiting:
             self._waiting[trial.role].append(trial)
-
-    def _parent(self, fact: Planned) -> Trial | None:
-        key = fact.values.get("key")
-        if not isinstance(key, str) or not re.fullmatch(KEY, key):
-            raise SpecError(f"a parent must have the key of a run, got {key!r}")
-        for run in self._everyone():
-            for parent in ancestors(run):
-                if parent.key == key:
-                    return Trial(
-                        role="parent", number=fact.number, name=fact.name, values=fact.values, recipe=parent.recipe
-                    )
-        return None
 
     def _unfit(self, fact: Fact, why: str) -> UnfitError:
         return UnfitError(f"a fact {fact.fact!r} must fit {self.edition.id}, but {why} {remedy(self.edition.id)}")

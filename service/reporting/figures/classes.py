@@ -32,11 +32,9 @@ MOST, WRITTEN = 20, 8
 ROW_IN, LETTERS = 0.27, 18
 """The height of a row in inches, and how many letters of a class's name are shown."""
 RIGHT, WRONG = TRIAL_COLORS[:2]
-MOST_IMAGES = 40
-"""How many images are shown."""
-SIDE, QUALITY, LARGE = 96, 75, 2_000_000
-"""The longer side of a small picture in pixels, and its quality as JPEG: 40 of them take at most 300 kB. A file with
-more pixels than the last number is not decoded for it."""
+MOST_IMAGES, SIDE, QUALITY, LARGE = 40, 96, 75, 2_000_000
+"""How many images are shown; the longer side of each small picture in pixels, and its quality as JPEG: 40 of them take
+at most 300 kB. A file with more pixels than the last number is not decoded for it."""
 CLASSES = (
     "A row is the test images of a class, and the {} models of {}. Left: the share that they take for the class of the "
     "column; blue is right. Right: the accuracy, with its 95 % interval for this class alone. A seed that diverged is "

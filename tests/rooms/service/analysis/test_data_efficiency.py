@@ -164,11 +164,8 @@ def test_trials_that_differ_in_size_alone_are_a_curve(whole):
     assert (folder / "table-efficiency.tex").exists()
 
 
-def test_the_table_says_that_a_diverged_seed_has_no_law(whole, tmp_path):
-    said = "A seed that diverged at some number of images has no law."
+def test_a_diverged_seed_has_no_law(tmp_path):
     fallen = studied(tmp_path, fallen=("fourier, 800", 1))
-    fallen.report()
-    assert [said in text_of(one) for one in (whole, fallen)] == [False, True]
     assert fallen.efficiency[0].over_seeds("limit").n == 2
 
 

@@ -179,21 +179,3 @@ def test_where_an_arm_that_the_race_has_ended_is_ahead_nothing_is_taken(tmp_path
     assert (result.best, result.winners) == (None, [])
     with pytest.raises(LocusError, match="no best trial: the race has ended “waves”, which is ahead"):
         result.trial()
-
-
-def test_seeds_that_fail_are_said_with_the_mean_of_all(tmp_path) -> None:
-    """Two of six seeds at chance: the mean is that of six, and the interval says so."""
-    result = raced(tmp_path, MEANS | {"sines": 0.97, "table": 0.6}, got={}, chance={"sines": 2, "waves": 2})
-    own = [0.5, 0.5, *scores_of(result, "sines")[2:]]
-    groups = f"4 of 6 seeds at {sum(own[2:]) / 4:.2f}, 2 failed (0.50)"
-    assert result.best.name == "sines"
-    assert details(result)[0].startswith(f"“sines” has test accuracy {sum(own) / 6:.4f} (95 % interval ")
-    assert details(result)[0].endswith(f", {groups}).")
-
-
-def test_what_is_taken_of_arms_that_tie_is_the_best_everywhere(tmp_path) -> None:
-    """The arm whose costs are told is that of `locus export --model`, MLflow and the lines for timm."""
-    tied = raced(tmp_path, MEANS | dict.fromkeys(("waves", "sines"), 1.1), got={}, tests=MEANS | {"waves": 1.0})
-    assert headline(tied) == "“waves” and “sines” tie with the highest validation accuracy, 1.0000."
-    assert tied.best.name == max(tied.winners, key=lambda row: row.test.mean).name
-    assert f"On test images of 36 x 36 pixels “{tied.best.name}”" in details(tied)[-1]

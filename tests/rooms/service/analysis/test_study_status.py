@@ -10,7 +10,6 @@ from rich.console import Console
 from search_spaces.space import Real, Space
 from search_spaces.study import Ablation, Edition, Halving, Search, Study
 from service.analysis.study_status import all_status, one_status
-from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
 from service.terminal.live import Progress
@@ -146,36 +145,19 @@ def test_in_a_terminal_it_is_a_table_that_ends_complete(home: Home) -> None:
     assert "best" in last
 
 
-def test_a_study_that_did_not_change_is_read_once(home: Home, monkeypatch) -> None:
-    """Its journal is folded again after a further line, after a change of the study, and while a driver runs it."""
-    opened: list[str] = []
-    of = History.open
-
-    def counted(home: Home, edition: Edition, *more: object, **options: object) -> History:
-        opened.append(edition.id)
-        return of(home, edition, *more, **options)
-
-    monkeypatch.setattr(History, "open", counted)
+def test_a_status_that_was_kept_is_told_until_the_study_changes(home: Home) -> None:
+    """It is read anew while a driver runs it, and after a further line; what cannot be read is not kept."""
     for edition in (arms(), search()):
         conduct(home, edition, cut=3)
-    opened.clear()
     first = all_status(home)
-    assert opened == ["arms@base", "reach@base"]
-    assert list(all_status(home)) == list(first)
-    assert [one_status(home, one.id) for one in first] == list(first)
-    assert opened == ["arms@base", "reach@base"], "kept, with every number"
+    assert [*all_status(home)] == [one_status(home, status.id) for status in first] == [*first]
     with driving(home, arms()):
-        opened.clear()
         assert one_status(home, "arms@base").state == "running"
-        assert opened == ["arms@base"]
-    opened.clear()
     conduct(home, arms())
-    opened.clear()
-    assert {one.id: one.state for one in all_status(home)} == {"arms@base": "done", "reach@base": "unfinished"}
-    assert opened == ["arms@base"]
+    assert {status.id: status.state for status in all_status(home)} == {"arms@base": "done", "reach@base": "unfinished"}
     (home.study("arms@base").journal).write_text("no fact\n")
-    for _ in range(2):  # what cannot be read is not kept
-        assert next(one for one in all_status(home) if one.id == "arms@base").state == "unreadable"
+    for _ in range(2):
+        assert [status.state for status in all_status(home) if status.id == "arms@base"] == ["unreadable"]
 
 
 def test_answers_of_other_images_do_not_count(home: Home, tmp_path: Path) -> None:

@@ -208,15 +208,15 @@ def test_more_trials_too_and_counts_never_fall(home: Home) -> None:
         assert driver.history.seeds == 2
 
 
-@pytest.mark.parametrize(("before", "asked", "most", "begun"), [
+@pytest.mark.parametrize(("before", "requested", "most", "begun"), [
     (2, None, 2, [2] * 6),
     (2, 3, 3, [2] * 2 + [3] * 4),
     (3, 1, 3, [3] * 3 + [1] * 3),
 ])  # fmt: skip
-def test_runs_at_once_change_in_both_directions(home: Home, before, asked, most, begun) -> None:
+def test_runs_at_once_change_in_both_directions(home: Home, before, requested, most, begun) -> None:
     with driving(home, arms()) as driver:
         driver.placement = Placement(max_concurrent=before)
-        requests = {1: Control(max_concurrent=asked)} if asked else {}
+        requests = {1: Control(max_concurrent=requested)} if requested else {}
         assert Asked(driver, requests, max_concurrent=8).drive().most == most
     assert [fact.placement["max_concurrent"] for fact in facts(home, arms(), Started)] == begun
 

@@ -43,12 +43,12 @@ def test_rivals_are_as_many_random_points_in_seeds_of_their_own(home) -> None:
     edition = search(8)
     toy = conduct(home, edition, max_concurrent=2)
     history = History.open(home, edition)
-    own, rivals = history.of("trial"), history.of("rival")
-    assert [trial.number for trial in rivals] == [trial.number for trial in own] == [*range(8)]
+    points, rivals = history.of("trial"), history.of("rival")
+    assert [trial.number for trial in rivals] == [trial.number for trial in points] == [*range(8)]
     assert len({trial.recipe for trial in rivals}) == 8
-    seeds = {trial.label: {run.seed for run in history.runs(trial).values()} for trial in [own[0], rivals[0]]}
+    seeds = {trial.label: {run.seed for run in history.runs(trial).values()} for trial in [points[0], rivals[0]]}
     assert seeds == {"0": {0, 1}, "r0": {2000, 2001}}
-    assert {history.answer(trial).status for trial in [*own, *rivals]} >= {"completed", "stopped"}
+    assert {history.answer(trial).status for trial in [*points, *rivals]} >= {"completed", "stopped"}
     best = sorted(
         (trial for trial in rivals if history.answer(trial).status == "completed"),
         key=lambda trial: -history.answer(trial).mean,

@@ -141,7 +141,7 @@ def test_a_driver_killed_between_the_choice_and_the_arms_lists_them_with_it(home
     conduct(home, edition)
     journal = home.study(edition.id).journal
     lines = journal.read_bytes().splitlines(keepends=True)
-    last = max(place for place, line in enumerate(lines) if b'"fact":"tuned"' in line)
+    last = max(number for number, line in enumerate(lines) if b'"fact":"tuned"' in line)
     before = [trial.recipe for trial in History.open(home, edition).of("trial")]
     for kept in (last + 1, last + 2):  # without any arm, and with the first one alone
         journal.write_bytes(b"".join(lines[:kept]))

@@ -191,11 +191,11 @@ def follows(error: OSError) -> None:
 def test_a_disk_that_cannot_be_written_is_a_sentence_whatever_followed(tmp_path, number, reason) -> None:
     with pytest.raises(UnwritableError) as error, disk_errors_in_a_sentence(tmp_path):
         follows(OSError(number, "told by the system"))
-    said = str(error.value)
-    assert said.startswith(f"{tmp_path} must be on a disk that can be written, got: {reason}; ")
-    assert " MiB are free there; what was measured is kept, and the same command goes on" in said
-    assert "\n" not in said
-    assert str(pickle.loads(pickle.dumps(error.value))) == said
+    sentence = str(error.value)
+    assert sentence.startswith(f"{tmp_path} must be on a disk that can be written, got: {reason}; ")
+    assert " MiB are free there; what was measured is kept, and the same command goes on" in sentence
+    assert "\n" not in sentence
+    assert str(pickle.loads(pickle.dumps(error.value))) == sentence
 
 
 def test_a_file_elsewhere_is_named(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_a_home_that_is_gone_is_told_in_one_sentence(tmp_path: Path) -> None:
         finally:
             (home / "presence.draft").write_text("")
 
-    said = f"^{home} must be there while a study runs, got no folder"
-    with pytest.raises(HomeGoneError, match=said) as error, disk_errors_in_a_sentence(home):
+    sentence = f"^{home} must be there while a study runs, got no folder"
+    with pytest.raises(HomeGoneError, match=sentence) as error, disk_errors_in_a_sentence(home):
         removed()
     assert error.value.exit_code == 1
     with pytest.raises(FileNotFoundError), disk_errors_in_a_sentence(tmp_path):

@@ -91,8 +91,8 @@ def test_workers_are_the_same_below_uv_run(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     (tmp_path / "run").write_text(f"{shlex.quote(sys.executable)} -c {shlex.quote(BELOW_UV)}\nexit $?\n")
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    said = subprocess.run(["uv", "run"], executable="/bin/sh", cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True)
-    assert said.stdout.splitlines() == ['{"env_vars": {}}'] * 2, said.stderr
+    ended = subprocess.run(["uv", "run"], executable="/bin/sh", cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True)
+    assert ended.stdout.splitlines() == ['{"env_vars": {}}'] * 2, ended.stderr
 
 
 def test_a_start_that_was_left_is_not_tried_again(tries):

@@ -221,8 +221,8 @@ def test_what_the_driver_does_already_or_cannot_do_is_said(home: Home) -> None:
         error = change(of_more(edition, seeds=1), home, RunOptions())
         assert (str(error), error.asked.given()) == (f"{all_of_this}; see locus status", {})
         options = RunOptions(home=str(home.root), download=True, run_hours=2.0)
-        own = f"{all_of_this}, with its own --run-hours and --download; see locus status"
-        assert str(change(edition, home, options)) == own
+        sentence = f"{all_of_this}, with its own --run-hours and --download; see locus status"
+        assert str(change(edition, home, options)) == sentence
         assert str(change(of_more(edition, seeds=5), home, storage)) == (
             f"{edition.id} {IS_RUN} without a storage; for --storage s3://b/x, stop it first "
             f"(locus stop {edition.id} --home {home.root})"
@@ -239,8 +239,8 @@ def test_a_driver_that_does_not_read_yet_is_said(home: Home, monkeypatch) -> Non
     monkeypatch.setattr(room, "PATIENCE_S", 0.3)
     unread = "as soon as it trains; if nothing is left to train (its probes or its report are made), type this again"
     with driving(home, arms()):
-        said = request(home, arms().id, Control(stop="now"))
-        assert said == f"will be asked to stop now {unread} once it has ended"
+        sentence = request(home, arms().id, Control(stop="now"))
+        assert sentence == f"will be asked to stop now {unread} once it has ended"
         folder = home.study(arms().id)
         monkeypatch.setattr(room, "poll", lambda *_: is_to_stop(folder, Stop()))
         ask_driver(folder, Control(seeds=8))

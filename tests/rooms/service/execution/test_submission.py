@@ -44,10 +44,10 @@ class Answers:
         return self._next(self.texts)
 
     def _next(self, answers):
-        found = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 @pytest.fixture
@@ -322,14 +322,14 @@ def test_the_same_result_is_read_from_an_archive_without_weights(home, cached):
         journal = archive.extractfile(f"studies/{id}/journal.jsonl").read()
     assert journal.endswith(b"}\n")
 
-    there = fetched(packed, "/shared/locus of the cluster at http://head:8265")
-    assert (there.root.parent, there.id) == (cached, home.id)
-    result, copy = Result.open(home, id), Result.open(there, id)
+    copied_home = fetched(packed, "/shared/locus of the cluster at http://head:8265")
+    assert (copied_home.root.parent, copied_home.id) == (cached, home.id)
+    result, copy = Result.open(home, id), Result.open(copied_home, id)
     assert len(result.rows) > 1
     assert result.table().to_csv() == copy.table().to_csv()
     assert result.trials().to_csv() == copy.trials().to_csv()
     assert list(map(str, result.claims)) == list(map(str, copy.claims))
-    assert copy.report().is_relative_to(there.root)
+    assert copy.report().is_relative_to(copied_home.root)
     for needs_weights in (copy.rows[0].model, lambda: copy.rows[0].probe("direction")):
         with pytest.raises(LocusError, match="was fetched, and weights stayed in /shared/locus of the cluster"):
             needs_weights()
@@ -386,7 +386,7 @@ def test_what_is_fetched_again_is_as_it_is_now_beside_the_other_studies_of_its_h
     first = fetched(pack(growing, edition.id), "there")
 
     def tables(id: str) -> list[str]:
-        return [Result.open(place, id).table().to_csv() for place in (first, growing)]
+        return [Result.open(root, id).table().to_csv() for root in (first, growing)]
 
     assert len({*tables(edition.id)}) == 1
     conduct(growing, edition)
@@ -394,5 +394,5 @@ def test_what_is_fetched_again_is_as_it_is_now_beside_the_other_studies_of_its_h
     for id in (edition.id, other.id):
         assert fetched(pack(growing, id), "there").root == first.root
         assert len({*tables(id)}) == 1
-    assert len({compare(place, edition.id, other.id).table().to_csv() for place in (first, growing)}) == 1
+    assert len({compare(root, edition.id, other.id).table().to_csv() for root in (first, growing)}) == 1
     assert fetched(pack(home, edition.id), "there").root != first.root, "studies of two homes lie apart"

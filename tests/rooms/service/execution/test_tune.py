@@ -80,9 +80,9 @@ def reported(home: Home, epochs: list[dict], watch: Watch) -> tuple[list[str], l
             for epoch, more in enumerate(epochs, start=1)
         ]
         assert (job.run.key in driver.in_flight.jobs) == (answers[-1] == "CONTINUE")
-        said = [line.removeprefix(f"run {job.run.key}, attempt 1: ") for line in lines]
+        notes = [line.removeprefix(f"run {job.run.key}, attempt 1: ") for line in lines]
         assert driver.folder.log.exists() == bool(lines)
-    return answers, said
+    return answers, notes
 
 
 def test_what_a_worker_notes_is_said_once(home: Home) -> None:
@@ -267,15 +267,15 @@ def test_errors_that_tune_knows_stay_as_they_are(error: RayError):
 @pytest.fixture
 def nodes(monkeypatch):
     """Nodes of a cluster: one that answers, and one at whose port nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as here, socket.socket() as there:
-        there.bind(("127.0.0.1", 0))  # it does not listen, and nobody else gets its port
-        ports = [one.getsockname()[1] for one in (here, there)]
-        known = [
+    with socket.create_server(("127.0.0.1", 0)) as here, socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # it does not listen, and nobody else gets its port
+        ports = [one.getsockname()[1] for one in (here, silent)]
+        listed = [
             {"NodeID": str(number), "Alive": True, "NodeManagerAddress": "127.0.0.1", "NodeManagerPort": port}
             for number, port in enumerate(ports)
         ]
-        monkeypatch.setattr(watchdog.ray, "nodes", lambda: known)
-        yield known
+        monkeypatch.setattr(watchdog.ray, "nodes", lambda: listed)
+        yield listed
 
 
 def test_a_node_is_gone_that_is_dead_does_not_answer_or_was_started_again(nodes):
@@ -410,8 +410,8 @@ def test_runs_whose_resources_never_come_are_said_and_end_with_a_stop(home: Home
 
         run_on_tune(driver, job, note=note)
     asks = f"each asks Ray for {cores() + 1} CPU, which may not be free"
-    said = f"no run has begun for 2 s: {asks}; Ctrl-C ends the study"
-    assert lines == ([] if stops == "before" else [said])
+    sentence = f"no run has begun for 2 s: {asks}; Ctrl-C ends the study"
+    assert lines == ([] if stops == "before" else [sentence])
     assert facts(home, arms(), Started)
     assert not facts(home, arms(), Ended)
 
@@ -424,8 +424,8 @@ def test_a_stop_while_ray_starts_lets_it_start_and_end(home: Home, monkeypatch) 
     start = services.start_gcs_server
     with driving(home, arms()) as driver:
 
-        def started(*words, **more):
-            done = start(*words, **more)
+        def started(*arguments, **more):
+            done = start(*arguments, **more)
             driver.stop.asked = True
             return done
 

@@ -112,8 +112,10 @@ def test_nothing_is_fetched_or_sent_beside_an_answer_of_another_training(home: H
     name = outcomes.of(KEY)[-1].name
     outcomes.weights(KEY, name).unlink()
     outcomes.probe(KEY, name, "position").write_bytes(b"what a probe found in the home's model")
+    copies.outcomes.write(f"{KEY}/{name}.similarity.npz", b"what it found in the storage's model")
     fetch(uri, home, WITH_CHILD.id)
     copies.keep_missing([(KEY, name)])
+    assert not outcomes.probe(KEY, name, "similarity").exists()
     assert not outcomes.weights(KEY, name).exists()
     assert not copies.outcomes.has(f"{KEY}/{name}.position.npz")
     outcomes.path(KEY, name).unlink()
