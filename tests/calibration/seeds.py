@@ -12,7 +12,7 @@ from search_spaces.claim import Claim
 from service.analysis.multiple_testing import subtracted, together
 from service.analysis.scales import Scale
 from service.analysis.statistics import ALPHA, CONFIDENCE, Scores
-from tests.calibration.rows import Row, fact, share
+from tests.calibration.rows import Row, share
 from tests.rooms.by_hand import judge
 
 Array = np.ndarray
@@ -153,7 +153,7 @@ def repeated(
     for name, found in hits.items():
         whole = f"{what}: {name}"
         if "no bar" in name:
-            yield fact(whole, found)
+            yield share(whole, found)
         elif "interval" in name:
             yield share(whole, found, CONFIDENCE, at_most=False)
         else:
