@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from search_spaces import library
-from search_spaces.study import Ablation, Study
 from search_spaces.words import rough_time
 from service.api import plan
 from service.planning.run_options import RunOptions
@@ -17,8 +16,6 @@ from service.run_study import try_own
 from service.storage.home import Home
 from tests.house.sources import ROOT
 from tests.rooms.toy import conduct
-from trainables.encodings import Fourier
-from trainables.recipe import Recipe
 
 HEAVY = ("torch", "timm", "ray", "optuna", "mlflow", "numpy", "pandas", "scipy", "matplotlib", "sklearn")
 CODE = """
@@ -90,10 +87,8 @@ def locus(
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("home")
-    base = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 3})
-    plan = Ablation(arms={"near": {"encoding.gamma": 1.0}, "none": {"encoding.kind": "none"}}, baseline="near")
-    conduct(Home(root), Study(name="tiny", question="Which?", base=base, plan=plan, seeds=2).at())
     (root / "tiny.py").write_text(STUDY)
+    conduct(Home(root), library.find(str(root / "tiny.py")).at())
     return root
 
 
