@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
 
@@ -137,10 +138,22 @@ def cluster():
 
 
 @pytest.fixture
-def study(cluster, tmp_path):
-    found = Study(cluster, tmp_path)
-    yield found
-    found.terminal.clear()
+def studies(cluster, tmp_path):
+    """Makes studies on the cluster by name of their folder, options and id."""
+    with ExitStack() as ends:
+
+        def make(name: str, options: tuple[str, ...] = (), id: str = ID) -> Study:
+            (tmp_path / name).mkdir()
+            found = Study(cluster, tmp_path / name, options, id)
+            ends.callback(found.terminal.clear)
+            return found
+
+        yield make
+
+
+@pytest.fixture
+def study(studies):
+    return studies("study")
 
 
 def require_lost(told) -> set[str]:
@@ -201,32 +214,24 @@ VICTIMS = ("rank 0", "rank 1", "ray::TrainController", "ray::GroupTrial ray::Res
 """The last one has two titles: where it waits, and where it computes."""
 
 
-def test_processes_of_a_group_over_two_nodes_are_killed(cluster, tmp_path, tally):
+def test_processes_of_a_group_over_two_nodes_are_killed(studies, tally):
     """A process for each of the study's four runs, in its first attempt."""
     groups = ("--budget", "groups", "--seeds", "2", "--workers", "2")
-    (tmp_path / "hurt").mkdir()
-    (tmp_path / "calm").mkdir()
-    hurt = Study(cluster, tmp_path / "hurt", groups, "nodes@groups")
-    plain = Study(cluster, tmp_path / "calm", groups, "nodes@groups")
+    hurt, plain = (studies(name, groups, "nodes@groups") for name in ("hurt", "calm"))
     hurt.let_go()
     plain.let_go()
-    try:
-        hurt.submit()
-        kills = [kill_in(hurt, number, victim) for number, victim in enumerate(VICTIMS)]
-        hurt.wait_for_end(4)
-        plain.submit()
-        plain.wait_for_end(4)
-        told = require_whole(hurt.terminal, hurt.id, numbers(plain.facts()))
-        failed = of(told, "failed")
-        assert len(failed) == len(VICTIMS), failed
-        assert all(TOGETHER.fullmatch(fact.reason) for fact in failed), failed
-        assert failed[0].reason == f"worker 0: {KILLED}"
-        assert failed[1].reason == f"worker 1: {KILLED}"
-        for fact, (again, begun) in zip(failed, kills, strict=True):
-            tally(again, recovery_s(told, begun, {fact.run}))
-    finally:
-        hurt.terminal.clear()
-        plain.terminal.clear()
+    hurt.submit()
+    kills = [kill_in(hurt, number, victim) for number, victim in enumerate(VICTIMS)]
+    hurt.wait_for_end(4)
+    plain.submit()
+    plain.wait_for_end(4)
+    told = require_whole(hurt.terminal, hurt.id, numbers(plain.facts()))
+    failed = of(told, "failed")
+    assert len(failed) == len(VICTIMS), failed
+    assert all(TOGETHER.fullmatch(fact.reason) for fact in failed), failed
+    assert [fact.reason for fact in failed[:2]] == [f"worker 0: {KILLED}", f"worker 1: {KILLED}"]
+    for fact, (again, begun) in zip(failed, kills, strict=True):
+        tally(again, recovery_s(told, begun, {fact.run}))
 
 
 def kill_in(study: Study, number: int, victim: str) -> tuple[int, float]:
@@ -245,23 +250,19 @@ def kill_in(study: Study, number: int, victim: str) -> tuple[int, float]:
     return redone(study.terminal.home, study.id), time.time()
 
 
-def test_a_group_goes_on_with_the_workers_that_are_left(cluster, tmp_path):
+def test_a_group_goes_on_with_the_workers_that_are_left(studies, cluster):
     """Its second node is gone for good, and one worker is enough."""
-    study = Study(cluster, tmp_path, ("--budget", "groups", "--workers", "1-2"), "nodes@groups")
-    try:
-        study.submit()
-        study.wait(lambda told: len(of(told, "measured")) >= 5)
-        cluster.kill(WORKER_NODE)
-        study.let_go()
-        study.wait_for_end(2)
-        told = study.facts()
-        failed = of(told, "failed")
-        assert failed
-        assert all(fact.reason.endswith(LOST) and not fact.counts for fact in failed), failed
-        assert measured_once(told)
-        answers = Outcomes(Home(study.terminal.home))
-        last = [answers.of(run)[-1].environment["workers"] for run in ended(told)]
-        assert last == [1, 1]
-        study.terminal.do("verify", study.id)
-    finally:
-        study.terminal.clear()
+    study = studies("study", ("--budget", "groups", "--workers", "1-2"), "nodes@groups")
+    study.submit()
+    study.wait(lambda told: len(of(told, "measured")) >= 5)
+    cluster.kill(WORKER_NODE)
+    study.let_go()
+    study.wait_for_end(2)
+    told = study.facts()
+    failed = of(told, "failed")
+    assert failed
+    assert all(fact.reason.endswith(LOST) and not fact.counts for fact in failed), failed
+    assert measured_once(told)
+    answers = Outcomes(Home(study.terminal.home))
+    assert [answers.of(run)[-1].environment["workers"] for run in ended(told)] == [1, 1]
+    study.terminal.do("verify", study.id)
