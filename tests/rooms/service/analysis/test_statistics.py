@@ -91,7 +91,8 @@ def estimates(draw):
 def test_an_interval_leaves_out_a_value_exactly_where_the_p_of_that_level_says_so(found, level, value):
     low, high = found.interval(1 - level)
     ends = [end + side * 1e-6 for end in (low, high) for side in (-1, 1)]
-    for line in (value, found.mean, *ends):
+    far = [value] if min(abs(value - low), abs(value - high)) > 1e-6 else []  # at an end itself rounding decides
+    for line in (*far, found.mean, *ends):
         assert (not low <= line <= high) == (found.p(line) < level), line
 
 

@@ -18,7 +18,8 @@ from tests.waiting import until
 @pytest.mark.parametrize("sleep", ["time.sleep(600)", "exec('time.sleep(600)')"], ids=["a file", "compiled from text"])
 def test_while_a_study_file_is_read(tmp_path, sleep) -> None:
     """Typer alone would end with the code, and without a word; Python, in compiled text, by SIGINT and not the code."""
-    (tmp_path / "study.py").write_text(f"import pathlib, time\npathlib.Path('begun').touch()\n{sleep}\n")
+    begun = "threading.Timer(0.3, pathlib.Path('begun').touch).start()"  # the main thread sleeps by then
+    (tmp_path / "study.py").write_text(f"import pathlib, threading, time\n{begun}\n{sleep}\n")
     running = Terminal(tmp_path).begin("plan", "./study.py", "--seeds", "2")
     until((tmp_path / "begun").exists)
     running.interrupt()

@@ -104,7 +104,7 @@ def test_a_job_carries_the_packages_and_the_study_and_nothing_else(edition, monk
         assert Edition.read(content["edition"]) == edition
         assert RunOptions.read(content["options"]) == options
         files = [path for path in folder.rglob("*") if path.is_file()]
-        assert {path.suffix for path in files} <= {".py", ".json", ".css", ".j2", ".typed"}
+        assert {path.suffix for path in files} <= {".py", ".json", ".css", ".j2", ".txt", ".typed"}
         sizes.append(sum(path.stat().st_size for path in files))
         assert runtime_env["env_vars"] == job_environment("/shared/locus")
         assert "secret" not in str((runtime_env, more))
