@@ -36,6 +36,11 @@ class Typed:
     def lines(self) -> list[str]:
         return self.out.splitlines()
 
+    @property
+    def said(self) -> str:
+        """Both streams as one line."""
+        return " ".join((self.out + self.err).split())
+
 
 class Command:
     """A command under way, whose output is read as it comes."""

@@ -10,35 +10,30 @@ ID = "waves@long"
 RUN = ("run", "./study.py", "--budget", "long")
 
 
-def said(typed) -> str:
-    """What a command printed, as one line."""
-    return " ".join((typed.out + typed.err).split())
-
-
 def test_it_is_asked_for_more_and_stopped_and_stopped_now(terminal):
     first = terminal.begin(*RUN)
     first.wait_for("epoch 1/40")
     same = terminal.type(*RUN)
     assert same.code == 2
-    assert f"{ID} is being run by another driver, which does all of this" in said(same)
+    assert f"{ID} is being run by another driver, which does all of this" in same.said
     more = terminal.do(*RUN, "--seeds", "2", "--max-concurrent", "1")
-    assert "was asked for 2 seeds and 1 concurrent run" in said(more)
+    assert "was asked for 2 seeds and 1 concurrent run" in more.said
     first.wait_for("asked by another command: seeds 2, max-concurrent 1")
     assert [fact.seeds for fact in terminal.facts(ID, "counts")][-1] == 2
 
     watch = terminal.begin("logs", "waves", "-f")
     watch.wait_for("#0 seed 0 started")
     stopped = terminal.do("stop", "waves")
-    assert f"the driver of {ID} was asked to stop each run after its epoch" in said(stopped)
+    assert f"the driver of {ID} was asked to stop each run after its epoch" in stopped.said
     ended = first.end()
     assert ended.code == 130
-    assert "what is finished is kept" in said(ended)
+    assert "what is finished is kept" in ended.said
     assert watch.end().code == 0
 
     again = terminal.begin(*RUN)
     again.wait_for("epoch")
     now = terminal.type("stop", "waves", "--now")
-    assert "was asked to stop now" in said(now)
+    assert "was asked to stop now" in now.said
     assert again.end().code == 130
     again.wait_until_gone()
 
