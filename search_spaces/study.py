@@ -400,7 +400,7 @@ class Edition(Spec):
         Raises: SpecError for a name that cannot be one of a folder.
         """
         if not isinstance(name, str) or not re.fullmatch(r"[\w-]{0,60}", name):
-            must = "an edition's name must be at most 60 letters, digits, '-' and '_'"
+            must = "a version's name must be at most 60 letters, digits, '-' and '_'"
             raise SpecError(f"{must}, got {shortened(str(name))!r}")
         return self.model_copy(update={"mark": f"~{name}" if name else ""})
 

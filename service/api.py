@@ -51,7 +51,7 @@ def run(
     seeds: int | None = None,
     trials: int | None = None,
     preset: str | None = None,
-    edition: str = "",
+    version: str = "",
     data: Images = "",
     arms: Sequence[Arm] = (),
     progress: Progress | None = None,
@@ -62,9 +62,9 @@ def run(
 
     `data`: a folder of images, an `.npz` file with arrays `images` and `labels`, the name of a known set, a pair of
     arrays (images, labels), or a Dataset of torch. `arms`: those that run, beside the baseline; encodings of your own
-    may be among them (`"./mine.py:Ramp"`, `Ramp(std=0.5)`), and one more goes on with the edition of before. `set`:
+    may be among them (`"./mine.py:Ramp"`, `Ramp(std=0.5)`), and one more goes on with the version of before. `set`:
     values put on the base recipe, and `preset`: those of `search_spaces.presets`, before them; both make another
-    edition, which `edition` may name. `progress`: what shows it, a `service.terminal.live.Progress`.
+    version, which `version` may name. `progress`: what shows it, a `service.terminal.live.Progress`.
     `callbacks`: functions, called with a `service.EpochEnd` and a `service.TrialEnd` where an epoch and a trial end.
     `address`: of a Ray cluster that runs it. All from `home` on: as `service.planning.run_options` has them.
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
@@ -72,7 +72,7 @@ def run(
     from service.execution.signals import continued_by
 
     chosen = RunOptions(**options)
-    values: dict[str, Any] = dict(budget=budget, set=set, preset=preset, edition=edition, data=data, arms=arms)
+    values: dict[str, Any] = dict(budget=budget, set=set, preset=preset, version=version, data=data, arms=arms)
     values |= {"seeds": seeds, "trials": trials}
     if chosen.elsewhere:
         if callbacks:
@@ -92,16 +92,16 @@ def resolve(
     preset: str | None = None,
     seeds: int | None = None,
     trials: int | None = None,
-    edition: str = "",
+    version: str = "",
     data: Images = "",
     arms: Sequence[Arm] = (),
     storage: str | None = None,
 ) -> Edition:
-    """Returns a study at a budget, with the user's own values and counts; or an edition of the home, with other counts.
+    """Returns a study at a budget, with the user's own values and counts; or a version of the home, with other counts.
 
-    An edition is named by its id, or by the name of a study that is no named one, such as one of a file: its latest.
+    A version is named by its id, or by the name of a study that is no named one, such as one of a file: its latest.
     `preset`: values that are put on the base recipe before the user's own. `data`: as `service.own_images` has it.
-    `arms`: those that run, beside the baseline. `edition`: the name of the edition; beside an id, of another one with
+    `arms`: those that run, beside the baseline. `version`: the name of the version; beside an id, of another one with
     the same definition. `storage`: where an id is looked for that this home does not have.
     Raises: SpecError for a budget or values beside an id or an Edition, which have them already.
     """
@@ -118,7 +118,7 @@ def resolve(
         values = {"budget": budget, "set": set, "preset": preset, "arms": arms, "data": has_data}
         if names := [name for name, value in values.items() if value]:
             raise SpecError(f"{', '.join(names)} must be left out beside {study.id}, which names them already")
-        study = study.named(edition) if edition else study
+        study = study.named(version) if version else study
         return study.model_copy(update={"study": study.study.counted(seeds=seeds, trials=trials)})
     studies = (id.partition("@")[0] for id in Home.find(home).ids())
     definition = find(study, studies) if isinstance(study, str) else study
@@ -130,8 +130,8 @@ def resolve(
     base_values = put_first(preset, images | dict(set or {}))
     with explained(preset, set or {}):
         label = data_label(images.get("data.path", images["data.kind"])) if images else ""
-        sized = definition.at(budget, set=base_values, name=edition, seeds=seeds, trials=trials, arms=arms, label=label)
-    return editions.with_fewer_arms(sized, Home.find(home)) if sized.some_arms and not edition else sized
+        sized = definition.at(budget, set=base_values, name=version, seeds=seeds, trials=trials, arms=arms, label=label)
+    return editions.with_fewer_arms(sized, Home.find(home)) if sized.some_arms and not version else sized
 
 
 def here(
@@ -200,7 +200,7 @@ def submit(
     seeds: int | None = None,
     trials: int | None = None,
     preset: str | None = None,
-    edition: str = "",
+    version: str = "",
     data: str | Path = "",
     arms: Sequence[Arm] = (),
     **options: Unpack[Options],
@@ -214,7 +214,7 @@ def submit(
 
     chosen = RunOptions(**options)
     check_sendable(data)
-    values: dict[str, Any] = dict(budget=budget, set=set, preset=preset, edition=edition, data=data, arms=arms)
+    values: dict[str, Any] = dict(budget=budget, set=set, preset=preset, version=version, data=data, arms=arms)
     resolved = resolve(study, home=chosen.home, seeds=seeds, trials=trials, **values)
     return SubmittedStudy(**vars(send(resolved, chosen, address)))
 
@@ -233,7 +233,7 @@ def sweep(
     sampler: Literal["tpe", "random", "grid"] = "tpe",
     data: Images = "",
     preset: str | None = None,
-    edition: str = "",
+    version: str = "",
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
     **options: Unpack[OptionsAndAddress],
@@ -247,7 +247,7 @@ def sweep(
     halving = Halving() if stop else None
     plan = Search(space=Space(space), first=first, trials=trials, stop=halving, sampler=sampler)
     study = _adhoc(base, data, RunOptions(**options), plan, name, question, seeds)
-    return run(study, preset=preset, edition=edition, progress=progress, callbacks=callbacks, **options)
+    return run(study, preset=preset, version=version, progress=progress, callbacks=callbacks, **options)
 
 
 @takes_options
@@ -264,7 +264,7 @@ def ablate(
     question: str = "Which arm is best?",
     data: Images = "",
     preset: str | None = None,
-    edition: str = "",
+    version: str = "",
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
     **options: Unpack[OptionsAndAddress],
@@ -275,7 +275,7 @@ def ablate(
     """
     plan = Ablation(arms=arms or {}, baseline=baseline, axes=axes or {}, without=tuple(without), tune=tune)
     study = _adhoc(base or {}, data, RunOptions(**options), plan, name, question, seeds)
-    return run(study, preset=preset, edition=edition, progress=progress, callbacks=callbacks, **options)
+    return run(study, preset=preset, version=version, progress=progress, callbacks=callbacks, **options)
 
 
 def _adhoc(

@@ -49,6 +49,6 @@ def main() -> None:
 
 def _mistake(sentence: str, code: int = MISTAKE) -> int:
     if sentence:
-        sentence = sentence.replace('edition="WORD"', "--as WORD")  # what Python calls an argument
+        sentence = sentence.replace('version="WORD"', "--as WORD")  # what Python calls an argument
         output.sentence(output.console(stderr=True), f"locus: {sentence}")
     return code

@@ -223,7 +223,7 @@ class ComparedStudies(Comparison):
 def compare(home: Home, a: str, b: str) -> ComparedStudies:
     """Returns the comparison of two ids. Raises: LocusError if they are one."""
     if a == b:
-        raise LocusError(f"compare must be given two studies or editions, got {a} twice")
+        raise LocusError(f"compare must be given two studies or versions, got {a} twice")
     codes = CodeDigests()
     one, other = (StudyResult.open(home, id, codes=codes) for id in (a, b))
     return ComparedStudies(side(one), side(other), home)

@@ -135,7 +135,7 @@ def resolve(name: str, pairs: list[str] | None, preset: str | None, arms: str = 
 
 def resolve_chosen(name: str, chosen: StudyOptions, storage: str | None = None) -> Any:
     """Returns the edition that a command names by the options that verbs share. `storage`: as `api.resolve` has it."""
-    size = {option: getattr(chosen, option) for option in ("budget", "seeds", "trials", "edition", "data", "home")}
+    size = {option: getattr(chosen, option) for option in ("budget", "seeds", "trials", "version", "data", "home")}
     return resolve(name, chosen.set, chosen.preset, chosen.arms, storage=storage, **size)
 
 

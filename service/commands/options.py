@@ -94,7 +94,7 @@ def count(name: str, help: str, panel: str | None = SPEED, metavar: str = "INTEG
 
 
 Name = Annotated[str, study_named("a study's name, an id such as NAME@cpu, or a file that defines `study`")]
-Known = Annotated[str, study_named("a study that was run: NAME (its latest edition), or NAME@cpu")]
+Known = Annotated[str, study_named("a study that was run: NAME (its latest version), or NAME@cpu")]
 Budget = Annotated[str | None, option(
     "NAME", "the size: smoke, cpu, images, paper, ... (`locus show NAME`); default: cpu, else base", WHAT,
     autocompletion=budgets,
@@ -141,7 +141,7 @@ class StudyOptions:
     preset: Preset = None
     seeds: Seeds = None
     trials: Trials = None
-    edition: Annotated[str, option("WORD", "names this edition: NAME@BUDGET~WORD", WHAT, "--as")] = ""
+    version: Annotated[str, option("WORD", "names this version: NAME@BUDGET~WORD", WHAT, "--as")] = ""
     data: Data = ""
     arms: Arms = ""
     home: HomeOption = None

@@ -97,7 +97,7 @@ def status(
 @app.command()
 def compare(
     a: options.Known,
-    b: Annotated[str, typer.Argument(help="another study or edition that was run", autocompletion=options.study_names)],
+    b: Annotated[str, typer.Argument(help="another study or version that was run", autocompletion=options.study_names)],
     open: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
     home: options.HomeOption = None,
     as_json: options.Json = False,
@@ -194,7 +194,7 @@ def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: 
 @app.command()
 def record(
     name: Annotated[
-        str, study_named("a finished study: NAME (its latest edition), NAME@cpu, or the file of your own study")
+        str, study_named("a finished study: NAME (its latest version), NAME@cpu, or the file of your own study")
     ],
     home: options.HomeOption = None,
 ) -> None:
@@ -308,7 +308,7 @@ def verify(
 
 @app.command()
 def forget(
-    name: Annotated[str, study_named("an id, such as NAME@cpu, or a NAME that has one edition")],
+    name: Annotated[str, study_named("an id, such as NAME@cpu, or a NAME that has one version")],
     yes: Annotated[bool, flag("do not ask", None, "--yes", "-y")] = False,
     home: options.HomeOption = None,
     tracking: options.Tracking = None,

@@ -232,7 +232,7 @@ def gpu_advice(recipe: Recipe, placement: Placement) -> tuple[str, ...]:
     if recipe.optimizer.precision == "float32":
         advice.append(
             "float32 in full is the slowest precision of a GPU: large models train faster with "
-            "--set optimizer.precision=bfloat16 (float16 on V100 and T4), as another edition"
+            "--set optimizer.precision=bfloat16 (float16 on V100 and T4), as another version"
         )
     small = estimate_cost(recipe).parameters <= SMALL_PARAMETERS
     if small and placement.fuse == 1 and not placement.workers and fuses(recipe):

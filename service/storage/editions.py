@@ -118,7 +118,7 @@ def only(home: Home, name: str) -> str:
     """Returns what `latest` does, for what cannot be undone. Raises: EditionError for several editions, too."""
     several = [id for id in home.ids() if id.partition("@")[0] == name]
     if len(several) > 1:
-        raise EditionError(f"{name} must name one edition, got {len(several)}: {', '.join(several)}")
+        raise EditionError(f"{name} must name one version, got {len(several)}: {', '.join(several)}")
     return latest(home, name)
 
 
@@ -182,7 +182,7 @@ def resolve_edition(edition: Edition, home: Home) -> Edition:
         more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
         raise EditionError(
             f"{edition.id} has another definition here: {'; '.join(changes[:3])}{more}. "
-            'edition="WORD" starts another edition'
+            'version="WORD" starts another version'
         )
     return edition
 

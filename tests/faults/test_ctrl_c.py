@@ -58,7 +58,7 @@ def test_a_signal_that_ends_processes_drains_a_study_however_often_it_comes(term
 
 def test_once_in_python_ends_with_a_line_that_says_how_to_go_on(terminal):
     """Not with a traceback of locus's own lines."""
-    own = "budget='long', set={'optimizer.epochs': 300}, edition='slow'"
+    own = "budget='long', set={'optimizer.epochs': 300}, version='slow'"
     running = terminal.begin_python(f"import service; service.run('./study.py', {own})")
     wait_for_training(running, terminal)
     running.interrupt()

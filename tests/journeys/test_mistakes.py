@@ -36,7 +36,7 @@ MISTAKES = {
         "model.patch_size must be a divisor of the image's sides (34, 34), got 4"),
     "set": ((*SEARCH, "--set", "encoding.gamma"), "--set must be PATH=VALUE, got 'encoding.gamma'"),
     "name with /": (("run", "a/b"), "no study 'a/b'"),
-    "edition with /": ((*SEARCH, "--as", "a/b"), "edition"),
+    "edition with /": ((*SEARCH, "--as", "a/b"), "version"),
     "trials 0": ((*SEARCH, "--trials", "0"), "trials must be a number of trials from 1 to 10,000, got 0"),
     "seeds": ((*SEARCH, "--seeds", "0"), "seeds must be a number of seeds from 1 to 1,000, got 0"),
     "seeds text": ((*SEARCH, "--seeds", "many"), "seeds must be a whole number, got 'many'"),

@@ -95,7 +95,7 @@ except service.LocusError as error:
     )
     assert told.code == 0, told.err
     assert len(mine.facts("notebook@base", "started")) == 3
-    assert 'was 1, is 2. edition="WORD" starts another edition' in " ".join(told.out.split())
+    assert 'was 1, is 2. version="WORD" starts another version' in " ".join(told.out.split())
 
 
 def test_check_finds_what_no_study_should_train(mine):

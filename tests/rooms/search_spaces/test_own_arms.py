@@ -136,8 +136,8 @@ def test_the_same_command_with_one_more_arm_goes_on_with_the_edition(mine):
     assert asked("./mine.py:Ramp", "rotary") == (first, [*arms, "Ramp"])
     assert asked("rotary") == (first, [*arms, "Ramp"]), "arms become no fewer, as seeds do not"
     assert asked("peg", "rotary", "./mine.py:Ramp") == (first, [*arms, "Ramp", "peg"])
-    assert asked("rotary", edition="alone")[0] == "encodings@smoke~alone"
-    assert asked("rotary", "fire", edition="alone") == ("encodings@smoke~alone", [*arms, "fire"])
+    assert asked("rotary", version="alone")[0] == "encodings@smoke~alone"
+    assert asked("rotary", "fire", version="alone") == ("encodings@smoke~alone", [*arms, "fire"])
     for other in ({"set": {"optimizer.epochs": 7}}, {"arms": ["fire", "peg"]}):
         given = {"arms": ["rotary", "./mine.py:Ramp", "peg", "fire"]} | other
         assert asked(*given.pop("arms"), **given)[0] not in (first, "encodings@smoke~alone"), other

@@ -134,7 +134,7 @@ def test_ones_own_values_make_another_edition_counts_do_not() -> None:
     assert (same.study.seeds, same.study.plan.trials) == (9, 50)
     assert search().at(set={"optimizer.epochs": 8}, name="long").id == "reach@cpu~long"
     for name in ("../up", "a b", "v1.2"):
-        with pytest.raises(SpecError, match=r"an edition's name must be at most 60 letters, digits"):
+        with pytest.raises(SpecError, match=r"a version's name must be at most 60 letters, digits"):
             search().at(name=name)
 
 
@@ -361,5 +361,5 @@ def test_names_fit_into_a_line_and_a_path(subtests):
         with subtests.test(repr(arm)), pytest.raises(SpecError, match=said):
             Ablation({arm: {}}, arm)
     assert Ablation({"gabor [q], é": {}}, "gabor [q], é").baseline
-    with pytest.raises(SpecError, match=r"^an edition's name must be at most 60 letters"):
+    with pytest.raises(SpecError, match=r"^a version's name must be at most 60 letters"):
         Study(name="a", question="?", base=Recipe(), plan=Ablation({"a": {}}, "a")).at(name="x" * 61)

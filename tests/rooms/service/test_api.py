@@ -61,7 +61,7 @@ def test_all_options_arrive(monkeypatch) -> None:
     monkeypatch.setattr(api, "resolve", lambda study, **values: study.at())
     monkeypatch.setattr(api, "here", lambda study, options, **more: arrived.append((study, options, more)))
     service.run(STUDY, **values)
-    more = {"question": "Which rate?", "edition": "again", "callbacks": [print]}
+    more = {"question": "Which rate?", "version": "again", "callbacks": [print]}
     best = Recipe().put({"optimizer.epochs": 3})
     service.sweep(best, {"optimizer.lr": service.Real(1e-4, 1e-2)}, **values, **more)
     service.ablate({"a": {}, "b": {"optimizer.lr": 0.1}}, baseline="a", base=best, **values, **more)
@@ -92,7 +92,7 @@ def test_a_study_of_the_home_is_named_as_report_names_it(tmp_path: Path, monkeyp
     conduct(Home(tmp_path / "home"), second)
     os.utime(Home(tmp_path / "home").study(first.id).study, (1, 1))
     assert api.resolve("arms", home=home).id == second.id == service.result("arms", home=home).edition.id
-    with pytest.raises(LocusError, match=f"^arms must name one edition, got 2: {first.id}, {second.id}$"):
+    with pytest.raises(LocusError, match=f"^arms must name one version, got 2: {first.id}, {second.id}$"):
         service.forget("arms", home=home)
     with pytest.raises(SpecError, match=f"^budget must be left out beside {second.id}, which names"):
         api.resolve("arms", home=home, budget="smoke")
@@ -113,7 +113,7 @@ def test_an_id_or_an_edition_takes_other_counts_and_a_name_but_no_other_values(h
     more = api.resolve(cells.id, home=folder, seeds=2)
     assert (more.id, more.definition, more.study.seeds) == (cells.id, cells.definition, 2)
     assert api.resolve("fourier-gamma@smoke", home=folder) == api.resolve("fourier-gamma", budget="smoke")
-    again = api.resolve(cells.id, home=folder, edition="again")
+    again = api.resolve(cells.id, home=folder, version="again")
     assert (again.id, again.definition, again.own_paths) == ("arms@base~again", cells.definition, cells.own_paths)
     assert not conduct(home, again).trained, "answers are used again"
     assert api.resolve(again.id, home=folder) == again
@@ -121,7 +121,7 @@ def test_an_id_or_an_edition_takes_other_counts_and_a_name_but_no_other_values(h
     for study, values, words in (
         (edition, {"set": {"optimizer.epochs": 3}}, "^set must be left out beside arms@base, which names them already"),
         (cells.id, {"budget": "smoke"}, "^budget must be left out beside"),
-        (cells.id, {"edition": "again.2"}, "^an edition's name must be at most 60 letters, digits"),
+        (cells.id, {"version": "again.2"}, "^a version's name must be at most 60 letters, digits"),
         ("arms@base~zzzz", {}, rf"no study 'arms@base~zzzz' in .*; did you mean {re.escape(cells.id)}"),
     ):
         with pytest.raises(LocusError, match=words):

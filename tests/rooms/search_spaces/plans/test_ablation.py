@@ -201,5 +201,5 @@ def test_leaving_one_out() -> None:
     for name, words in (("all", r"\['all'\], got 'all'"), (3, r"\['3'\], got 3")):
         with pytest.raises(SpecError, match=rf"^arms must be a list of names, such as {words}$"):
             made.at(arms=name)
-    with pytest.raises(SpecError, match=r"^an edition's name must be at most 60 letters"):
+    with pytest.raises(SpecError, match=r"^a version's name must be at most 60 letters"):
         made.at(name=3)

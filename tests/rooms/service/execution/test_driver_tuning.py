@@ -153,7 +153,7 @@ def test_a_driver_killed_between_the_choice_and_the_arms_lists_them_with_it(home
 def test_other_counts_of_trials_are_another_edition(home) -> None:
     edition = fair(2)
     conduct(home, edition, cut=5)
-    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3\. edition=.* starts another edition"):
+    with pytest.raises(EditionError, match=r"plan.tune.trials was 2, is 3\. version=.* starts another version"):
         resolve_edition(fair(3), home)
     assert resolve_edition(fair(3).named("again"), home).id != edition.id
 

@@ -55,7 +55,7 @@ def test_a_definition_may_not_change_under_its_id(home: Home) -> None:
         (edition(arms=FAR), r"plan.arms.far.encoding.gamma was 9, is 8"),
         (edition(base=many), r" and 2 more\. "),
     ):
-        with pytest.raises(EditionError, match=rf'{why}.*edition="WORD" starts another edition$'):
+        with pytest.raises(EditionError, match=rf'{why}.*version="WORD" starts another version$'):
             editions.resolve_edition(changed, home)
 
 
@@ -67,7 +67,7 @@ def test_arms_may_be_added_and_not_left_out(home: Home) -> None:
     assert (more.id, [*more.study.plan.arms]) == ("arms@base", ["near", "far", "farther"])
     editions.save_edition(more, home)
     for changed, why in (
-        (edition(), r"plan.arms.farther was encoding.gamma=20, is the default\. edition="),
+        (edition(), r"plan.arms.farther was encoding.gamma=20, is the default\. version="),
         (edition(arms=FAR | farther), r"plan.arms.far.encoding.gamma was 9, is 8"),
     ):
         with pytest.raises(EditionError, match=why):

@@ -110,7 +110,7 @@ def test_every_reader_and_every_command_says_it(home, name) -> None:
     assert not folder.journal.with_name("journal.jsonl.damaged").exists()
     assert not folder.driven
 
-    history, estimate = api.plan(api.resolve(ID, home=root, edition="again"), options)
+    history, estimate = api.plan(api.resolve(ID, home=root, version="again"), options)
     assert history.edition.id == "reach@base~again"
     assert estimate.to_train
     assert folder.journal.read_bytes() == before
