@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Returns a public name, imported when it is asked for.
-
-    So the command starts before any other file is read, and can name a file that is no Python in one line.
-    """
+    """Returns a public name, imported when it is asked for."""
     if name.startswith("__") and name != "__all__":
         raise AttributeError(name)
     public = import_module("service.public")

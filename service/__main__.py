@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-INTERRUPTED, MISTAKE, BUG = 130, 2, 1
+INTERRUPTED, BUG = 130, 1
 CONDUCTS = (["run"], ["job"])
 """The verbs that conduct a study. They heed SIGINT also if it is ignored, as it is in all that a script starts with
 `&`: with SIGINT Slurm's script stops its driver."""
@@ -75,10 +75,7 @@ class Outlet(io.FileIO):
 
 
 def main(clock: Callable[[], float] = time.monotonic) -> None:
-    """Runs the command. A file that is no Python, because somebody is editing it, is one line and exit code 2.
-
-    However the command ends, its exit code is its own: see `_keep_exit_code`.
-    """
+    """Runs the command. However it ends, its exit code is its own: see `_keep_exit_code`."""
     sys.stdout, sys.stderr = Outlet.of(sys.stdout), Outlet.of(sys.stderr)
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first to be registered is the last to be called
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.argv[1:2] in CONDUCTS:
@@ -90,10 +87,6 @@ def main(clock: Callable[[], float] = time.monotonic) -> None:
     except SystemExit as ended:
         _keep_exit_code(ended.code if isinstance(ended.code, int) else 0, clock)
         raise
-    except SyntaxError as error:
-        _keep_exit_code(MISTAKE, clock)
-        print(f"locus: {error.filename} is no Python: line {error.lineno}: {error.msg}", file=sys.stderr)
-        sys.exit(MISTAKE)
     except KeyboardInterrupt:  # pressed before a study begins, or in a verb that begins nothing
         _keep_exit_code(INTERRUPTED, clock)
         print(f"stopped\n{'continue':11}{shlex.join(['locus', *sys.argv[1:]])}", flush=True)

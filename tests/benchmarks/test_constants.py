@@ -17,8 +17,7 @@ from search_spaces.study import Edition, Search, Study
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.journal import read
-from service.tracking.rows import NO_CONCLUSION
-from service.tracking.store import Store
+from service.tracking.store import Store, experiment_of
 from service.tracking.sync import SyncState
 from tests.deploy.mlflow_served import USER, mlflow_served
 from tests.e2e.postgres import postgres
@@ -33,20 +32,14 @@ FACTOR = 4
 TUNE = """
 import sys, time
 from pathlib import Path
-from service.execution.driver import Driver
 from service.execution.tune import run_on_tune
 from service.planning.placement import Placement
-from service.storage import editions
 from service.storage.home import Home
-from service.storage.journal import Journal
 from tests.benchmarks.test_constants import search
+from tests.rooms.toy import driving
 
-home, edition = Home(Path(sys.argv[1])), search(int(sys.argv[2]), int(sys.argv[3]))
-folder = home.study(edition.id)
-with Journal(folder.journal, folder.lock) as journal:
-    editions.save_edition(edition, home)
-    driver = Driver(edition, home, journal, Placement(max_concurrent=2))
-    driver.begin()
+edition = search(int(sys.argv[2]), int(sys.argv[3]))
+with driving(Home(Path(sys.argv[1])), edition, Placement(max_concurrent=2)) as driver:
     begun = time.thread_time()
     run_on_tune(driver, driver.next())
     print(time.thread_time() - begun)
@@ -102,11 +95,10 @@ def test_what_a_row_takes_at_a_server_with_postgresql(tmp_path, monkeypatch):
         driver.listeners.append(state.add)
         Toy(driver, random.Random(0), max_concurrent=4).drive()
     with postgres() as database, mlflow_served(database, tmp_path) as tracking:
-        store = Store(tracking, home.named(), edition.id, edition.study.family)
-        store.make(None)
+        store = Store(tracking, home.named(), edition.id, experiment_of(home, edition))
+        store.make(None, is_own=False)
         begun = time.monotonic()
-        state.show(store, "FINISHED", lambda done, total: None)
-        state.show_end(store, "FINISHED", NO_CONCLUSION)
+        store.put(state.rows("FINISHED"))
         seconds, rows = time.monotonic() - begun, len(store.shown)
     print(f"{rows} rows: {1000 * seconds / rows:.0f} ms a row")
     assert near(seconds / rows, MLFLOW_ROW_S)

@@ -61,26 +61,18 @@ def at_its_best(encoding, images: torch.Tensor) -> tuple[PositionedViT, str]:
     """The model, warm, by the better of its attention paths, and that path's name."""
     model = PositionedViT(DEIT_S, SIZE, OUTPUTS, encoding)
     init_weights(model, 0)
-    taken = {}
+
+    def choose(fused: bool) -> None:
+        for block in model.blocks:
+            block.attn.fused_attn = fused
+
+    seconds = {}
     for fused in (True, False):
-        taken[fused] = min(step_s(choose(model, fused), images) for _ in range(3))
-    fused = taken[True] <= taken[False]
-    must = model.encoding.reads_weights
-    return choose(model, fused), "explicit" if must or not fused else "fused"
-
-
-def choose(model: PositionedViT, fused: bool) -> PositionedViT:
-    for block in model.blocks:
-        block.attn.fused_attn = fused
-    return model
-
-
-def pair(plain: PositionedViT, model: PositionedViT, images: torch.Tensor, turned: bool) -> tuple[float, float]:
-    """Seconds of a step without position and of one with it; `turned`, the second is timed first."""
-    if turned:
-        ours = step_s(model, images)
-        return step_s(plain, images), ours
-    return step_s(plain, images), step_s(model, images)
+        choose(fused)
+        seconds[fused] = min(step_s(model, images) for _ in range(3))
+    fused = seconds[True] <= seconds[False]
+    choose(fused)
+    return model, "fused" if fused and not model.encoding.reads_weights else "explicit"
 
 
 @pytest.mark.timeout(900)
@@ -89,7 +81,10 @@ def test_a_step_with_position(name, capsys):
     encoding, bar, how = CASES[name]
     images = torch.randn(BATCH, *SIZE, generator=torch.Generator().manual_seed(0))
     (plain, base_path), (model, path) = at_its_best(NoEncoding(), images), at_its_best(encoding, images)
-    pairs = [pair(plain, model, images, turned=bool(number % 2)) for number in range(PAIRS)]
+    pairs = []
+    for number in range(PAIRS):
+        seconds = {timed: step_s(timed, images) for timed in ((model, plain) if number % 2 else (plain, model))}
+        pairs.append((seconds[plain], seconds[model]))
     ratios = sorted(ours / base for base, ours in pairs)
     base, ours = (statistics.median(times) for times in zip(*pairs, strict=True))
     with capsys.disabled():

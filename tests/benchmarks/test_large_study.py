@@ -1,7 +1,7 @@
 """A study of 1,000 random trials of 3 seeds that train nothing: what a trial costs, and how fast it is looked at.
 
-Its driver runs in a process of its own, with the thread that would send its runs to MLflow, into a store that takes
-everything and does nothing. Held to by processor time, which other programs do not stretch as they do the wall clock's.
+Its driver runs in a process of its own, which also makes the rows that MLflow would get. Held to by processor time,
+which other programs do not stretch as they do the wall clock's.
 """
 
 import io
@@ -27,7 +27,7 @@ from trainables.recipe.code_digest import CodeDigests
 
 TRIALS = 1000
 ID = "large@base"
-DRIVE = '''
+DRIVE = """
 import random, sys, time
 from pathlib import Path
 from search_spaces.space import Real, Space
@@ -37,12 +37,6 @@ from service.tracking.sync import SyncState
 from service.storage.history import History
 from tests.rooms.toy import Toy, driving
 from trainables.recipe import Recipe
-
-class Nowhere:
-    """What a store of MLflow runs is asked by the thread; it keeps their places alone."""
-    def __init__(self): self.shown = set()
-    def create(self, rows): self.shown |= {row.id for row in rows}
-    def put(self, row): self.shown.add(row.id)
 
 space = Space({"encoding.gamma": Real(low=0.1, high=40, log=True), "optimizer.lr": Real(low=1e-4, high=1e-2)})
 plan = Search(space=space, trials=int(sys.argv[2]), sampler="random")
@@ -55,18 +49,18 @@ def mark(fact):
     shown.add(fact)
     if fact.fact == "planned" and fact.role == "trial" and fact.number % 100 == 0:
         begun = time.process_time()
-        shown.show(store, "RUNNING", lambda done, total: None)
+        shown.rows("RUNNING")
         print(fact.number, begun - spent[0], kib(), time.process_time() - begun, flush=True)
         spent[0] += time.process_time() - begun
 
 with driving(Home(Path(sys.argv[1])), edition) as driver:
-    store, shown, spent = Nowhere(), SyncState(History(edition, lambda recipe: driver.codes(recipe).digest)), [0.0]
+    shown, spent = SyncState(History(edition, lambda recipe: driver.codes(recipe).digest)), [0.0]
     for fact in driver.journal.facts: shown.add(fact)
     driver.listeners.append(mark)
     Toy(driver, random.Random(0), max_concurrent=2).drive()
     assert driver.listener_failed is None, driver.folder.log.read_text()
 print(driver.history.trial_count, time.process_time() - spent[0], kib(), 0.0)
-'''
+"""
 
 
 @pytest.fixture(scope="module")

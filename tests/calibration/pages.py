@@ -48,10 +48,6 @@ class Pages:
         points = enumerate(arms.items())
         self.trials = [self.edition.trial(place, values, name, "trial") for place, (name, values) in points]
 
-    def result(self, rng: np.random.Generator, seeds: int) -> StudyResult:
-        """A study whose runs have all ended."""
-        return next(self.grown(rng, (seeds,)))
-
     def grown(self, rng: np.random.Generator, counts: Sequence[int]) -> Iterator[StudyResult]:
         """The same study after so many seeds, and then more."""
         history, begun = History(self.edition, lambda _: CODE), 0
@@ -62,15 +58,12 @@ class Pages:
                     history.add(Planned(role="trial", number=trial.number, name=trial.name, values=trial.values))
                 tests = kind.values(rng, seeds - begun)
                 for seed, test in zip(range(begun, seeds), tests, strict=True):
-                    self._end(history, trial.run(seed).key, float(test), float(rng.normal(0, VALIDATION)))
+                    run, test = trial.run(seed).key, float(test)
+                    values = {"val/accuracy": min(1.0, test + float(rng.normal(0, VALIDATION))), "test/accuracy": test}
+                    history.add(Measured(run=run, code=CODE, epoch=EPOCHS, values=values))
+                    history.add(Ended(run=run, code=CODE, outcome="completed", epoch=EPOCHS))
             begun = seeds
             yield StudyResult(NOWHERE, self.edition, history, Outcomes(NOWHERE))
-
-    @staticmethod
-    def _end(history: History, run: str, test: float, off: float) -> None:
-        values = {"val/accuracy": min(1.0, test + off), "test/accuracy": test}
-        history.add(Measured(run=run, code=CODE, epoch=EPOCHS, values=values))
-        history.add(Ended(run=run, code=CODE, outcome="completed", epoch=EPOCHS))
 
 
 def rows(repetitions: int) -> Iterator[Row]:
@@ -83,16 +76,10 @@ def rows(repetitions: int) -> Iterator[Row]:
     yield from growing(repetitions)
 
 
-def named_interval(text: str) -> tuple[float, float] | None:
-    """The first interval of a text."""
-    found = re.search(r"interval\D*?(?:of \d+)?\D*?(\d\.\d+) to (\d\.\d+)", text)
-    return (float(found[1]), float(found[2])) if found else None
-
-
 def covers(text: str, truth: float) -> bool:
     """Whether the first interval of a text holds the truth, to its last digit; without one nothing is said."""
-    interval = named_interval(text)
-    return interval is None or interval[0] - 5e-5 <= truth <= interval[1] + 5e-5
+    interval = re.search(r"interval\D*?(?:of \d+)?\D*?(\d\.\d+) to (\d\.\d+)", text)
+    return interval is None or float(interval[1]) - 5e-5 <= truth <= float(interval[2]) + 5e-5
 
 
 def taken(result: StudyResult) -> str:
@@ -100,12 +87,6 @@ def taken(result: StudyResult) -> str:
     rivals = any(line.startswith("Not told apart") for line in details(result))
     alone = None if rivals else re.match(r"Take “(\w+)”", headline(result))
     return alone[1] if alone else ""
-
-
-def put_above(result: StudyResult, name: str) -> bool:
-    """Whether an arm is significantly above the baseline in the table."""
-    gap = result.differences.get(name)
-    return gap is not None and gap.significant and gap.mean > 0
 
 
 def worse_arm(repetitions: int, n: int) -> Iterator[Row]:
@@ -116,11 +97,12 @@ def worse_arm(repetitions: int, n: int) -> Iterator[Row]:
     pages, truths = Pages((steady, fails, rest, rest), n), {"a0": steady.mean, "a1": fails.mean}
 
     def study(rng: np.random.Generator) -> Found:
-        result = pages.result(rng, n)
+        (result,) = pages.grown(rng, (n,))
         seen = min(result.scores["a1"].values.values()) < FALLEN
         best = result.best
         holds = best is None or covers(details(result)[0], truths.get(best.name, rest.mean))
-        wrong, above = taken(result) == "a1", put_above(result, "a1")
+        wrong, gap = taken(result) == "a1", result.differences.get("a1")
+        above = gap is not None and gap.significant and gap.mean > 0
         return {
             "headline's interval holds the mean of its arm, no bar": holds,
             "headline's interval holds it where one was seen to fail": holds if seen else None,
@@ -138,7 +120,7 @@ def equal_arms(repetitions: int, kind: Kind) -> Iterator[Row]:
     pages = Pages((kind,) * 4, 5)
 
     def study(rng: np.random.Generator) -> Found:
-        result = pages.result(rng, 5)
+        (result,) = pages.grown(rng, (5,))
         text = details(result)[0]
         return {
             "headline's interval holds the typical seed": covers(text, kind.typical),

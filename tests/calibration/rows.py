@@ -40,20 +40,14 @@ class Row:
         return f"{found}  {sign} {self.bar:g}{'' if self.holds else '  MISSED'}"
 
 
-def share(what: str, hits: Sequence[bool], bar: float, *, at_most: bool = True) -> Row:
-    """The share of repetitions in which something happened, with its binomial error at the bar.
+def share(what: str, hits: Sequence[bool], bar: float | None = None, *, at_most: bool = True) -> Row:
+    """The share of repetitions in which something happened, with its binomial error at the bar or, without one, there.
 
     Without repetitions the bar is met.
     """
-    count = max(1, len(hits))
-    return Row(what, sum(hits) / count if hits else bar, bar, at_most, (bar * (1 - bar) / count) ** 0.5)
-
-
-def fact(what: str, hits: Sequence[bool]) -> Row:
-    """The share of repetitions in which something happened that no rule can keep from happening."""
-    count = max(1, len(hits))
-    found = sum(hits) / count
-    return Row(what, found, None, error=(found * (1 - found) / count) ** 0.5)
+    found = sum(hits) / len(hits) if hits else bar or 0.0
+    p = found if bar is None else bar
+    return Row(what, found, bar, at_most, (p * (1 - p) / max(1, len(hits))) ** 0.5)
 
 
 def show(rows: Iterable[Row]) -> int:

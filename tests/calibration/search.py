@@ -178,36 +178,25 @@ class Searched:
     lost: bool
 
 
-class Curves:
-    """What runs of a surrogate measure: each seed and each point learns as fast as chance decides."""
+def measured_score(surrogate: Surrogate, trial: Trial, run: Run, epoch: int) -> float:
+    """The score after an epoch: each seed and each point learns as fast as chance decides."""
+    seeded, pointed = random.Random(run.key), random.Random(trial.run(0).key)
+    learns = seeded.random() >= surrogate.fails(trial.values)
+    final = (surrogate.score(trial.values) if learns else surrogate.failed) + seeded.gauss(0, SEED_STD)
+    slowness, begin = EPOCHS * (0.1 + 0.4 * pointed.random()), seeded.uniform(1, surrogate.late)
 
-    def __init__(self, surrogate: Surrogate) -> None:
-        self.surrogate = surrogate
+    def rise(at: int) -> float:
+        if surrogate.late:  # flat, until it rises within some epochs
+            return 1 / (1 + math.exp((begin - at) / SUDDEN))
+        return 1 - math.exp(-at / slowness)  # from the first epoch on, by less and less
 
-    def value(self, trial: Trial, run: Run, epoch: int) -> float:
-        """The score after an epoch."""
-        seeded, pointed = random.Random(run.key), random.Random(trial.run(0).key)
-        learns = seeded.random() >= self.surrogate.fails(trial.values)
-        final = (self.surrogate.score(trial.values) if learns else self.surrogate.failed) + seeded.gauss(0, SEED_STD)
-        slowness, begin = EPOCHS * (0.1 + 0.4 * pointed.random()), seeded.uniform(1, self.surrogate.late)
-        rise = _sudden(begin) if self.surrogate.late else _gradual(slowness)
-        done = (rise(epoch) - rise(0)) / (rise(EPOCHS) - rise(0))
-        return CHANCE + (final - CHANCE) * done + random.Random(f"{run.key} {epoch}").gauss(0, EPOCH_STD)
-
-
-def _gradual(slowness: float) -> Callable[[int], float]:
-    """A curve that rises from the first epoch on, by less and less."""
-    return lambda epoch: 1 - math.exp(-epoch / slowness)
-
-
-def _sudden(begin: float) -> Callable[[int], float]:
-    """A curve that is flat until it rises within some epochs."""
-    return lambda epoch: 1 / (1 + math.exp((begin - epoch) / SUDDEN))
+    done = (rise(epoch) - rise(0)) / (rise(EPOCHS) - rise(0))
+    return CHANCE + (final - CHANCE) * done + random.Random(f"{run.key} {epoch}").gauss(0, EPOCH_STD)
 
 
 def search(surrogate: Surrogate, edition: Edition, slots: int, *, until_reached: bool = False) -> Searched:
     """Conducts a search up to its confirmation, with so many runs at a time."""
-    history, curves = History(edition, lambda _: CODE), Curves(surrogate)
+    history = History(edition, lambda _: CODE)
     decisions, early = Decisions(history), EarlyStops(edition, history)
     history.add(Counts(seeds=edition.study.seeds, trials=history.trials_asked))
     reports: list[tuple[float, int, int]] = []
@@ -231,9 +220,8 @@ def search(surrogate: Surrogate, edition: Edition, slots: int, *, until_reached:
         now, number, epoch = heapq.heappop(reports)
         trial, run = jobs[number]
         epochs += 1
-        measured = Measured(
-            run=run.key, code=CODE, epoch=epoch, values={"val/accuracy": curves.value(trial, run, epoch)}
-        )
+        values = {"val/accuracy": measured_score(surrogate, trial, run, epoch)}
+        measured = Measured(run=run.key, code=CODE, epoch=epoch, values=values)
         history.add(measured)
         cutoff = early.cutoff(run.key, CODE, measured)
         if cutoff is not None:
@@ -250,8 +238,7 @@ def search(surrogate: Surrogate, edition: Edition, slots: int, *, until_reached:
                 reached = epochs
                 if until_reached:
                     break
-    own = history.of("trial")
-    first_best = max(own, key=lambda trial: surrogate.truth(trial.values))
+    first_best = max(history.of("trial"), key=lambda trial: surrogate.truth(trial.values))
     return Searched(
         reached=reached,
         epochs=epochs,
@@ -288,17 +275,15 @@ def rows(repetitions: int) -> Iterator[Row]:
 def _bars(what: str, found: list[Searched], plain: list[Searched]) -> Iterator[Row]:
     """The images to the goal beside those of random search, where it needs many points; and the best lost."""
     if median(one.reached for one in plain) > FEW_POINTS * SEEDS * EPOCHS:
-        sides = [[one.reached for one in side] for side in (found, plain)]
+        ours, theirs = ([search.reached for search in side] for side in (found, plain))
         draw = random.Random(what)
-        drawn = [_over(*(draw.choices(side, k=len(side)) for side in sides)) for _ in range(DRAWS)]
-        finite = [one for one in drawn if math.isfinite(one)]
-        error = stdev(finite) if len(finite) > 1 else 0.0
-        yield Row(f"{what}: images to within 1 % of the best over random's", _over(*sides), 0.5, error=error)
+        drawn = [
+            median(draw.choices(ours, k=len(ours))) / median(draw.choices(theirs, k=len(theirs))) for _ in range(DRAWS)
+        ]
+        finite = [ratio for ratio in drawn if math.isfinite(ratio)]
+        error, ratio = stdev(finite) if len(finite) > 1 else 0.0, median(ours) / median(theirs)
+        yield Row(f"{what}: images to within 1 % of the best over random's", ratio, 0.5, error=error)
     yield share(f"{what}: best proposed point stopped", [one.lost for one in found], 0.1)
-
-
-def _over(found: list[float], plain: list[float]) -> float:
-    return median(found) / median(plain)
 
 
 def _ratio(what: str, regrets: list[float], alone: list[float]) -> Row:

@@ -11,7 +11,7 @@ import numpy as np
 from search_spaces.claim import Claim
 from service.analysis.multiple_testing import subtracted, together
 from service.analysis.statistics import ALPHA, CONFIDENCE, Scale, Scores
-from tests.calibration.rows import Row, fact, share
+from tests.calibration.rows import Row, share
 from tests.rooms.by_hand import judge
 
 Array = np.ndarray
@@ -152,7 +152,7 @@ def repeated(
     for name, found in hits.items():
         whole = f"{what}: {name}"
         if "no bar" in name:
-            yield fact(whole, found)
+            yield share(whole, found)
         elif "interval" in name:
             yield share(whole, found, CONFIDENCE, at_most=False)
         else:

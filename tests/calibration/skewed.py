@@ -29,7 +29,7 @@ from tests.calibration.seeds import (
     scored,
     supported,
     word,
-)
+)  # fmt: skip
 
 REPETITIONS = 2000
 SEEDS = (3, 5, 10)
@@ -164,13 +164,7 @@ def few_seeds(repetitions: int) -> Iterator[Row]:
             "two seeds or one decide": any(word(claim, two) != "INCONCLUSIVE" for claim in claims),
             "one image tells two perfect arms apart": decided(Better("a", "b"), near),
             "perfect seeds reach at least 1": supported(AtLeast("a", 1.0), perfect),
-            "interval of perfect seeds, with a width": not math.isclose(*_ends(perfect["a"])),
+            "interval of perfect seeds, with a width": not math.isclose(*perfect["a"].interval),
         }
 
     yield from repeated("few, equal or perfect seeds", repetitions, study)
-
-
-def _ends(scores: Scores) -> tuple[float, float]:
-    interval = scores.interval
-    assert interval is not None
-    return interval

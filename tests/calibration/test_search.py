@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.calibration.search import CHANCE, CLOSE, EPOCHS, SEEDS, SURROGATES, TOP, Curves, rows, search
+from tests.calibration.search import CHANCE, CLOSE, EPOCHS, SEEDS, SURROGATES, TOP, measured_score, rows, search
 
 
 def test_the_best_of_each_surrogate_is_the_same():
@@ -30,8 +30,8 @@ def test_seeds_of_a_point_begin_to_learn_together_or_each_at_an_epoch_of_its_own
     for name, begun in (("branin", [30]), ("branin, seeds start late", range(10, 21))):
         surrogate = SURROGATES[name]
         best = {"encoding.gamma": 0.1 * 400 ** ((9.42478 + 5) / 15), "optimizer.lr": 1e-4 * 1000 ** (2.475 / 15)}
-        trial, curves = surrogate.edition(0, points=1).trial(0, best), Curves(surrogate)
-        values = [[curves.value(trial, run, epoch) for epoch in (4, EPOCHS)] for run in trial.runs(30)]
+        trial = surrogate.edition(0, points=1).trial(0, best)
+        values = [[measured_score(surrogate, trial, run, epoch) for epoch in (4, EPOCHS)] for run in trial.runs(30)]
         assert sum(early > (CHANCE + TOP) / 2 for early, _ in values) in begun, name
         assert all(abs(end - TOP) < 0.06 for _, end in values), name
 

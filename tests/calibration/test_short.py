@@ -3,7 +3,7 @@
 import pytest
 
 from tests.calibration import calibrate
-from tests.calibration.rows import fact, share
+from tests.calibration.rows import share
 
 OF_SEEDS = ("normal", "failing", "skewed", "looks", "winners", "images", "kinds", "pages")
 """The tables of what is found in seeds; the others have short forms of their own."""
@@ -24,7 +24,7 @@ def test_every_table_has_what_the_command_needs():
 
 
 def test_a_row_without_a_bar_misses_none_and_one_without_repetitions_meets_its_own():
-    row = fact("five of ten", [True, False] * 5)
+    row = share("five of ten", [True, False] * 5)
     assert (row.found, row.holds, str(row).split()[-3:]) == (0.5, True, ["0.5000", "+-", "0.1581"])
     assert share("none of none", [], 0.05).holds
     assert not share("ten of ten", [True] * 10, 0.05).holds

@@ -47,11 +47,6 @@ def scripts() -> list[Path]:
     return [file for file in files() if file.read_text().startswith("#!")]
 
 
-def bash_scripts() -> list[Path]:
-    """The programs that bash runs."""
-    return [file for file in scripts() if file.read_text().splitlines()[0].endswith("bash")]
-
-
 def named(file: Path) -> str:
     """A file's path, for the name of a test."""
     return str(file.relative_to(DEPLOY))
@@ -71,10 +66,9 @@ def pod_templates(thing: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             yield "worker", group["template"]
 
 
-def cluster_spec(thing: dict[str, Any]) -> dict[str, Any]:
+def cluster_spec(thing: dict[str, Any]) -> Any:
     """The Ray cluster of a RayCluster or a RayJob."""
-    found: dict[str, Any] = thing["spec"].get("rayClusterSpec", thing["spec"])
-    return found
+    return thing["spec"].get("rayClusterSpec", thing["spec"])
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -88,11 +82,8 @@ def strings(value: Any) -> Iterator[str]:
 
 def values_of(name: str, value: Any) -> Iterator[Any]:
     """Every value of a key, in nested dicts and lists."""
-    if isinstance(value, dict):
-        if name in value:
-            yield value[name]
-        for one in value.values():
-            yield from values_of(name, one)
-    elif isinstance(value, list):
-        for one in value:
+    if isinstance(value, dict) and name in value:
+        yield value[name]
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
             yield from values_of(name, one)

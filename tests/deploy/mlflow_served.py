@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import requests
 
 from tests.deploy.deployed import DEPLOY
 from tests.faults.mlflow_server import free_port
+from tests.waiting import until
 
 ADMIN, WORD = "admin", "another-word-of-the-test"
 USER = {"MLFLOW_TRACKING_USERNAME": ADMIN, "MLFLOW_TRACKING_PASSWORD": WORD}
@@ -35,20 +35,16 @@ def mlflow_served(database: str, folder: Path) -> Iterator[str]:
     }
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen([DEPLOY / "mlflow" / "serve"], env=env, stdout=log, stderr=log)
+
+    def is_up() -> bool:
+        assert server.poll() is None, (folder / "log").read_text()
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(f"http://127.0.0.1:{port}/health", timeout=5).ok
+        return False
+
     try:
-        until = time.monotonic() + 180
-        while not _is_up(port):
-            assert server.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < until, (folder / "log").read_text()
-            time.sleep(0.3)
+        until(is_up, (folder / "log").read_text, 180)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
         server.wait(30)
-
-
-def _is_up(port: int) -> bool:
-    try:
-        return requests.get(f"http://127.0.0.1:{port}/health", timeout=5).ok
-    except requests.RequestException:
-        return False

@@ -16,14 +16,13 @@ from tests.deploy.deployed import (
     PINS,
     PROJECT,
     ROOT,
-    bash_scripts,
     documents,
     files,
     named,
     scripts,
     tool,
     values_of,
-)
+)  # fmt: skip
 from tests.deploy.kustomize import build
 
 TEXTS = files()
@@ -61,26 +60,16 @@ def test_every_image_has_its_version():
                 assert tag.removesuffix("-cpu") == PROJECT["version"], image
 
 
-def test_nothing_is_the_latest():
-    assert [named(file) for file in TEXTS if re.search(r":latest\b", file.read_text())] == []
-
-
 def test_versions_are_those_of_the_project():
-    """A version of Ray, of MLflow or of locus that a file tells is the pinned one."""
+    """A version of Ray, of MLflow or of locus that a file tells is the pinned one, and none is the latest."""
     text = "\n".join(file.read_text() for file in TEXTS)
+    assert not re.search(r":latest\b", text)
     for found in re.findall(r"(?:rayVersion: |\bray==|rayproject/ray:)\"?(\d[\w.]*)", text):
         assert found == PINS["ray"]
     for found in re.findall(r"\bmlflow(?:==|:v?)(\d+\.[\w.]+)", text):
         assert found in (PINS["mlflow"], PROJECT["version"])
     for found in re.findall(r"\blocus(?:-mlflow)?:(\d+\.[\w.]+)", text):
         assert found.rstrip(".") == PROJECT["version"]
-
-
-def test_lines_and_files_are_short():
-    lines = {file: file.read_text().splitlines() for file in TEXTS}
-    assert [named(file) for file in TEXTS if len(lines[file]) > 350] == []
-    code = [file for file in TEXTS if file.suffix != ".md"]
-    assert [named(file) for file in code if max(map(len, lines[file]), default=0) > 120] == []
 
 
 def test_the_readme_names_files_and_studies_that_are_there():
@@ -126,25 +115,12 @@ def test_what_the_readme_says_you_see_is_printed():
             assert piece in sources or piece in OF_OTHERS, (quote, piece)
 
 
-def test_folders_are_not_too_full():
-    for folder in (DEPLOY, *(path for path in DEPLOY.rglob("*") if path.is_dir())):
-        assert len(list(folder.iterdir())) <= 14, folder
-
-
 @pytest.mark.parametrize("file", scripts(), ids=named)
-def test_programs_can_be_run(file):
+def test_programs_can_be_run_and_bash_and_shellcheck_accept_them(file):
     assert os.access(file, os.X_OK) or file.suffix == ".sbatch"
-
-
-@pytest.mark.parametrize("file", bash_scripts(), ids=named)
-def test_bash_and_shellcheck_accept_it(file):
+    if not file.read_text().splitlines()[0].endswith("bash"):
+        return
     assert "set -euo pipefail" in file.read_text()
     for words in (["bash", "-n"], [tool("shellcheck"), "--severity=info"]):
         done = subprocess.run([*words, str(file)], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_shellcheck_would_find_a_mistake(tmp_path):
-    wrong = tmp_path / "wrong"
-    wrong.write_text("#!/usr/bin/env bash\nrm -r $1\n")
-    assert subprocess.run([tool("shellcheck"), str(wrong)], capture_output=True, timeout=60).returncode == 1

@@ -18,18 +18,11 @@ SERVICES = COMPOSE["services"]
 NAMES = set(re.findall(r"^(\w+)=", (FOLDER / ".env.example").read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "cpu.yaml"])
-def test_it_fits_the_schema_of_compose(name):
-    jsonschema.validate(yaml.load((FOLDER / name).read_text(), Loader), SCHEMA)
-
-
-def test_a_misspelt_key_is_found():
+def test_it_fits_the_schema_of_compose_which_finds_a_misspelt_key():
+    for name in ("compose.yaml", "cpu.yaml"):
+        jsonschema.validate(yaml.load((FOLDER / name).read_text(), Loader), SCHEMA)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"services": {"head": {"image": "x", "prots": []}}}, SCHEMA)
-
-
-def seconds(text: str) -> float:
-    return float(text.removesuffix("s"))
 
 
 def test_only_this_machine_reaches_its_ports():
@@ -52,7 +45,7 @@ def test_every_service_is_looked_after(name):
     assert "user" not in service, "the images say who runs them"
 
 
-def test_ray_asks_for_the_token():
+def test_ray_asks_for_the_token_trains_on_workers_alone_and_waits_until_studies_have_stopped():
     for name in ("head", "worker"):
         env = SERVICES[name]["environment"]
         assert env["RAY_AUTH_MODE"] == "token"
@@ -61,30 +54,21 @@ def test_ray_asks_for_the_token():
         assert SERVICES[name]["volumes"] == ["shared:/shared"]
         assert env["LOCUS_HOME"].startswith("/shared/")
     assert COMPOSE["secrets"]["ray_token"].keys() == {"file"}
-
-
-def test_the_head_trains_nothing_and_gpus_are_the_workers():
     assert "--num-cpus 0 --num-gpus 0" in SERVICES["head"]["command"]
     (device,) = SERVICES["worker"]["deploy"]["resources"]["reservations"]["devices"]
     assert (device["driver"], device["count"]) == ("nvidia", "all")
     assert "devices" not in str(SERVICES["head"]["deploy"])
-
-
-def test_the_head_waits_until_studies_have_stopped():
     assert SERVICES["head"]["pre_stop"] == [{"command": ["drain"]}]
-    assert seconds(SERVICES["head"]["stop_grace_period"]) > STOP_S + 60
+    assert float(SERVICES["head"]["stop_grace_period"].removesuffix("s")) > STOP_S + 60
 
 
-def test_services_wait_for_what_they_need():
+def test_services_wait_for_what_they_need_and_data_outlive_their_containers():
     needed = {name: set(service.get("depends_on", {})) for name, service in SERVICES.items()}
     assert needed == {
         "head": {"mlflow", "store"}, "worker": {"head"}, "mlflow": {"database"}, "database": set(), "store": set()
     }  # fmt: skip
     conditions = [one["condition"] for service in SERVICES.values() for one in service.get("depends_on", {}).values()]
     assert set(conditions) == {"service_healthy"}
-
-
-def test_data_outlive_their_containers():
     mounted = {volume.partition(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())}
     assert mounted == COMPOSE["volumes"].keys()
 

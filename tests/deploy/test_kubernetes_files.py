@@ -1,6 +1,5 @@
 """The files for Kubernetes are what its API, KubeRay and kustomize accept."""
 
-import copy
 import json
 import re
 import shutil
@@ -36,37 +35,30 @@ ALLOWED = {
 """The keys of KubeRay's kinds that these files may use: its API drops one that is misspelt, without a word."""
 
 
-def validate(thing):
-    kubernetes_validate.validate(thing, VERSION, strict=True)
+def require_as_kubectl_builds(name, things):
+    done = subprocess.run(["kubectl", "kustomize", str(name)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    theirs, ours = (
+        sorted(side, key=lambda thing: (thing["kind"], thing["metadata"]["name"]))
+        for side in (yaml.safe_load_all(done.stdout), things)
+    )
+    assert theirs == ours
 
 
-def as_pod(template):
-    """A pod template as the pod that it makes."""
-    name = {"name": "pod"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"] | name, "spec": template["spec"]}
-
-
-def ordered(things):
-    return sorted(things, key=lambda one: (one["kind"], one["metadata"]["name"]))
-
-
-def test_core_kinds_and_pods_are_valid(built):
-    pods = 0
-    for thing in built:
-        if thing["kind"] not in RAY_KINDS:
-            validate(thing)
-        for _, template in pod_templates(thing):
-            validate(as_pod(template))
-            pods += 1
-    assert pods >= 3
-
-
-def test_a_misspelt_key_is_found(built):
-    """The check itself can fail, in a pod of Ray's too."""
-    wrong = copy.deepcopy(next(dict(pod_templates(thing))["head"] for thing in built if thing["kind"] in RAY_KINDS))
-    wrong["spec"]["terminationGracePeriod"] = 3
+def test_core_kinds_and_pods_are_valid_and_a_misspelt_key_is_found(built):
+    """In a pod of Ray's, too."""
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"] | {"name": role}, "spec": template["spec"]}
+        for thing in built
+        for role, template in pod_templates(thing)
+    ]
+    assert len(pods) >= 3
+    for thing in (*pods, *(thing for thing in built if thing["kind"] not in RAY_KINDS)):
+        kubernetes_validate.validate(thing, VERSION, strict=True)
+    (head,) = [pod for pod in pods if pod["metadata"]["name"] == "head"]
+    wrong = head | {"spec": head["spec"] | {"terminationGracePeriod": 3}}
     with pytest.raises(kubernetes_validate.ValidationError):
-        validate(as_pod(wrong))
+        kubernetes_validate.validate(wrong, VERSION, strict=True)
 
 
 def test_kinds_of_ray_have_known_keys(built):
@@ -128,9 +120,7 @@ def test_the_overlay_of_the_readme_can_be_built(tmp_path):
     (claim,) = [one for one in built if one["metadata"]["name"] == "locus-home"]
     assert claim["spec"]["storageClassName"] == "shared-files"
     if shutil.which("kubectl"):
-        done = subprocess.run(["kubectl", "kustomize", str(mine)], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        assert ordered(yaml.safe_load_all(done.stdout)) == ordered(built)
+        require_as_kubectl_builds(mine, built)
 
 
 @pytest.mark.parametrize("file", [file for file in files(KUBERNETES) if file.suffix == ".yaml"], ids=named)
@@ -146,6 +136,4 @@ def test_every_file_is_used(file):
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
 @pytest.mark.parametrize("name", LABS + STUDIES)
 def test_kubectl_builds_the_same(name):
-    done = subprocess.run(["kubectl", "kustomize", str(KUBERNETES / name)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert ordered(yaml.safe_load_all(done.stdout)) == ordered(build(KUBERNETES / name))
+    require_as_kubectl_builds(KUBERNETES / name, build(KUBERNETES / name))

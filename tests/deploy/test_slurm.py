@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.deploy.deployed import DEPLOY, ROOT
 from tests.journeys.processes import kill_tree
+from tests.waiting import until
 
 FOLDER = DEPLOY / "slurm"
 SCRIPT = FOLDER / "study.sbatch"
@@ -58,7 +58,7 @@ def env(tmp_path):
     return known | own | {f"SLURM_{name}": value for name, value in slurm.items()}
 
 
-def test_slurm_gives_a_study_the_time_to_stop_and_takes_it_back():
+def test_slurm_gives_a_study_the_time_to_stop_and_takes_it_back_and_nobody_elses_ray_is_touched():
     who, _, lead = ASKED["signal"].partition("@")
     assert who == "B:USR1", "the script alone gets it, not its nodes"
     (drain,) = re.findall(r"LOCUS_DRAIN_S:-(\d+)", TEXT)
@@ -66,9 +66,6 @@ def test_slurm_gives_a_study_the_time_to_stop_and_takes_it_back():
     assert "requeue" in ASKED
     assert ASKED["open-mode"] == "append"
     assert "exclusive" not in ASKED, "nodes are shared"
-
-
-def test_nobody_elses_ray_is_touched():
     for file in FOLDER.iterdir():
         assert not re.search(r"\bray stop\b|pkill|killall|symmetric-run", file.read_text()), file
 
@@ -82,20 +79,24 @@ def test_an_incomplete_job_is_refused(env, words, home):
     assert "LOCUS_HOME must be an absolute path" in done.stderr
 
 
-def started(env, tmp_path, role, **own):
+def start_node(env, tmp_path, role, ray='echo "$@"', **own):
+    """Starts a node whose `ray` is a script."""
+    script = tmp_path / "bin" / "ray"
+    script.write_text(f"#!/usr/bin/env bash\n{ray}\n")
+    script.chmod(0o755)
+    env = env | {"RAY_ADDRESS": "127.0.0.1:6379", "DASHBOARD_PORT": "8265", "CLIENT_PORT": "10001"} | own
+    return subprocess.run([FOLDER / "node", role], env=env, capture_output=True, text=True, timeout=60)
+
+
+def started(*node, **own):
     """The words with which a node starts Ray."""
-    ray = tmp_path / "bin" / "ray"
-    ray.write_text('#!/usr/bin/env bash\necho "$@"\n')
-    ray.chmod(0o755)
-    told = env | {"RAY_ADDRESS": "127.0.0.1:6379", "DASHBOARD_PORT": "8265", "CLIENT_PORT": "10001"} | own
-    done = subprocess.run([FOLDER / "node", role], env=told, capture_output=True, text=True, timeout=30)
+    done = start_node(*node, **own)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
 
 def test_studies_on_one_node_share_neither_ports_nor_folders(env, tmp_path):
-    first = started(env, tmp_path, "worker")
-    second = started(env, tmp_path, "worker", SLURM_JOB_ID="2")
+    first, second = started(env, tmp_path, "worker"), started(env, tmp_path, "worker", SLURM_JOB_ID="2")
     ports = [words[at + 1] for words in (first, second) for at, word in enumerate(words) if word.endswith("-port")]
     ports = [port for port in ports if port != "0"]
     assert len(ports) == 12
@@ -122,11 +123,8 @@ def test_a_node_counts_on_what_slurm_gave_it(env, tmp_path):
 @pytest.mark.parametrize(("fails", "code", "tries"), [(1, 0, 2), (2, 0, 3), (9, 7, 3)])
 def test_a_ray_that_does_not_start_is_tried_again_with_other_ports(env, tmp_path, fails, code, tries):
     count = tmp_path / "tries"
-    ray = Path(env["PATH"].partition(":")[0]) / "ray"
-    ray.write_text(f'#!/usr/bin/env bash\necho "$@" >>{count}\n(($(wc -l <{count}) > {fails})) || exit 7\n')
-    ray.chmod(0o755)
-    told = env | {"RAY_ADDRESS": "127.0.0.1:6379", "DASHBOARD_PORT": "8265", "CLIENT_PORT": "10001"}
-    done = subprocess.run([FOLDER / "node", "worker"], env=told, capture_output=True, text=True, timeout=60)
+    ray = f'echo "$@" >>{count}\n(($(wc -l <{count}) > {fails})) || exit 7'
+    done = start_node(env, tmp_path, "worker", ray)
     assert done.returncode == code, done.stderr
     words = count.read_text().splitlines()
     assert len({*words}) == len(words) == tries, "each time other ports"
@@ -143,12 +141,12 @@ class Job:
                 ["bash", SCRIPT, *words], env=env, cwd=folder, stdout=log, stderr=log, start_new_session=True
             )
 
-    def wait_for(self, text, seconds=240.0):
-        until = time.monotonic() + seconds
-        while text not in self.log.read_text():
-            assert time.monotonic() < until, self.log.read_text()
+    def wait_for(self, text):
+        def came():
             assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.2)
+            return text in self.log.read_text()
+
+        until(came, self.log.read_text, 240)
 
 
 def measured(terminal):
@@ -183,8 +181,7 @@ def test_a_study_stops_before_its_time_is_over_and_goes_on(env, tmp_path, termin
     assert "2 concurrent runs" in jobs[-1].log.read_text()
     assert len((tmp_path / "scontrol").read_text().splitlines()) == 1
     assert len(slurm.facts(ID, "ended")) == 3
-    done = alone.type("run", *words, timeout_s=400)
-    assert done.code == 0, done.err
+    alone.do("run", *words, timeout_s=400)
     after = measured(slurm)
     assert {place: after[place] for place in before} == before
     assert after == measured(alone)

@@ -17,11 +17,8 @@ STARTS = {role: CLUSTER[f"{role}_start_ray_commands"] for role in ("head", "work
 WORKERS = {name: one for name, one in CLUSTER["available_node_types"].items() if name != CLUSTER["head_node_type"]}
 
 
-def test_it_fits_the_schema_of_ray():
+def test_it_fits_the_schema_of_ray_which_finds_a_misspelt_key():
     jsonschema.validate(CLUSTER, SCHEMA)
-
-
-def test_a_misspelt_key_is_found():
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(CLUSTER | {"file_mount": {}}, SCHEMA)
 
@@ -34,12 +31,9 @@ def test_ray_is_started_with_the_token_that_is_copied(role):
     assert CLUSTER["file_mounts"][target].startswith("~/"), "the token is a file of the user's"
 
 
-def test_the_dashboard_is_behind_a_tunnel():
+def test_the_dashboard_is_behind_a_tunnel_the_head_trains_nothing_and_workers_come_and_go():
     assert "--dashboard-host 127.0.0.1" in STARTS["head"][-1]
     assert "0.0.0.0" not in FILE.read_text()
-
-
-def test_the_head_trains_nothing_and_workers_come_and_go():
     assert CLUSTER["available_node_types"][CLUSTER["head_node_type"]]["resources"] == {"CPU": 0}
     assert "--autoscaling-config" in STARTS["head"][-1]
     assert WORKERS
@@ -47,8 +41,6 @@ def test_the_head_trains_nothing_and_workers_come_and_go():
         assert worker["min_workers"] == 0
         assert worker["max_workers"] <= CLUSTER["max_workers"]
         assert worker["resources"]["CPU"] > 0
-
-
-def test_machines_give_their_keys_to_no_process_that_only_forwards():
     for kind in CLUSTER["available_node_types"].values():
-        assert kind["node_config"]["MetadataOptions"] == {"HttpTokens": "required"}
+        metadata = kind["node_config"]["MetadataOptions"]
+        assert metadata == {"HttpTokens": "required"}, "no process that only forwards is given the machine's keys"

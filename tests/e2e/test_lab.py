@@ -38,20 +38,16 @@ def lab(tmp_path_factory):
         postgres() as database,
         mlflow_served(database, tmp_path_factory.mktemp("mlflow")) as tracking,
         cluster_of_two(**USER) as cluster,
+        Terminal(tmp_path_factory.mktemp("laptop"), **cluster.token) as laptop,
     ):
-        laptop = Terminal(tmp_path_factory.mktemp("laptop"), **cluster.token)
         (laptop.folder / "study.py").write_text(ENCODINGS)
         home = tmp_path_factory.mktemp("shared") / "home"
         at = ("--address", cluster.address)
-        try:
-            size = ("--budget", "long", "--seeds", "2")
-            sent = laptop.type("submit", "./study.py", *size, "--home", str(home), "--tracking", tracking, *at)
-            assert sent.code == 0, sent.out + sent.err
-            followed = laptop.type("logs", ID, *at, "-f")
-            doctor = laptop.type("doctor", *at)
-            yield Home(home), tracking, sent, followed, doctor
-        finally:
-            laptop.clear()
+        size = ("--budget", "long", "--seeds", "2")
+        sent = laptop.do("submit", "./study.py", *size, "--home", str(home), "--tracking", tracking, *at)
+        followed = laptop.type("logs", ID, *at, "-f")
+        doctor = laptop.type("doctor", *at)
+        yield Home(home), tracking, sent, followed, doctor
 
 
 @pytest.fixture(scope="module")

@@ -3,37 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pytest
 
-ROW = pytest.StashKey["Row"]()
-
-
-@dataclass
-class Row:
-    """What is known of the tries of one fault. None: nobody measured it."""
-
-    passed: int = 0
-    tried: int = 0
-    redone: int | None = None
-    seconds: float | None = None
-
-    def add(self, other: Row) -> None:
-        """Adds the tries and the epochs of another row; the longest time counts."""
-        self.passed += other.passed
-        self.tried += other.tried
-        known = [one for one in (self.redone, other.redone) if one is not None]
-        self.redone = sum(known) if known else None
-        self.seconds = max((one for one in (self.seconds, other.seconds) if one is not None), default=None)
-
-    def __str__(self) -> str:
-        redone = "-" if self.redone is None else str(self.redone)
-        seconds = "-" if self.seconds is None else f"{self.seconds:.1f}"
-        return f"{self.passed:>3} / {self.tried:<3}  {redone:>6}  {seconds:>7}"
-
-
-HEAD = "passed/tried  redone  seconds  fault"
+Try = tuple[bool, int | None, float | None]
+"""Whether it passed, and the epochs redone and the seconds to recover; None: nobody measured it."""
+TRIES = pytest.StashKey[list[Try]]()
 
 
 @pytest.fixture
@@ -42,35 +17,37 @@ def tally(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     A test that fails has one try more than it tells, which did not pass.
     """
-    row = request.node.stash.setdefault(ROW, Row())
-    return lambda redone=None, seconds=None: row.add(Row(passed=1, tried=1, redone=redone, seconds=seconds))
+    tries = request.node.stash.setdefault(TRIES, [])
+    return lambda redone=None, seconds=None: tries.append((True, redone, seconds))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Passes a test's row to the process that prints the table, whichever process ran the test."""
+    """Passes a test's tries to the process that prints the table, whichever process ran the test."""
     report = yield
     if report.when == "call" and not report.skipped:
-        row = item.stash.get(ROW, Row())
-        if report.failed:
-            row.tried += 1
-        elif not row.tried:
-            row.passed = row.tried = 1
-        report.user_properties.append(("fault row", vars(row)))
+        tries = item.stash.setdefault(TRIES, [])
+        if report.failed or not tries:
+            tries.append((report.passed, None, None))
+        report.user_properties.append(("tries", [*tries]))
     return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints a row for each test function; the tries of its parameters are added up."""
-    rows: dict[str, Row] = {}
-    for report in [one for kind in ("passed", "failed") for one in terminalreporter.stats.get(kind, [])]:
-        found = dict(report.user_properties).get("fault row")
-        if found is not None:
+    """Prints a row for each test function; the tries of its parameters are added up, and the longest time counts."""
+    rows: dict[str, list[Try]] = {}
+    for report in [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]:
+        tries = dict(report.user_properties).get("tries", [])
+        if tries:
             file, _, name = report.nodeid.partition("[")[0].partition("::")
             fault = f"{file.rpartition('/')[2].removesuffix('.py').removeprefix('test_')}: {name.removeprefix('test_')}"
-            rows.setdefault(fault.replace("_", " "), Row()).add(Row(**found))
+            rows.setdefault(fault.replace("_", " "), []).extend(tries)
     if rows:
         terminalreporter.section("faults")
-        terminalreporter.write_line(HEAD)
-        for name in sorted(rows):
-            terminalreporter.write_line(f"{rows[name]}  {name}")
+        terminalreporter.write_line("passed/tried  redone  seconds  fault")
+    for fault, tries in sorted(rows.items()):
+        epochs = [redone for _, redone, _ in tries if redone is not None]
+        longest = max((seconds for *_, seconds in tries if seconds is not None), default=None)
+        passed, redone = sum(row[0] for row in tries), sum(epochs) if epochs else "-"
+        seconds = "-" if longest is None else f"{longest:.1f}"
+        terminalreporter.write_line(f"{passed:>3} / {len(tries):<3}  {redone:>6}  {seconds:>7}  {fault}")

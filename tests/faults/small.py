@@ -1,8 +1,7 @@
-"""A study of seconds, conducted on a real local Ray; and whose processes are whose."""
+"""A study of seconds, conducted on a real local Ray."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,10 @@ from search_spaces.study import Ablation, Edition, Score, Study
 from service.execution import tune
 from service.execution.driver import Driver
 from service.planning.placement import Placement
-from service.storage import editions
 from service.storage.facts import Fact
 from service.storage.home import Home
-from service.storage.journal import Journal, read
-from tests.journeys.processes import titled
+from service.storage.journal import read
+from tests.rooms.toy import driving
 from trainables.launch.job import Job
 from trainables.recipe import Recipe
 
@@ -45,21 +43,9 @@ def conduct(
 ) -> list[Fact]:
     """Runs what is missing, on a Ray of its own; the journal's facts."""
     home = Home(root)
-    folder = home.study(edition.id)
-    with Journal(folder.journal, folder.lock) as journal:
-        editions.save_edition(edition, home)
-        driver = Driver(edition, home, journal, placement)
+    with driving(home, edition, placement) as driver:
         driver.listeners.append(lambda fact: hear(driver, fact))
-        driver.begin()
-        try:
-            first = driver.next()
-            if isinstance(first, Job):
-                tune.run_on_tune(driver, first, run_hours=run_hours)
-        finally:
-            driver.in_flight.close()
-        return read(folder.journal)[0]
-
-
-def processes(name: str) -> list[int]:
-    """The pids of the living processes below this one whose title begins with a name."""
-    return titled(os.getpid(), name)
+        first = driver.next()
+        if isinstance(first, Job):
+            tune.run_on_tune(driver, first, run_hours=run_hours)
+        return read(home.study(edition.id).journal)[0]

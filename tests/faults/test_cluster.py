@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
-from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s, redone
+from tests.faults.killed import ended, facts, measured_once, numbers, of, recovery_s, redone, require_whole
 from tests.journeys.cluster import HEAD_NODE, WORKER_NODE, Cluster, cluster_of_two
 from tests.journeys.files import SMALL
 from tests.journeys.terminal import Terminal
@@ -92,12 +93,10 @@ class Study:
         self.send = ("submit", "./mine.py", *budget, *at)
 
     def submit(self) -> None:
-        done = self.terminal.type(*self.send)
-        assert done.code == 0, done.out + done.err
+        self.terminal.do(*self.send)
 
     def facts(self) -> list:
-        journal = Home(self.terminal.home).study(self.id).journal
-        return facts(self.terminal.home, self.id) if journal.exists() else []
+        return facts(self.terminal.home, self.id)
 
     def wait(self, holds: Callable[[list], object]) -> None:
         """Waits until the facts are as asked for."""
@@ -120,24 +119,16 @@ class Study:
         self.wait(lambda told: len(ended(told)) == runs)
         self.terminal.type("logs", "nodes", *self.send[-2:], "-f")
 
-    def verify(self) -> None:
-        done = self.terminal.type("verify", self.id)
-        assert done.code == 0, done.out + done.err
-
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory) -> dict:
     """The numbers of the study that nothing disturbed, on no cluster."""
     folder = tmp_path_factory.mktemp("calm")
-    terminal = Terminal(folder)
     write_study(folder)
     (folder / "pids" / "go").touch()
-    try:
-        done = terminal.type("run", "./mine.py")
-        assert done.code == 0, done.out + done.err
+    with Terminal(folder) as terminal:
+        terminal.do("run", "./mine.py")
         return numbers(facts(terminal.home, ID))
-    finally:
-        terminal.clear()
 
 
 @pytest.fixture
@@ -147,20 +138,27 @@ def cluster():
 
 
 @pytest.fixture
-def study(cluster, tmp_path):
-    found = Study(cluster, tmp_path)
-    yield found
-    found.terminal.clear()
+def studies(cluster, tmp_path):
+    """Makes studies on the cluster by name of their folder, options and id."""
+    with ExitStack() as ends:
+
+        def make(name: str, options: tuple[str, ...] = (), id: str = ID) -> Study:
+            (tmp_path / name).mkdir()
+            found = Study(cluster, tmp_path / name, options, id)
+            ends.callback(found.terminal.clear)
+            return found
+
+        yield make
 
 
-def of(told: list, kind: str) -> list:
-    """The facts of one kind."""
-    return [fact for fact in told if fact.fact == kind]
+@pytest.fixture
+def study(studies):
+    return studies("study")
 
 
 def require_lost(told) -> set[str]:
     """The runs that failed, each of them with its node, which spends no attempt."""
-    failed = [fact for fact in told if fact.fact == "failed"]
+    failed = of(told, "failed")
     assert {fact.reason for fact in failed} == {LOST}
     assert not [fact for fact in failed if fact.counts]
     return {fact.run for fact in failed}
@@ -176,12 +174,9 @@ def test_a_node_dies(study, cluster, calm, tally, joins):
     if joins:
         cluster.start(WORKER_NODE)
     study.wait_for_end(4)
-    told = study.facts()
-    hurt = require_lost(told)
+    hurt = require_lost(study.facts())
     assert hurt
-    assert numbers(told) == calm
-    assert measured_once(told)
-    study.verify()
+    told = require_whole(study.terminal, ID, calm)
     tally(again, recovery_s(told, begun, hurt))
 
 
@@ -197,11 +192,8 @@ def test_the_head_dies_with_the_driver_and_the_cluster_is_started_anew(study, cl
     begun = time.time()
     study.submit()
     study.wait_for_end(4)
-    told = study.facts()
-    assert not [fact for fact in told if fact.fact == "failed"]
-    assert numbers(told) == calm
-    assert measured_once(told)
-    study.verify()
+    assert not of(study.facts(), "failed")
+    told = require_whole(study.terminal, ID, calm)
     tally(again, recovery_s(told, begun))
 
 
@@ -213,11 +205,8 @@ def test_a_node_is_taken_away_after_a_notice(study, cluster, calm, tally):
     cluster.kill(WORKER_NODE)
     study.let_go()
     study.wait_for_end(4)
-    told = study.facts()
-    hurt = require_lost(told)
-    assert numbers(told) == calm
-    assert measured_once(told)
-    study.verify()
+    hurt = require_lost(study.facts())
+    told = require_whole(study.terminal, ID, calm)
     tally(again, recovery_s(told, begun, hurt or None))
 
 
@@ -225,44 +214,32 @@ VICTIMS = ("rank 0", "rank 1", "ray::TrainController", "ray::GroupTrial ray::Res
 """The last one has two titles: where it waits, and where it computes."""
 
 
-def test_processes_of_a_group_over_two_nodes_are_killed(cluster, tmp_path, tally):
+def test_processes_of_a_group_over_two_nodes_are_killed(studies, tally):
     """A process for each of the study's four runs, in its first attempt."""
     groups = ("--budget", "groups", "--seeds", "2", "--workers", "2")
-    (tmp_path / "hurt").mkdir()
-    (tmp_path / "calm").mkdir()
-    hurt = Study(cluster, tmp_path / "hurt", groups, "nodes@groups")
-    plain = Study(cluster, tmp_path / "calm", groups, "nodes@groups")
+    hurt, plain = (studies(name, groups, "nodes@groups") for name in ("hurt", "calm"))
     hurt.let_go()
     plain.let_go()
-    try:
-        hurt.submit()
-        kills = [kill_in(hurt, number, victim) for number, victim in enumerate(VICTIMS)]
-        hurt.wait_for_end(4)
-        plain.submit()
-        plain.wait_for_end(4)
-        told = hurt.facts()
-        failed = [fact for fact in told if fact.fact == "failed"]
-        assert len(failed) == len(VICTIMS), failed
-        assert all(TOGETHER.fullmatch(fact.reason) for fact in failed), failed
-        assert failed[0].reason == f"worker 0: {KILLED}"
-        assert failed[1].reason == f"worker 1: {KILLED}"
-        assert numbers(told) == numbers(plain.facts())
-        assert measured_once(told)
-        hurt.verify()
-        for fact, (again, begun) in zip(failed, kills, strict=True):
-            tally(again, recovery_s(told, begun, {fact.run}))
-    finally:
-        hurt.terminal.clear()
-        plain.terminal.clear()
+    hurt.submit()
+    kills = [kill_in(hurt, number, victim) for number, victim in enumerate(VICTIMS)]
+    hurt.wait_for_end(4)
+    plain.submit()
+    plain.wait_for_end(4)
+    told = require_whole(hurt.terminal, hurt.id, numbers(plain.facts()))
+    failed = of(told, "failed")
+    assert len(failed) == len(VICTIMS), failed
+    assert all(TOGETHER.fullmatch(fact.reason) for fact in failed), failed
+    assert [fact.reason for fact in failed[:2]] == [f"worker 0: {KILLED}", f"worker 1: {KILLED}"]
+    for fact, (again, begun) in zip(failed, kills, strict=True):
+        tally(again, recovery_s(told, begun, {fact.run}))
 
 
 def kill_in(study: Study, number: int, victim: str) -> tuple[int, float]:
     """Kills a process of the run of this number, once it has trained five epochs: epochs to redo, and when."""
 
     def in_its_midst(told) -> bool:
-        order = [*dict.fromkeys(fact.run for fact in told if fact.fact == "started")]
-        epochs = [fact for fact in told if fact.fact == "measured" and fact.run in order[number : number + 1]]
-        return len(epochs) >= 5
+        order = [*dict.fromkeys(fact.run for fact in of(told, "started"))]
+        return len([fact for fact in of(told, "measured") if fact.run in order[number : number + 1]]) >= 5
 
     study.wait(in_its_midst)
     if victim.startswith("rank"):
@@ -273,23 +250,19 @@ def kill_in(study: Study, number: int, victim: str) -> tuple[int, float]:
     return redone(study.terminal.home, study.id), time.time()
 
 
-def test_a_group_goes_on_with_the_workers_that_are_left(cluster, tmp_path):
+def test_a_group_goes_on_with_the_workers_that_are_left(studies, cluster):
     """Its second node is gone for good, and one worker is enough."""
-    study = Study(cluster, tmp_path, ("--budget", "groups", "--workers", "1-2"), "nodes@groups")
-    try:
-        study.submit()
-        study.wait(lambda told: sum(fact.fact == "measured" for fact in told) >= 5)
-        cluster.kill(WORKER_NODE)
-        study.let_go()
-        study.wait_for_end(2)
-        told = study.facts()
-        failed = [fact for fact in told if fact.fact == "failed"]
-        assert failed
-        assert all(fact.reason.endswith(LOST) and not fact.counts for fact in failed), failed
-        assert measured_once(told)
-        answers = Outcomes(Home(study.terminal.home))
-        last = [answers.of(run)[-1].environment["workers"] for run in ended(told)]
-        assert last == [1, 1]
-        study.verify()
-    finally:
-        study.terminal.clear()
+    study = studies("study", ("--budget", "groups", "--workers", "1-2"), "nodes@groups")
+    study.submit()
+    study.wait(lambda told: len(of(told, "measured")) >= 5)
+    cluster.kill(WORKER_NODE)
+    study.let_go()
+    study.wait_for_end(2)
+    told = study.facts()
+    failed = of(told, "failed")
+    assert failed
+    assert all(fact.reason.endswith(LOST) and not fact.counts for fact in failed), failed
+    assert measured_once(told)
+    answers = Outcomes(Home(study.terminal.home))
+    assert [answers.of(run)[-1].environment["workers"] for run in ended(told)] == [1, 1]
+    study.terminal.do("verify", study.id)

@@ -10,7 +10,7 @@ from service.execution.signals import STOPPING
 from service.storage import editions
 from service.storage.home import Home
 from service.tracking.store import look_up
-from tests.faults.killed import ended, facts, numbers
+from tests.faults.killed import ended, facts, numbers, of
 from tests.journeys.processes import below
 from tests.waiting import until
 
@@ -75,8 +75,8 @@ def require_drained(terminal, running, done):
     assert "continue   locus run ./study.py --budget long --set optimizer.epochs=300 --as slow" in said, "in one line"
     assert "Traceback" not in said + done.err
     told = facts(terminal.home, SLOW)
-    assert not [fact for fact in told if fact.fact == "failed"]
-    in_flight = {fact.run for fact in told if fact.fact == "started"} - ended(told).keys()
+    assert not of(told, "failed")
+    in_flight = {fact.run for fact in of(told, "started")} - ended(told).keys()
     assert in_flight
     states = {place: row.status for place, row in rows(terminal, SLOW).items()}
     assert states["study", "", None] == "SCHEDULED"
@@ -85,7 +85,7 @@ def require_drained(terminal, running, done):
         checkpoints = list(Home(terminal.home).study(SLOW).root.glob(f"work/{run}/*/1/checkpoint.pt"))
         assert len(checkpoints) == 1
     running.wait_until_gone()
-    assert terminal.type("verify", "waves").code == 0
+    terminal.do("verify", "waves")
 
 
 def journal_of(terminal):
@@ -107,9 +107,9 @@ def test_what_was_interrupted_goes_on_bit_for_bit(terminal, terminals):
     assert running.end().code == 130
     measured = numbers(facts(terminal.home, ID))
     assert any(0 < len(curve) < 40 for curve in measured.values())
-    assert terminal.type(*command).code == 0
+    terminal.do(*command)
     calm = terminals("calm")
-    assert calm.type(*command).code == 0
+    calm.do(*command)
     assert numbers(facts(terminal.home, ID)) == numbers(facts(calm.home, ID))
 
 
@@ -151,7 +151,7 @@ def test_twice_ends_it_at_once(terminal, moment, on_pty):
     assert "continue   locus run ./study.py" in plain(done.out)
     if Home(terminal.home).study(SLOW).study.exists():
         told = facts(terminal.home, SLOW)
-        assert not [fact for fact in told if fact.fact == "failed"]
+        assert not of(told, "failed")
         assert not ended(told), "a run would have gone on for hundreds of epochs"
         assert "RUNNING" not in {row.status for row in rows(terminal, SLOW).values()}
     running.wait_until_gone()
@@ -167,4 +167,4 @@ def test_twice_while_it_closes_breaks_nothing(terminal):
     assert "Traceback" not in done.out + done.err
     assert "RUNNING" not in {row.status for row in rows(terminal, "waves@base").values()}
     running.wait_until_gone()
-    assert terminal.type("verify", "waves").code == 0
+    terminal.do("verify", "waves")

@@ -72,8 +72,7 @@ def test_an_edit_while_a_study_trains_poisons_no_answer(copied, tmp_path: Path, 
         assert done.out.count("#1 seed 0 failed") == 1, "it is not tried twice"
         assert answers(hurt).keys() == {"none"}, "the other run is unharmed"
     edited.write_text(text)
-    again = hurt.type(*RUN)
-    assert again.code == 0, again.out + again.err
-    assert calm.type(*RUN).code == 0
+    hurt.do(*RUN)
+    calm.do(*RUN)
     assert answers(hurt) == answers(calm)
     assert numbers(hurt.facts(ID)) == numbers(calm.facts(ID))

@@ -1,4 +1,7 @@
-"""The driver is killed at twenty random moments, and while it lists its arms: the study ends with the same numbers."""
+"""The driver is killed at twenty random moments, while it lists its arms, and at five points of a search.
+
+The same command again gives the numbers of the study that nothing disturbed.
+"""
 
 import os
 import random
@@ -7,9 +10,21 @@ import time
 
 import pytest
 
+from service.storage import editions
 from service.storage.home import Home
-from tests.faults.killed import ended, facts, measured_once, numbers, points, recovery_s, redone, trained_after_its_end
-from tests.journeys.files import SMALL
+from service.tracking.store import look_up
+from tests.faults.killed import (
+    ended,
+    facts,
+    numbers,
+    of,
+    points,
+    recovery_s,
+    redone,
+    require_whole,
+    trained_after_its_end,
+)
+from tests.journeys.files import REACH, SMALL
 from tests.journeys.processes import TRIAL, below, titled
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(2400)]
@@ -52,12 +67,15 @@ main()
 """A command whose driver is killed once it has listed its tenth arm."""
 
 
-def told(terminal, id):
-    return facts(terminal.home, id) if Home(terminal.home).study(id).journal.exists() else []
-
-
 def epochs(terminal):
-    return sum(fact.fact == "measured" for fact in told(terminal, ID))
+    return len(of(facts(terminal.home, ID), "measured"))
+
+
+def shown(terminal):
+    """MLflow's id of the study and of every run, by place; a trial's is another once its curve is sent anew."""
+    home = Home(terminal.home)
+    store = look_up(home, editions.stored(home, ID))
+    return {} if store is None else {place: row.id for place, row in store.shown.items() if place[0] != "trial"}
 
 
 def has_process(command, title):
@@ -77,7 +95,7 @@ EARLY = {
 def test_the_driver_is_killed_at_random_moments(terminals, tally):
     """Half of the moments are in its first seconds, half while it trains; every second kill spares its workers."""
     calm, hurt, chance = terminals("calm"), terminals("hurt"), random.Random(SEED)
-    assert calm.type(*COMMAND).code == 0
+    calm.do(*COMMAND)
     kills = []
     for number in range(KILLS):
         before, running = epochs(hurt), hurt.begin(*COMMAND)
@@ -92,33 +110,52 @@ def test_the_driver_is_killed_at_random_moments(terminals, tally):
             running.kill()
         else:
             os.kill(running.process.pid, signal.SIGKILL)
-        kills.append((time.time(), redone(hurt.home, ID) if told(hurt, ID) else 0))
+        kills.append((time.time(), redone(hurt.home, ID)))
         assert running.end().code == -signal.SIGKILL
-    done = hurt.type(*COMMAND)
-    assert done.code == 0, done.out + done.err
-    found = told(hurt, ID)
-    assert numbers(found) == numbers(told(calm, ID))
-    assert len(ended(found)) == 12
-    assert measured_once(found)
+    before = shown(hurt)
+    assert before
+    hurt.do(*COMMAND)
+    assert before.items() <= shown(hurt).items()
+    found = require_whole(hurt, ID, numbers(facts(calm.home, ID)))
+    assert len(of(found, "ended")) == 12
     assert trained_after_its_end(found) == []
-    assert not [fact for fact in found if fact.fact == "failed"]
-    verified = hurt.type("verify", "waves")
-    assert verified.code == 0, verified.out
+    assert not of(found, "failed")
     for begun, again in kills:
         tally(again, recovery_s(found, begun))
 
 
 def test_the_driver_is_killed_while_it_lists_its_arms(terminals, tally):
     calm, hurt, command = terminals("calm", MANY), terminals("hurt", MANY), ("run", "./study.py")
-    assert calm.type(*command).code == 0
+    calm.do(*command)
     killed = hurt.python(KILLED, *command)
     begun = time.time()
     assert killed.code == -signal.SIGKILL, killed.out + killed.err
-    assert len(points(told(hurt, "many@base"))) == 10, "the kill came while arms were listed"
-    done = hurt.type(*command)
-    assert done.code == 0, done.out + done.err
-    found, right = told(hurt, "many@base"), told(calm, "many@base")
+    assert len(points(facts(hurt.home, "many@base"))) == 10, "the kill came while arms were listed"
+    hurt.do(*command)
+    found, right = facts(hurt.home, "many@base"), facts(calm.home, "many@base")
     assert points(found) == points(right)
     assert numbers(found) == numbers(right)
-    assert hurt.type("verify", "many").code == 0
+    hurt.do("verify", "many")
     tally(0, recovery_s(found, begun))
+
+
+@pytest.mark.gate
+def test_a_search_one_at_a_time_that_is_killed_proposes_the_same_points(terminals):
+    calm, hurt = terminals("calm", REACH), terminals("hurt", REACH)
+    command = ("run", "./study.py", "-v", "--set", "optimizer.epochs=12", "--set", "data.train_size=200")
+    command = (*command, "--as", "long", "--max-concurrent", "1")
+    calm.do(*command)
+    for text in ("planned", "epoch 2/12", "completed", "epoch 5/12", "confirming"):
+        running = hurt.begin(*command)
+        running.wait_for(text)
+        running.kill()
+        assert running.end().code == -signal.SIGKILL
+    hurt.do(*command)
+    right = facts(calm.home, "reach@base~long")
+    found = require_whole(hurt, "reach@base~long", numbers(right))
+    assert points(found) == points(right)
+    assert [fact.numbers for fact in of(found, "confirms")] == [fact.numbers for fact in of(right, "confirms")]
+    assert ended(found) == ended(right)
+    stopped = [[(fact.run, fact.epoch, fact.cutoff) for fact in of(study, "stopped")] for study in (found, right)]
+    assert stopped[0] == stopped[1]
+    assert trained_after_its_end(found) == []

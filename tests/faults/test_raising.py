@@ -8,7 +8,7 @@ from search_spaces.study import Edition
 from service.storage import editions
 from service.storage.home import Home
 from service.tracking.store import look_up
-from tests.faults.killed import facts, numbers
+from tests.faults.killed import facts, numbers, of
 from tests.journeys.files import SMALL
 from tests.journeys.terminal import Terminal
 from trainables.launch.errors import KILLED
@@ -104,12 +104,9 @@ def faulty(folder, arms, **env):
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     """A terminal in which the study with all faults was run once."""
-    terminal = faulty(tmp_path_factory.mktemp("faulty"), ARMS)
-    try:
+    with faulty(tmp_path_factory.mktemp("faulty"), ARMS) as terminal:
         terminal.done = terminal.type("run", "./mine.py", "-v")
         yield terminal
-    finally:
-        terminal.clear()
 
 
 def by_arm(terminal, told) -> dict:
@@ -123,10 +120,10 @@ def test_each_run_has_its_outcome_and_the_others_are_unharmed(ran, tally):
     assert ran.done.code == 1, ran.done.out + ran.done.err
     assert "Traceback" not in ran.done.out + ran.done.err
     told = facts(ran.home, ID)
-    outcomes = {arm: fact.outcome for arm, fact in by_arm(ran, [f for f in told if f.fact == "ended"]).items()}
+    outcomes = {arm: fact.outcome for arm, fact in by_arm(ran, of(told, "ended")).items()}
     assert outcomes == {"none": "completed", "numpy": "completed", "nan": "diverged", "inf": "diverged"}
     curves = numbers(told)
-    arms = {arm: curves[fact.run] for arm, fact in by_arm(ran, [f for f in told if f.fact == "measured"]).items()}
+    arms = {arm: curves[fact.run] for arm, fact in by_arm(ran, of(told, "measured")).items()}
     assert arms["numpy"] == arms["none"]
     assert {arm: len(curve) for arm, curve in arms.items()} == {
         arm: 3 if arm in ("none", "numpy") else 1 for arm in ARMS
@@ -137,7 +134,7 @@ def test_each_run_has_its_outcome_and_the_others_are_unharmed(ran, tally):
 
 def test_the_reason_is_in_the_journal_in_status_and_in_mlflow(ran):
     told = facts(ran.home, ID)
-    failed = by_arm(ran, [fact for fact in told if fact.fact == "failed"])
+    failed = by_arm(ran, of(told, "failed"))
     assert failed.keys() == REASONS.keys()
     status = " ".join(ran.type("status", ID).out.split())
     store = look_up(Home(ran.home), editions.stored(Home(ran.home), ID))
@@ -152,13 +149,13 @@ def test_the_reason_is_in_the_journal_in_status_and_in_mlflow(ran):
 
 
 def test_an_error_of_code_is_tried_once_and_a_dead_process_twice(ran):
-    failures = [fact for fact in facts(ran.home, ID) if fact.fact == "failed"]
+    failures = of(facts(ran.home, ID), "failed")
     tries = {arm: [fact.run for fact in failures].count(one.run) for arm, one in by_arm(ran, failures).items()}
     assert tries == {"raises": 1, "exits": 2, "leaves": 2, "eats": 2}
 
 
 def test_what_is_there_is_consistent_and_nothing_is_left_running(ran):
-    assert ran.type("verify", ID).code == 0
+    ran.do("verify", ID)
     ran.begun[0].wait_until_gone()
 
 
@@ -167,21 +164,18 @@ def test_a_process_that_fills_its_node_is_killed_by_ray_and_its_run_has_the_reas
     if free < 10 * 2**30:
         pytest.skip(f"wants 10 GiB of free memory, got {free / 2**30:.1f}")
     threshold = f"{1 - (free - 4 * 2**30) / total:.3f}"
-    terminal = faulty(tmp_path, ("none", "eats slowly"), RAY_memory_usage_threshold=threshold)
-    try:
+    with faulty(tmp_path, ("none", "eats slowly"), RAY_memory_usage_threshold=threshold) as terminal:
         done = terminal.type("run", "./mine.py", "--max-concurrent", "1")
         assert "Traceback" not in done.out + done.err
         told = facts(terminal.home, ID)
-        failed = by_arm(terminal, [fact for fact in told if fact.fact == "failed"])
+        failed = by_arm(terminal, of(told, "failed"))
         assert failed.keys() == {"eats slowly"}
         assert failed["eats slowly"].reason == "its process was killed, because its node ran out of memory"
-        done_arms = by_arm(terminal, [fact for fact in told if fact.fact == "ended"]).keys()
+        done_arms = by_arm(terminal, of(told, "ended")).keys()
         assert done.code == (0 if "eats slowly" in done_arms else 1), "another program may have freed memory meanwhile"
         assert "none" in done_arms
-        assert terminal.type("verify", ID).code == 0
+        terminal.do("verify", ID)
         tally()
-    finally:
-        terminal.clear()
 
 
 def _memory(name: str) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from service.storage.home import Home
-from tests.faults.killed import facts, measured_once, numbers, recovery_s, redone
+from tests.faults.killed import recovery_s, redone, require_whole, undisturbed
 from tests.journeys.files import ENCODINGS
 from tests.journeys.terminal import Terminal
 
@@ -79,23 +79,14 @@ def disk(tmp_path):
 @pytest.fixture
 def small(tmp_path, disk):
     """A terminal whose home is a small disk."""
-    terminal = Terminal(tmp_path)
     (tmp_path / "study.py").write_text(ENCODINGS)
-    yield terminal
-    terminal.clear()
+    with Terminal(tmp_path) as terminal:
+        yield terminal
 
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory) -> dict:
-    """The numbers of the study that nothing disturbed."""
-    terminal = Terminal(tmp_path_factory.mktemp("calm"))
-    (terminal.folder / "study.py").write_text(ENCODINGS)
-    try:
-        done = terminal.type(*RUN)
-        assert done.code == 0, done.out + done.err
-        return numbers(facts(terminal.home, ID))
-    finally:
-        terminal.clear()
+    return undisturbed(tmp_path_factory.mktemp("calm"), *RUN)
 
 
 FAULTS = {
@@ -118,12 +109,7 @@ def test_it_ends_in_a_sentence_and_goes_on_where_it_can_write_again(small, disk,
     running.wait_until_gone()
     end(disk)
     again, begun = redone(small.home, ID), time.time()
-    done = small.type(*RUN)
-    assert done.code == 0, done.out + done.err
-    told = facts(small.home, ID)
-    assert numbers(told) == calm
-    assert measured_once(told)
-    verified = small.type("verify", "waves")
-    assert verified.code == 0, verified.out
+    small.do(*RUN)
+    told = require_whole(small, ID, calm)
     assert Home(small.home).study(ID).report.exists()
     tally(again, recovery_s(told, begun))

@@ -7,7 +7,7 @@ import pytest
 
 from service.storage.home import Home
 from service.storage.remote import fetch
-from tests.faults.killed import facts, measured_once, numbers, recovery_s
+from tests.faults.killed import facts, numbers, of, recovery_s, require_whole, undisturbed
 from tests.s3_server import S3Server
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1200)]
@@ -24,22 +24,14 @@ def server(monkeypatch):
     found.end()
 
 
-@pytest.fixture
-def calm(terminals):
-    """The numbers of the study that nothing disturbed."""
-    terminal = terminals("calm")
-    done = terminal.type(*RUN)
-    assert done.code == 0, done.out + done.err
-    return numbers(facts(terminal.home, ID))
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    return undisturbed(tmp_path_factory.mktemp("calm"), *RUN)
 
 
-def require_whole(terminal, server, calm, folder):
+def require_both_whole(terminal, server, calm, folder):
     """The home has the numbers of the undisturbed study, and so has one that is fetched from the storage."""
-    told = facts(terminal.home, ID)
-    assert numbers(told) == calm
-    assert measured_once(told)
-    verified = terminal.type("verify", ID)
-    assert verified.code == 0, verified.out
+    require_whole(terminal, ID, calm)
     other = Home(folder / "fetched")
     fetch(server.uri, other, ID)
     assert numbers(facts(other.root, ID)) == calm
@@ -56,8 +48,8 @@ def test_it_stands_still_for_30_seconds(server, terminals, calm, tmp_path, tally
     begun = time.time()
     done = running.end()
     assert done.code == 0, done.out + done.err
-    assert not [fact for fact in facts(terminal.home, ID) if fact.fact == "failed"]
-    require_whole(terminal, server, calm, tmp_path)
+    assert not of(facts(terminal.home, ID), "failed")
+    require_both_whole(terminal, server, calm, tmp_path)
     tally(0, recovery_s(facts(terminal.home, ID), begun))
 
 
@@ -72,7 +64,6 @@ def test_it_is_gone_and_comes_back_empty(server, terminals, calm, tmp_path, tall
     assert f"{server.uri}" in done.out + done.err
     server.start()
     begun = time.time()
-    again = terminal.type(*RUN, "--storage", server.uri)
-    assert again.code == 0, again.out + again.err
-    require_whole(terminal, server, calm, tmp_path)
+    terminal.do(*RUN, "--storage", server.uri)
+    require_both_whole(terminal, server, calm, tmp_path)
     tally(0, recovery_s(facts(terminal.home, ID), begun))

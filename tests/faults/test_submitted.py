@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from service.storage.home import Home
-from tests.faults.killed import ended, facts, measured_once, numbers, redone
+from tests.faults.killed import ended, facts, of, redone, require_whole, undisturbed
 from tests.faults.proxy import Proxy
 from tests.journeys.cluster import cluster_of_two
 from tests.waiting import LONG_S, until
@@ -32,13 +31,10 @@ def cluster():
         yield found
 
 
-@pytest.fixture
-def calm(terminals):
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
     """The numbers of the study that nothing disturbed, on no cluster."""
-    terminal = terminals("calm")
-    done = terminal.type("run", *RUN)
-    assert done.code == 0, done.out + done.err
-    return numbers(facts(terminal.home, ID))
+    return undisturbed(tmp_path_factory.mktemp("calm"), "run", *RUN)
 
 
 class Sent:
@@ -50,26 +46,20 @@ class Sent:
         self.send = (*self.study, *self.at)
 
     def told(self) -> list:
-        journal = Home(self.terminal.home).study(ID).journal
-        return facts(self.terminal.home, ID) if journal.exists() else []
+        return facts(self.terminal.home, ID)
 
     def measured(self) -> int:
-        return sum(fact.fact == "measured" for fact in self.told())
+        return len(of(self.told(), "measured"))
 
     def stop(self) -> None:
-        stopped = self.terminal.type("stop", ID, *self.at)
-        assert stopped.code == 0, stopped.out + stopped.err
+        stopped = self.terminal.do("stop", ID, *self.at)
         assert re.search(rf"{ID} +STOPPED", stopped.out), stopped.out
 
     def require_whole(self, calm) -> None:
         """The study goes to its end, with the numbers of the undisturbed one."""
         followed = self.terminal.type("logs", ID, *self.at, "-f")
-        told = self.told()
-        assert len(ended(told)) == 12, followed.out + followed.err
-        assert numbers(told) == calm
-        assert measured_once(told)
-        verified = self.terminal.type("verify", ID)
-        assert verified.code == 0, verified.out
+        assert len(ended(self.told())) == 12, followed.out + followed.err
+        require_whole(self.terminal, ID, calm)
 
 
 class Holds(Proxy):
@@ -102,7 +92,7 @@ def test_it_is_submitted_twice_at_the_same_moment(terminals, cluster, calm, tall
     (second,) = [one.err for one in done if one.err]
     assert second.startswith(f"locus: {ID} is already running there as"), "Ray's own lines stay away"
     sent.require_whole(calm)
-    assert len([fact for fact in sent.told() if fact.fact == "opened"]) == 1, "one driver"
+    assert len(of(sent.told(), "opened")) == 1, "one driver"
     tally(0)
 
 
@@ -130,10 +120,9 @@ def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, clu
         starts.wait_for("sent ")
         sent.stop()
         starts.end()
-        tally(redone(sent.terminal.home, ID) if sent.told() else 0)
+        tally(redone(sent.terminal.home, ID))
 
-        done = sent.terminal.type(*sent.send)
-        assert done.code == 0, done.out + done.err
+        sent.terminal.do(*sent.send)
         before = sent.measured()
         until(
             lambda before=before: sent.measured() >= before + 10,
@@ -141,12 +130,10 @@ def test_it_is_stopped_while_it_is_sent_starts_trains_and_resumes(terminals, clu
             LONG_S,
         )
         sent.stop()
-        told = sent.told()
-        assert not [fact for fact in told if fact.fact == "failed"]
+        assert not of(sent.told(), "failed")
         tally(redone(sent.terminal.home, ID))
 
     begun = time.time()
-    done = sent.terminal.type(*sent.send)
-    assert done.code == 0, done.out + done.err
+    sent.terminal.do(*sent.send)
     sent.require_whole(calm)
     tally(0, time.time() - begun)

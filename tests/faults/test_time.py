@@ -10,7 +10,7 @@ import pytest
 
 from service.execution.watchdog import Attending
 from service.planning.placement import Placement
-from tests.faults.killed import ended, facts, measured_once, numbers, recovery_s
+from tests.faults.killed import ended, facts, measured_once, numbers, of, recovery_s, require_whole, shared
 from tests.faults.small import conduct, edition
 from tests.journeys.files import SMALL
 from tests.journeys.processes import TRIAL, titled
@@ -59,7 +59,7 @@ def test_the_clock_is_set_back_by_an_hour(terminals, tmp_path, tally):
     (tmp_path / "clock").mkdir()
     (tmp_path / "clock" / "sitecustomize.py").write_text(CLOCK)
     calm, hurt = terminals("calm"), terminals("hurt")
-    assert calm.type(*command).code == 0
+    calm.do(*command)
     clock = {"PYTHONPATH": f"{tmp_path / 'clock'}:{ROOT}", "OFFSET": str(offset)}
     running = hurt.begin(*command, **clock)
     running.wait_for("epoch 7/40")
@@ -69,12 +69,10 @@ def test_the_clock_is_set_back_by_an_hour(terminals, tmp_path, tally):
     told = facts(hurt.home, "waves@long")
     times = [fact.time for fact in told]
     assert min(later - before for before, later in itertools.pairwise(times)) < -3000, "the clock went back"
-    assert numbers(told) == numbers(facts(calm.home, "waves@long"))
-    assert measured_once(told)
-    assert not [fact for fact in told if fact.fact == "failed"]
-    for words in (("verify", "waves"), ("status", "waves"), command):
-        again = hurt.type(*words)
-        assert again.code == 0, again.out + again.err
+    require_whole(hurt, "waves@long", numbers(facts(calm.home, "waves@long")))
+    assert not of(told, "failed")
+    for words in (("status", "waves"), command):
+        hurt.do(*words)
     tally(0)
 
 
@@ -88,7 +86,7 @@ def set_clock(file: Path, seconds: float) -> None:
 def test_a_storm_of_thirty_trials_with_two_dead_processes(terminals, tally):
     """Points depend on the order in which runs end, so the two searches share some runs and not all."""
     calm, hurt = terminals("calm", MANY), terminals("hurt", MANY)
-    assert calm.type(*STORM).code == 0
+    calm.do(*STORM)
     running, kills = hurt.begin(*STORM), []
     for count in (8, 16):
         running.wait_for(f"#{count} ")
@@ -98,19 +96,15 @@ def test_a_storm_of_thirty_trials_with_two_dead_processes(terminals, tally):
     done = running.end()
     assert done.code == 0, done.out + done.err
     told, right = facts(hurt.home, "storm@base"), facts(calm.home, "storm@base")
-    assert len([fact for fact in told if fact.fact == "planned" and fact.role == "trial"]) == 30
-    left = {fact.run: fact.epoch for fact in told if fact.fact == "stopped"}  # at epoch 0: left out of the race
+    assert len([fact for fact in of(told, "planned") if fact.role == "trial"]) == 30
+    left = {fact.run: fact.epoch for fact in of(told, "stopped")}  # at epoch 0: left out of the race
     stopped = {run for run, epoch in left.items() if epoch}
     assert len(left) >= 5, "trials are stopped in mid-storm"
     assert not left.keys() & ended(told).keys()
-    assert {fact.run for fact in told if fact.fact == "started"} == stopped | ended(told).keys()
-    ours, theirs = numbers(told), numbers(right)
-    for run in (shared := ours.keys() & theirs.keys()):
-        both = ours[run].keys() & theirs[run].keys()
-        assert {epoch: ours[run][epoch] for epoch in both} == {epoch: theirs[run][epoch] for epoch in both}
-    assert len(shared) >= 4
+    assert {fact.run for fact in of(told, "started")} == stopped | ended(told).keys()
+    assert len(shared(numbers(told), numbers(right))) >= 4
     assert measured_once(told)
-    assert hurt.type("verify", "storm").code == 0
+    hurt.do("verify", "storm")
     for begun in kills:
         tally(None, recovery_s(told, begun))
 
@@ -137,5 +131,5 @@ def test_a_callback_of_tune_sleeps_for_five_seconds(tmp_path, monkeypatch, tally
     assert len(naps) == 5
     assert numbers(told) == calm
     assert [*ended(told).values()] == ["completed"] * 2
-    assert not [fact for fact in told if fact.fact == "failed"]
+    assert not of(told, "failed")
     tally(0)

@@ -62,23 +62,19 @@ def run(name: str) -> str:
 
     Raises: RuntimeError with what a command printed that failed.
     """
-    with tempfile.TemporaryDirectory(prefix="locus-golden-") as folder:
-        terminal = Terminal(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="locus-golden-") as folder, Terminal(Path(folder)) as terminal:
         (terminal.folder / "mine.py").write_text(SPIRAL if name == "own-study" else RAMP)
         counts = {"train": 24, "test": 8} if name == "folds" else {"train": 24, "val": 8, "test": 8}
         photographs(terminal.folder / "photographs", counts)
-        try:
-            for number, words in enumerate(CASES[name]):
-                command = terminal.begin("run", words[0], *OPTIONS, *words[1:])
-                if name == "stopped" and number == 0:
-                    command.wait_until(lambda at=command: at.out.count(" completed") >= 3)
-                    command.interrupt()
-                elif (ended := command.end(3600)).code:
-                    raise RuntimeError(f"{name}: {ended.out}{ended.err}")
-                command.wait_until_gone()
-            return "\n".join(lines(Home(terminal.home))) + "\n"
-        finally:
-            terminal.clear()
+        for number, words in enumerate(CASES[name]):
+            command = terminal.begin("run", words[0], *OPTIONS, *words[1:])
+            if name == "stopped" and number == 0:
+                command.wait_until(lambda at=command: at.out.count(" completed") >= 3)
+                command.interrupt()
+            elif (ended := command.end(3600)).code:
+                raise RuntimeError(f"{name}: {ended.out}{ended.err}")
+            command.wait_until_gone()
+        return "\n".join(lines(Home(terminal.home))) + "\n"
 
 
 def lines(home: Home) -> Iterator[str]:

@@ -4,6 +4,10 @@ Each rule looks at all files and lists those that break it.
 """
 
 import ast
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+import pytest
 
 from tests.house.sources import ROOMS, ROOT, Source, sources
 
@@ -101,7 +105,7 @@ def is_of(module: str, framework: str) -> bool:
 def test_every_entry_of_the_lists_matches_a_file() -> None:
     """An entry that matches nothing guards nothing."""
     names = {source.name for source in sources()}
-    folders = {folder for name in names for folder in _folders(name)}
+    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents}
     listed = RAY.union(*DOORS.values()) | {f"trainables/{room}" for room in HEAVY_ROOMS} | LISTS | set(LIGHT_SERVICE)
     listed |= {f"{package}/{room}" for package, rows in ORDER.items() for row in rows for room in row}
     listed |= {f"trainables/{spec.rpartition('.')[0].replace('.', '/')}" for spec in HEAVY_SPECS}
@@ -117,102 +121,70 @@ def test_every_entry_of_the_lists_matches_a_file() -> None:
     assert unused == [], "a door through which nothing comes"
 
 
-def _folders(name: str) -> list[str]:
-    parts = name.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
-
-
 def test_every_room_has_a_place_in_the_order() -> None:
     placed = {package: {room for row in rows for room in row} for package, rows in ORDER.items()}
     found = {(source.parts[0], source.parts[1]) for source in sources() if source.parts[0] in ORDER}
     assert [(package, room) for package, room in found if room not in placed[package] | {"__init__"}] == []
 
 
-def test_imports_are_absolute() -> None:
-    assert [(source.name, module) for source in sources() for module in source.imports if module[0] == "."] == []
+def is_absolute(source: Source, module: str) -> bool:
+    return module[0] != "."
 
 
-def test_packages_import_one_way() -> None:
-    wrong = [
-        (source.name, module)
-        for source in sources()
-        for module in source.imports
-        if module.partition(".")[0] in (*ROOMS[ROOMS.index(source.parts[0]) + 1 :], "tests")
-    ]
-    assert wrong == []
+def is_of_its_package_or_of_one_before(source: Source, module: str) -> bool:
+    return module.partition(".")[0] not in (*ROOMS[ROOMS.index(source.parts[0]) + 1 :], "tests")
 
 
-def test_each_framework_has_one_door() -> None:
-    wrong = [
-        (source.name, module)
-        for source in sources()
-        for module in source.imports
-        if any(is_of(module, framework) and source.name not in doors for framework, doors in DOORS.items())
+def comes_through_its_door(source: Source, module: str) -> bool:
+    return not (
+        any(is_of(module, framework) and source.name not in doors for framework, doors in DOORS.items())
         or (is_of(module, "ray") and source.name not in RAY)
         or (is_of(module, "mlflow") and not source.name.startswith(MLFLOW))
-    ]
-    assert wrong == []
+    )
 
 
-def test_light_files_import_nothing_heavy() -> None:
-    """Nor a file of the house that does: a torch half, or a file of a heavy room."""
-    wrong = [
-        (source.name, module)
-        for source in sources()
-        if is_light(source)
-        for module in source.imports_at_top
-        if module.partition(".")[0] in LIGHT or _is_heavy(module)
-    ]
-    assert wrong == []
-
-
-def _is_heavy(module: str) -> bool:
+def is_as_light_as_its_file(source: Source, module: str) -> bool:
+    """No framework, nor a file of the house that imports one: a torch half, or a file of a heavy room."""
+    if not is_light(source) or module not in source.imports_at_top:
+        return True
     package, _, rest = module.partition(".")
-    if package != "trainables":
-        return False
     torch_half = any(part.endswith("_torch") for part in rest.split("."))
-    return torch_half or (rest.partition(".")[0] in HEAVY_ROOMS and rest not in HEAVY_SPECS)
+    heavy_room = rest.partition(".")[0] in HEAVY_ROOMS and rest not in HEAVY_SPECS
+    return package not in LIGHT and not (package == "trainables" and (torch_half or heavy_room))
 
 
-def test_torch_is_imported_in_torch_halves_and_heavy_rooms_alone() -> None:
+def brings_torch_into_torch_halves_and_heavy_rooms_alone(source: Source, module: str) -> bool:
     """Inside a function, too: who needs torch there calls a torch half."""
-    wrong = [
-        (source.name, module)
-        for source in sources()
-        if source.parts[0] != "service" and not (source.parts[-1].endswith("_torch") or source.parts[1] in HEAVY_ROOMS)
-        for module in source.imports
-        if module.partition(".")[0] in ("torch", "timm", "torchvision")
-    ]
-    assert wrong == []
+    may = source.parts[0] == "service" or source.parts[-1].endswith("_torch") or source.parts[1] in HEAVY_ROOMS
+    return may or module.partition(".")[0] not in ("torch", "timm", "torchvision")
 
 
-def _place(module: str) -> int | None:
-    """The place of a module's room in the order of its package; None if it has none."""
-    package, _, rest = module.partition(".")
-    room = rest.partition(".")[0]
-    return next((place for place, rooms in enumerate(ORDER.get(package, ())) if room in rooms), None)
+def is_of_its_room_or_of_one_before(source: Source, module: str) -> bool:
+    """Types alone (TYPE_CHECKING) count, too."""
+    package, room = (*module.split("."), "")[:2]
+    rows = {name: row for row, rooms in enumerate(ORDER.get(package, ())) for name in rooms}
+    if package != source.parts[0] or room not in rows or source.parts[1] not in rows:
+        return True
+    return room == source.parts[1] or rows[room] < rows[source.parts[1]]
 
 
-def test_rooms_import_one_way() -> None:
-    """A room imports the rooms before it, and itself; types alone (TYPE_CHECKING) count, too."""
-    wrong = []
-    for source in sources():
-        here = _place(".".join(source.parts))
-        for module in source.imports:
-            if here is None or module.partition(".")[0] != source.parts[0] or (there := _place(module)) is None:
-                continue
-            if there > here or (there == here and module.split(".")[1] != source.parts[1]):
-                wrong.append((source.name, module))
-    assert wrong == []
+RULES = (
+    is_absolute, is_of_its_package_or_of_one_before, comes_through_its_door, is_as_light_as_its_file,
+    brings_torch_into_torch_halves_and_heavy_rooms_alone, is_of_its_room_or_of_one_before,
+)  # fmt: skip
 
 
-def test_rooms_are_not_too_full() -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_every_import(rule: Callable[[Source, str], bool]) -> None:
+    imports = [(source, module) for source in sources() for module in source.imports]
+    assert [(source.name, module) for source, module in imports if not rule(source, module)] == []
+
+
+def test_files_stay_small_and_rooms_are_not_too_full() -> None:
     folders = [source.folder for source in sources()]
     assert [name for name in {*folders} - LISTS if folders.count(name) > FILES_A_FOLDER] == []
-
-
-def test_files_stay_small() -> None:
     assert [source.name for source in sources() if len(source.text.splitlines()) > LINES_A_FILE] == []
+    assert [source.name for source in sources() if source.parts[-1] in VAGUE] == [], "its name says nothing"
 
 
 def test_importing_a_file_has_no_effect() -> None:
@@ -224,10 +196,6 @@ def test_importing_a_file_has_no_effect() -> None:
         if not ast.unparse(node.value.func).startswith(DESCRIBES)
     ]
     assert wrong == []
-
-
-def test_names_say_something() -> None:
-    assert [source.name for source in sources() if source.parts[-1] in VAGUE] == []
 
 
 def test_the_tests_of_rooms_mirror_the_rooms() -> None:

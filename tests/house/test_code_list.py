@@ -17,7 +17,7 @@ from tests.rooms.trainables.data.own_data import SHAPES
 from tests.rooms.trainables.data.pictures import image_folder
 from trainables.backbones import MODELS
 from trainables.encodings import KINDS
-from trainables.recipe import FromFile, Recipe
+from trainables.recipe import Recipe
 from trainables.recipe.code_digest import FOLDER, CodeDigests, computes
 from trainables.training.loop import build_model_with_weights
 
@@ -80,10 +80,12 @@ def trained(recipes: list[Recipe]) -> list[set[str]]:
 
 @pytest.fixture(scope="module")
 def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
-    folder = tmp_path_factory.mktemp("teacher")
     recipes = [Recipe().put(SMALL)]
     recipes += [Recipe().put(SMALL | {"encoding.kind": kind}) for kind in ALONE]
-    recipes += [Recipe().put(DIGITS), Recipe().put(SMALL | {"auxiliary.kind": "drloc"}), by_file(folder)]
+    taught = Recipe().put(SMALL | {"model.pool": "distilled", "teacher": {"kind": "from_trial", "values": {}}})
+    teacher = weights_of(taught.teacher_recipe, tmp_path_factory.mktemp("teacher"))
+    recipes += [Recipe().put(DIGITS), Recipe().put(SMALL | {"auxiliary.kind": "drloc"})]
+    recipes += [taught.put({"teacher": teacher})]
     images = image_folder(tmp_path_factory.mktemp("images"), {"train": 7, "test": 2})
     small = {path: value for path, value in SMALL.items() if not path.startswith("data.")}
     recipes += [Recipe().put(small | {"data": {"kind": "folder", "path": str(images), "image_size": 8}})]
@@ -93,10 +95,7 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     recipes += [Recipe().put(small | {"data.kind": "arrays", "data.path": str(arrays)})]
     shapes = {"kind": "mine.py:Shapes", "source": SHAPES}
     recipes += [Recipe().put(small | {"data": shapes})]
-    weights = tmp_path_factory.mktemp("weights") / "weights.pt"
-    torch.save(build_model_with_weights(recipes[0], 0).state_dict(), weights)
-    start = FromFile(str(weights), hashlib.sha256(weights.read_bytes()).hexdigest())
-    recipes += [Recipe().put(SMALL | {"init": start})]
+    recipes += [Recipe().put(SMALL | {"init": weights_of(recipes[0], tmp_path_factory.mktemp("weights"))})]
     small = {path: value for path, value in SMALL.items() if not path.startswith("model.")}
     recipes += [Recipe().put(small | {"model.kind": kind}) for kind in BACKBONES if kind != "vit"]
     recipes += [Recipe().put(SMALL | values) for values in OPTIONS]
@@ -104,20 +103,11 @@ def loads(tmp_path_factory) -> tuple[list[Recipe], list[set[str]]]:
     return recipes, trained(recipes)
 
 
-def by_file(folder: Path) -> Recipe:
-    """A recipe with a teacher, whose weights lie in a file."""
-    import torch
-
-    from trainables.training.loop import build_model_with_weights
-
-    taught = SMALL | {"model.pool": "distilled"}
-    teacher = {"kind": "from_trial", "values": {}}
-    torch.save(
-        build_model_with_weights(Recipe().put(taught | {"teacher": teacher}).teacher_recipe, 0).state_dict(),
-        folder / "t.pt",
-    )
-    sha256 = hashlib.sha256((folder / "t.pt").read_bytes()).hexdigest()
-    return Recipe().put(taught | {"teacher": {"kind": "from_file", "path": str(folder / "t.pt"), "sha256": sha256}})
+def weights_of(recipe: Recipe, folder: Path) -> dict[str, str]:
+    """How a recipe names a file with the first weights of another one."""
+    file = folder / "weights.pt"
+    torch.save(build_model_with_weights(recipe, 0).state_dict(), file)
+    return {"kind": "from_file", "path": str(file), "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
 def test_every_kind_trains_with_the_files_it_names_and_no_other(loads) -> None:

@@ -83,12 +83,9 @@ def test_the_front_page_is_short_and_its_links_lead_somewhere():
         assert [link for link in links if not (page.parent / link).exists()] == [], page.name
 
 
-def test_every_kind_is_listed():
+def test_every_kind_is_listed_and_the_recipe_is_short():
     listed = re.findall(r"^\| `(\w+)`", SECTION, re.MULTILINE)
     assert {*listed} >= {*KINDS} - {"none", "composed"}
-
-
-def test_the_recipe_is_short():
     assert len(FILE.splitlines()) <= 25
     assert len(IMPORT.splitlines()) == len(LINE.splitlines()) == 1
 
@@ -136,14 +133,9 @@ def test_the_commands_of_the_questions_are_there():
     verbs = {command.name or command.callback.__name__ for command in cli.app.registered_commands}
     assert {*re.findall(r"`locus (\w+)", table)} <= verbs
     verbs_with_options = ("run", "export", "compare", "doctor", "trust")
-    options = {option for verb in verbs_with_options for option in options_of(verb)}
+    commands = typer.main.get_command(cli.app).commands
+    options = {option for verb in verbs_with_options for param in commands[verb].params for option in param.opts}
     assert {*re.findall(r"(--[a-z][a-z-]*)", table)} <= options
-
-
-def options_of(verb):
-    """The options that a verb takes."""
-    (found,) = (params for params in typer.main.get_command(cli.app).commands.items() if params[0] == verb)
-    return [option for param in found[1].params for option in param.opts]
 
 
 CHECKS = {
@@ -177,15 +169,9 @@ def test_the_methods_and_flags_of_the_table_are_there():
 
 @pytest.mark.slow
 def test_both_run_as_a_user_types_them(tree):
-    terminal = Terminal(tree, PYTHONPATH=str(tree))
     (tree / "mine.py").write_text(MINE)
     (tree / "other.py").write_text(MINE.replace('{"encoding": Ramp(std=0.5)}', '{"encoding.kind": "ramp"}'))
-    try:
-        done = [terminal.type("run", f"./{file}.py", "--seeds", "1", "--as", file, *SETS) for file in ("mine", "other")]
-    finally:
-        terminal.clear()
-    for typed, runs in zip(
-        done, ("2 runs to train, 0 done, 0 reused", "1 run to train, 0 done, 1 reused"), strict=True
-    ):
-        assert typed.code == 0, typed.err
-        assert runs in typed.out
+    plans = {"mine": "2 runs to train, 0 done, 0 reused", "other": "1 run to train, 0 done, 1 reused"}
+    with Terminal(tree, PYTHONPATH=str(tree)) as terminal:
+        for file, runs in plans.items():
+            assert runs in terminal.do("run", f"./{file}.py", "--seeds", "1", "--as", file, *SETS).out

@@ -15,8 +15,7 @@ def cluster():
 
 @pytest.fixture
 def laptop(cluster, tmp_path):
-    terminal = Terminal(tmp_path, **cluster.token)
-    terminal.env.pop("LOCUS_HOME")
     (tmp_path / "study.py").write_text(ENCODINGS)
-    yield terminal
-    terminal.clear()
+    with Terminal(tmp_path, **cluster.token) as terminal:
+        terminal.env.pop("LOCUS_HOME")
+        yield terminal

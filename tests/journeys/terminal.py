@@ -36,6 +36,11 @@ class Typed:
     def lines(self) -> list[str]:
         return self.out.splitlines()
 
+    @property
+    def said(self) -> str:
+        """Both streams as one line."""
+        return " ".join((self.out + self.err).split())
+
 
 class Command:
     """A command under way, whose output is read as it comes."""
@@ -149,7 +154,7 @@ def alive() -> list[str]:
 
 
 class Terminal:
-    """A home and a working folder; `type` runs a command to its end, `begin` leaves it running.
+    """A home and a working folder; `type` runs a command to its end, `begin` leaves it running; its block ends all.
 
     `hidden`: a folder that commands find empty, as on a machine that does not share it.
     """
@@ -180,6 +185,12 @@ class Terminal:
     def type(self, *words: str, timeout_s: float = LONG_S, **env: str) -> Typed:
         return self.begin(*words, **env).end(timeout_s)
 
+    def do(self, *words: str, timeout_s: float = LONG_S, **env: str) -> Typed:
+        """Runs a command to its end, which must be a good one."""
+        done = self.type(*words, timeout_s=timeout_s, **env)
+        assert done.code == 0, done.out + done.err
+        return done
+
     def facts(self, id: str, kind: str | None = None) -> list[Fact]:
         """What the journal of a study in this home says, or the facts of one kind.
 
@@ -191,3 +202,9 @@ class Terminal:
     def clear(self) -> None:
         for command in self.begun:
             command.clear()
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()

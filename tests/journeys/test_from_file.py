@@ -20,16 +20,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="module")
 def plugged(tmp_path_factory):
-    terminal = Terminal(tmp_path_factory.mktemp("plugged"))
     backbone = VisionTransformer(img_size=16, patch_size=4, embed_dim=16, depth=1, num_heads=2, num_classes=2)
-    terminal.weights = {name: value.clone() for name, value in backbone.state_dict().items()}
-    file = terminal.folder / "weights.pt"
-    torch.save({"model": terminal.weights}, file)
-    terminal.text = PLUGGED.replace("SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
-    (terminal.folder / "plugged.py").write_text(terminal.text)
-    terminal.first = terminal.type("run", "./plugged.py")
-    yield terminal
-    terminal.clear()
+    with Terminal(tmp_path_factory.mktemp("plugged")) as terminal:
+        terminal.weights = {name: value.clone() for name, value in backbone.state_dict().items()}
+        file = terminal.folder / "weights.pt"
+        torch.save({"model": terminal.weights}, file)
+        terminal.text = PLUGGED.replace("SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
+        (terminal.folder / "plugged.py").write_text(terminal.text)
+        terminal.first = terminal.type("run", "./plugged.py")
+        yield terminal
 
 
 def test_only_position_moved(plugged):
@@ -60,11 +59,10 @@ def test_the_file_elsewhere_is_the_same_question(plugged):
     (plugged.folder / "moved").mkdir()
     (plugged.folder / "weights.pt").rename(plugged.folder / "moved/weights.pt")
     (plugged.folder / "plugged.py").write_text(plugged.text.replace("weights.pt", "moved/weights.pt"))
-    again = plugged.type("run", "./plugged.py")
-    assert again.code == 0, again.err
+    again = plugged.do("run", "./plugged.py")
     assert "plan: plugged@base: 0 runs to train, 2 done" in again.out
     assert plugged.facts(ID) == before
-    assert plugged.type("verify", "plugged").code == 0
+    plugged.do("verify", "plugged")
 
 
 def test_another_files_content_fails_in_one_sentence(plugged):

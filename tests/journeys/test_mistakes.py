@@ -13,7 +13,6 @@ from service.cli import main
 from service.storage import editions
 from service.storage.home import Home
 from tests.journeys.files import ENCODINGS, REACH, SPIRAL, WIDTHS
-from tests.journeys.terminal import Terminal
 
 SEARCH = ("run", "fourier-gamma", "--budget", "smoke")
 DEAD = "http://127.0.0.1:1"
@@ -28,8 +27,6 @@ MISTAKES = {
     "path": ((*SEARCH, "--set", "encoding.gama=1"),
         "no field 'encoding.gama'; known: kind, gamma, features, hidden, coordinates"),
     "gamma 0": ((*SEARCH, "--set", "encoding.gamma=0"), "encoding.gamma must be a positive length in patches, got 0"),
-    "gamma -1": ((*SEARCH, "--set", "encoding.gamma=-1"),
-        "encoding.gamma must be a positive length in patches, got -1"),
     "gamma text": ((*SEARCH, "--set", "encoding.gamma=wide"),
         "encoding.gamma must be a positive length in patches, got 'wide'"),
     "heads": ((*SEARCH, "--set", "model.num_heads=5"), "model.embed_dim must be a multiple of num_heads (5), got 64"),
@@ -39,22 +36,16 @@ MISTAKES = {
         "model.patch_size must be a divisor of the image's sides (34, 34), got 4"),
     "set": ((*SEARCH, "--set", "encoding.gamma"), "--set must be PATH=VALUE, got 'encoding.gamma'"),
     "name with /": (("run", "a/b"), "no study 'a/b'"),
-    "name with ..": (("run", "../x"), "no study '../x'"),
     "edition with /": ((*SEARCH, "--as", "a/b"), "version"),
-    "edition with ..": ((*SEARCH, "--as", "../.."), "version"),
-    "trials": ((*SEARCH, "--trials", "-1"), "trials must be a number of trials from 1 to 10,000, got -1"),
     "trials 0": ((*SEARCH, "--trials", "0"), "trials must be a number of trials from 1 to 10,000, got 0"),
     "seeds": ((*SEARCH, "--seeds", "0"), "seeds must be a number of seeds from 1 to 1,000, got 0"),
     "seeds text": ((*SEARCH, "--seeds", "many"), "seeds must be a whole number, got 'many'"),
-    "seeds 2.5": ((*SEARCH, "--seeds", "2.5"), "seeds must be a whole number, got '2.5'"),
     "hours text": ((*SEARCH, "--hours", "long"), "hours must be a positive number of hours, got 'long'"),
     "device": ((*SEARCH, "--device", "tpu"), "Invalid value for '--device': 'tpu' is not one of 'auto', 'cpu',"),
     "node": ((*SEARCH, "--set", "encoding=peg"),
         "got 'peg'; did you mean encoding.kind=peg, or {\"kind\": \"peg\"}?"),
     "half JSON": ((*SEARCH, "--set", 'encoding={"kind": "peg"'),
         """must be JSON where it begins with {, got {"kind": "peg" (Expecting ',' delimiter at character 15)"""),
-    "JSON without quotes": ((*SEARCH, "--set", "encoding={kind: peg}"),
-        "encoding must be JSON where it begins with {, got {kind: peg} (Expecting property name"),
     "near task": ((*SEARCH, "--set", "data.task=distanse"), "got 'distanse'; did you mean distance?"),
     "a paper's name": ((*SEARCH, "--set", "encoding.kind=rope"), "got 'rope'; did you mean rotary?"),
     "British": ((*SEARCH, "--set", "optimiser.lr=1"), "did you mean optimizer?"),
@@ -83,8 +74,6 @@ MISTAKES = {
     "home is a file, plan": (("plan", "fourier-gamma", "--home", "empty.py"), "home must be a folder that can be"),
     "home is a file, status": (("status", "--home", "empty.py"), "home must be a folder that can be written, got"),
     "home in /proc": ((*SEARCH, "--home", "/proc/x"), "home must be a folder that can be written, got /proc/x"),
-    "home in /proc, plan": (("plan", "fourier-gamma", "--home", "/proc/x"), "written, got /proc/x"),
-    "home in /proc, status": (("status", "--home", "/proc/x"), "written, got /proc/x"),
     "hours": ((*SEARCH, "--hours", "0"), "hours must be a positive number of hours, got 0"),
     "at once": ((*SEARCH, "--max-concurrent", "999"), "max-concurrent must be at most"),
     "threads": ((*SEARCH, "--threads", "0"), "threads must be a positive number of threads a run, got 0"),
@@ -220,12 +209,3 @@ def test_a_server_that_does_not_answer_is_reported(dead, silent, folder, monkeyp
         f"locus: MLflow at {address} does not answer (5 s); start it, or unset MLFLOW_TRACKING_URI to"
     )
     assert not (folder / "home").exists()
-
-
-def test_a_typed_mistake_imports_nothing_heavy(tmp_path):
-    terminal = Terminal(tmp_path)
-    done = terminal.type("run", "fourier-gama", PYTHONPROFILEIMPORTTIME="1")
-    assert done.code == 2
-    assert done.err.splitlines()[-1].startswith("locus: no study 'fourier-gama'")
-    heavy = [name for name in ("torch", "timm", "ray", "optuna", "mlflow") if f" {name}\n" in done.err]
-    assert heavy == []

@@ -17,11 +17,10 @@ SIZE = ("--data", "./pets", "--budget", "smoke", "--set", "optimizer.epochs=1", 
 
 @pytest.fixture
 def mine(tmp_path):
-    terminal = Terminal(tmp_path)
-    (terminal.folder / "mine.py").write_text(RAMP)
-    image_folder(terminal.folder / "pets", {"train": 30, "val": 10, "test": 10})
-    yield terminal
-    terminal.clear()
+    (tmp_path / "mine.py").write_text(RAMP)
+    image_folder(tmp_path / "pets", {"train": 30, "val": 10, "test": 10})
+    with Terminal(tmp_path) as terminal:
+        yield terminal
 
 
 def started(terminal, id):
@@ -42,8 +41,7 @@ def test_it_is_tuned_and_trained_as_the_others_and_one_more_trains_alone(mine):
     assert "Ramp" in Path(Home(mine.home).study(id).report / "results.csv").read_text()
 
     before = started(mine, id)
-    more = mine.type(*run, "rotary,./mine.py:Ramp,sinusoidal")
-    assert more.code == 0, more.err
+    more = mine.do(*run, "rotary,./mine.py:Ramp,sinusoidal")
     assert f"plan: {id}: at most 4 runs to train, 12 done" in more.out
     assert started(mine, id) - before == {"t3.0", "t3.1", "3"}
 
@@ -68,10 +66,9 @@ assert all(row.test.complete for row in result.of("trial"))
     (mine.folder / "mine.py").rename(away / "gone.txt")
     status = json.loads(mine.type("status", "encodings", "--json").out)[0]
     assert (status["id"], status["state"], status["done"]) == (id, "done", 20)
-    assert mine.type("report", "encodings").code == 0
-    assert mine.type("verify", "encodings").code == 0
-    again = mine.type("run", id)
-    assert again.code == 0, again.err
+    mine.do("report", "encodings")
+    mine.do("verify", "encodings")
+    again = mine.do("run", id)
     assert f"plan: {id}: 0 runs to train, 20 done" in again.out
 
 

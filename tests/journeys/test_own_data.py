@@ -39,10 +39,9 @@ RUN = ("run", "./mine.py")
 
 @pytest.fixture
 def mine(tmp_path):
-    terminal = Terminal(tmp_path)
-    (terminal.folder / "mine.py").write_text(STUDY)
-    yield terminal
-    terminal.clear()
+    (tmp_path / "mine.py").write_text(STUDY)
+    with Terminal(tmp_path) as terminal:
+        yield terminal
 
 
 def test_it_runs_is_shown_without_its_text_and_trains_again_when_edited(mine):
@@ -56,7 +55,7 @@ def test_it_runs_is_shown_without_its_text_and_trains_again_when_edited(mine):
     for place, row in look_up(Home(mine.home), edition).shown.items():
         assert "np.indices" not in str(place) + json.dumps([row.params, row.tags])
     assert [Recipe.read(trial.recipe.plain()).data.spec.radius for trial in edition.arms()] == [3, 4, 5]
-    assert mine.type("verify", "shapes").code == 0
+    mine.do("verify", "shapes")
     key = mine.facts("shapes@base", "started")[0].run
     assert ", 0 differ" in mine.type("rerun", key).out
 
@@ -71,8 +70,7 @@ def test_it_runs_is_shown_without_its_text_and_trains_again_when_edited(mine):
 
 def test_a_kind_is_set_from_the_command_line(mine):
     values = ("--set", "data.kind=mine.py:Shapes", "--set", "data.radius=2", "--set", "data.train_size=30")
-    plan = mine.type("plan", "fourier-gamma", "--budget", "smoke", *values)
-    assert plan.code == 0, plan.err
+    plan = mine.do("plan", "fourier-gamma", "--budget", "smoke", *values)
     assert "runs to train" in plan.out
     wrong = mine.type("plan", "fourier-gamma", "--set", "data.kind=mine.py:Discs")
     assert wrong.code == 2

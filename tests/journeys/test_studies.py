@@ -24,9 +24,8 @@ def terminal(tmp_path_factory):
     root = tmp_path_factory.getbasetemp().parent if one_of_several else tmp_path_factory.getbasetemp()
     folder = root / "studies"
     folder.mkdir(exist_ok=True)
-    terminal = Terminal(folder)
-    yield terminal
-    terminal.clear()
+    with Terminal(folder) as terminal:
+        yield terminal
 
 
 @pytest.mark.parametrize("name", library.names())

@@ -1,5 +1,9 @@
-"""A study on a cluster of two nodes: submitted, looked at, stopped, submitted again, and found whole in MLflow."""
+"""A study on a cluster of two nodes: submitted, looked at, stopped, submitted again, and found whole in MLflow.
 
+And `locus doctor` on that cluster, and on one that is open to everybody.
+"""
+
+import json
 import os
 import re
 from pathlib import Path
@@ -14,6 +18,9 @@ from service.storage.home import Home
 from service.storage.journal import read
 from service.tracking.rows import STUDY
 from service.tracking.store import look_up
+from tests.journeys.cluster import cluster_of_two
+from tests.journeys.terminal import Terminal
+from tests.waiting import LIMIT_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ID = "waves@long"
@@ -31,8 +38,7 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     at = ("--address", cluster.address)
     send = ("submit", "./study.py", "--budget", "long", "--home", str(laptop.home), *at)
 
-    first = laptop.type(*send)
-    assert first.code == 0, first.out + first.err
+    first = laptop.do(*send)
     assert re.search(r"sent \d\.\d MB: the three packages and the study", first.out)
     assert any(line.startswith("versions: python") for line in first.lines)
     assert f"plan: {ID}: 3 runs to train" in first.out
@@ -61,8 +67,7 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     assert "RUNNING" not in {status for _, status in before.values()}, said.out
     assert before[STUDY][1] == "SCHEDULED"
 
-    on = laptop.type(*send, "--seeds", "2")
-    assert on.code == 0, on.err
+    laptop.do(*send, "--seeds", "2")
     rest = laptop.type("logs", "waves", *at, "-f")
     status = laptop.type("status", ID, *at)
     assert f"{ID}  SUCCEEDED  job locus-waves-long-2\n" in status.out, status.out + rest.out
@@ -83,8 +88,7 @@ def test_a_refusal_over_there_is_one_line_here(cluster, laptop):
     assert wrong.code == 2
     assert wrong.err.splitlines()[-1] == "locus: a run of 1 x 9 threads must fit 0 cores, got 9"
     assert not os.path.exists(Home(laptop.home).study("waves@base").root)
-    status = laptop.type("status", "waves@base", "--address", cluster.address)
-    assert status.code == 0, status.err
+    status = laptop.do("status", "waves@base", "--address", cluster.address)
     assert "waves@base  FAILED  job locus-waves-base-1\nlast line  locus: a run of 1 x 9 threads" in status.out
 
 
@@ -120,3 +124,27 @@ def test_worker_groups_span_the_nodes(cluster, laptop, monkeypatch):
         curves.append({(fact.run, fact.epoch): fact.values["train/loss"] for fact in measured})
     assert len(curves[0]) == 6
     assert curves[0] == pytest.approx(curves[1], abs=1e-5)
+
+
+def examined(terminal, cluster):
+    done = terminal.type("doctor", "--address", cluster.address, "--json")
+    assert done.err == "", done.err
+    return done.code, json.loads(done.out)
+
+
+def test_doctor_says_how_large_a_cluster_with_a_token_is(cluster, laptop):
+    code, (check,) = examined(laptop, cluster)
+    size = "2 nodes, 2 cores, 0 GPUs"
+    assert (code, check["state"]) == (0, "ok"), check
+    assert check["detail"] == f"{cluster.address} takes jobs with this token, and has this Ray: {size}"
+
+
+def test_doctor_refuses_an_open_cluster_and_sends_nothing_there(tmp_path):
+    with cluster_of_two(is_open=True) as cluster, Terminal(tmp_path) as laptop:
+        code, (check,) = examined(laptop, cluster)
+        assert (code, check["name"], check["state"]) == (1, "access", "wrong")
+        assert "without a token" in check["detail"]
+        jobs = laptop.python(
+            f"import requests; print(requests.get('{cluster.address}/api/jobs/', timeout={LIMIT_S}).json())"
+        )
+        assert jobs.out.strip() == "[]"

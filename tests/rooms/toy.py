@@ -171,12 +171,12 @@ def message(said: Measurement | Diverged, job: Job, **environment) -> dict:
 
 
 @contextmanager
-def driving(home: Home, edition: Edition, **options) -> Iterator[Driver]:
+def driving(home: Home, edition: Edition, placement: Placement | None = None, **options) -> Iterator[Driver]:
     """A driver at work on an edition, as `service.run_study` sets it up."""
     folder = home.study(edition.id)
     with Journal(folder.journal, folder.lock) as journal:
         editions.save_edition(edition, home)
-        driver = Driver(edition, home, journal, Placement(max_concurrent=16), **options)
+        driver = Driver(edition, home, journal, placement or Placement(max_concurrent=16), **options)
         driver.begin()
         try:
             yield driver
