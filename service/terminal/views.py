@@ -21,7 +21,6 @@ from search_spaces.words import configuration, setting_words, space_words, value
 from service.analysis.findings import finding
 from service.analysis.format import between, fixed, metric_words, p_text, signed
 from service.analysis.statistics import FEWEST
-from service.analysis.trial_result import summarize
 from service.storage import editions
 from service.terminal import catalog
 from service.terminal.output import (
@@ -339,6 +338,7 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
 def answer(result: StudyResult) -> None:
     """Prints the table, what was found in a sentence, and the verdicts."""
     from service.analysis.headline import details, headline
+    from service.analysis.trial_result import summarize
 
     out = console()
     out.print()

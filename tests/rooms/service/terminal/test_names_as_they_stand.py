@@ -42,7 +42,7 @@ def test_in_the_live_table(home):
     all_there(out.getvalue())
 
 
-def test_in_status_show_and_the_end_of_a_run(home, tmp_path, capsys):
+def test_in_status_show_the_end_of_a_run_and_checks(home, tmp_path, capsys):
     conduct(home, STUDY.at())
     views.status_of_one(one_status(home, "odd@base"), home)
     text = capsys.readouterr().out
@@ -58,13 +58,9 @@ def test_in_status_show_and_the_end_of_a_run(home, tmp_path, capsys):
     text = capsys.readouterr().out
     assert all(name in text for name in NAMES)
     assert "locus run [odd]" in text
-
-
-def test_in_checks(capsys):
     views.checks([Check("MLflow", False, "[/v] seed 1 is RUNNING"), Check("a [q]", True, "3 looked at")])
     text = capsys.readouterr().out
-    assert "[/v] seed 1 is RUNNING" in text
-    assert "a [q]" in text
+    assert all(cell in text for cell in ("[/v] seed 1 is RUNNING", "a [q]"))
 
 
 def test_no_text_is_a_command_to_the_terminal():
