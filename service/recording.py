@@ -26,7 +26,7 @@ from service.storage import editions
 from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
-from service.terminal.tables import run_command
+from service.terminal.views import run_command
 from trainables.data import ImagesSpec
 from trainables.spec import LocusError, Spec, SpecError
 from trainables.whole_files import require_writable, write_whole

@@ -41,31 +41,21 @@ class Region:
     high: float = math.inf
     name: Finding | None = None
 
-    @property
-    def ends(self) -> int:
-        """How many ends it has: on so many sides a claim can fail."""
-        return math.isfinite(self.low) + math.isfinite(self.high)
+    def ps(self, estimate: Estimate) -> tuple[float, float]:
+        """Returns the p of the test that the true mean lies inside, and of the test that it lies outside.
 
-    def p_inside(self, estimate: Estimate) -> float:
-        """Returns the p of the test that the true mean lies inside: below it, an interval of that level lies inside.
-
-        Source: Schuirmann 1987 (TOST), where there are two ends. Differs: it is doubled, as every p is two-sided.
+        An interval of the level of such a p lies inside, or outside.
+        Source: Schuirmann 1987 (TOST), where there are two ends. Differs: a p is doubled, as every p is two-sided.
         """
-        return min(1.0, 2 * max(self._ps(estimate.p_above(self.low), estimate.p_below(self.high))))
+        low = (estimate.p_above(self.low), estimate.p_below(self.low)) if math.isfinite(self.low) else (None, None)
+        high = (estimate.p_below(self.high), estimate.p_above(self.high)) if math.isfinite(self.high) else (None, None)
+        inside, outside = ([p for p in side if p is not None] for side in zip(low, high, strict=True))
+        assert inside, "an estimate that can be tested comes first"
+        return min(1.0, 2 * max(inside)), min(1.0, 2 * min(outside))
 
-    def p_outside(self, estimate: Estimate) -> float:
-        """Returns the p of the test that the true mean lies outside: as an interval of that level then does."""
-        return min(1.0, 2 * min(self._ps(estimate.p_below(self.low), estimate.p_above(self.high))))
-
-    def _ps(self, at_low: float | None, at_high: float | None) -> list[float]:
-        sides = [(self.low, at_low), (self.high, at_high)]
-        ps = [p for end, p in sides if math.isfinite(end) and p is not None]
-        assert ps, "an estimate that can be tested comes first"
-        return ps
-
-    def place(self, word: Word) -> Finding:
+    def position(self, word: Word) -> Finding:
         """Returns where the interval that decided lies."""
-        if self.ends == 2:
+        if math.isfinite(self.low) and math.isfinite(self.high):
             kind = {"SUPPORTED": "place.inside", "REFUTED": "place.outside"}.get(word, "place.partly outside")
             return finding(kind, region=self.name)
         above = math.isfinite(self.low) == (word == "SUPPORTED")
@@ -87,11 +77,6 @@ class Evidence:
     about: Finding
     seeds: Finding | str
     scores: Sequence[Scores]
-
-    @property
-    def ps(self) -> tuple[float, float]:
-        """The p of the tests that the number lies inside the claim, and outside."""
-        return self.region.p_inside(self.estimate), self.region.p_outside(self.estimate)
 
     @property
     def margin(self) -> float:
@@ -126,7 +111,7 @@ class Evidence:
             images=draws if single else None,
             draws=None if single else draws,
             folds=finding("part.folds") if self.estimate.overlap else None,
-            place=self.region.place(word),
+            place=self.region.position(word),
             p=test.p,
         )
 
@@ -137,9 +122,25 @@ NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> Finding | None:
     """Returns why the scores cannot decide a claim; None if they can."""
+    probe = isinstance(claim, ClaimOfProbe)
     for name in claim.names:
-        if reason := _lacking(name, scores.get(name), claim):
-            return reason
+        trial = scores.get(name)
+        if trial is None or not trial.asked:
+            return finding("lacking.values", name=name) if probe else _where("lacking.answers", claim, name=name)
+        n, diverged = trial.n, len(trial.diverged)
+        if not trial.complete and isinstance(claim, KeepsMore):
+            return finding("lacking.gains", seeds=trial.asked - n, name=name)
+        if not trial.complete:
+            return finding(f"lacking.some {'values' if probe else 'answers'}", seeds=n, asked=trial.asked, name=name)
+        if n < FEWEST:
+            return finding("lacking.seeds", name=name, seeds=finding("part.seeds", **_each(trial)), fewest=FEWEST)
+        if diverged == n and isinstance(claim, NoWorse | Equivalent):
+            return finding("lacking.any score", seeds=n, name=name)
+        if diverged and isinstance(claim, NEEDS_SCORES):
+            return finding("lacking.scores", diverged=diverged, seeds=n, name=name)
+        if _of_claim(claim, trial).n < FEWEST:
+            return finding("lacking.seeds that train", failed=len(trial.failed), seeds=n, name=name, fewest=FEWEST)
+
     if len(claim.names) == 1:
         return None
     pairs = len(set.intersection(*({*trial.values} for trial in judged(claim, scores).values())))
@@ -155,28 +156,11 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> Finding | None:
 
 def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
     """Returns the scores of a claim's trials over the seeds that it is about, by name."""
-    train = isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train"
-    return {name: scores[name].trained if train else scores[name] for name in claim.names}
+    return {name: _of_claim(claim, scores[name]) for name in claim.names}
 
 
-def _lacking(name: str, scores: Scores | None, claim: Claim) -> Finding | None:
-    probe = isinstance(claim, ClaimOfProbe)
-    if scores is None or not scores.asked:
-        return finding("lacking.values", name=name) if probe else _where("lacking.answers", claim, name=name)
-    n, diverged = scores.n, len(scores.diverged)
-    if not scores.complete and isinstance(claim, KeepsMore):
-        return finding("lacking.gains", seeds=scores.asked - n, name=name)
-    if not scores.complete:
-        return finding(f"lacking.some {'values' if probe else 'answers'}", seeds=n, asked=scores.asked, name=name)
-    if n < FEWEST:
-        return finding("lacking.seeds", name=name, seeds=finding("part.seeds", **_each(scores)), fewest=FEWEST)
-    if diverged == n and isinstance(claim, NoWorse | Equivalent):
-        return finding("lacking.any score", seeds=n, name=name)
-    if diverged and isinstance(claim, NEEDS_SCORES):
-        return finding("lacking.scores", diverged=diverged, seeds=n, name=name)
-    if judged(claim, {**dict.fromkeys(claim.names, scores)})[name].n < FEWEST:
-        return finding("lacking.seeds that train", failed=len(scores.failed), seeds=n, name=name, fewest=FEWEST)
-    return None
+def _of_claim(claim: Claim, scores: Scores) -> Scores:
+    return scores.trained if isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train" else scores
 
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
@@ -199,7 +183,7 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
         case Equivalent(margin=margin):
             return _of_gap(claim, scores, Region(-margin, margin, finding("region.zero", margin=margin)))
         case Rising() | ProbeRising():
-            slope = _known(contrast([*judged(claim, scores).values()], slope_weights(len(claim.names))))
+            slope = _tested(contrast([*judged(claim, scores).values()], slope_weights(len(claim.names))))
             about = _where("about.slope", claim, names=claim.listed, slope=slope.mean)
             return _paired(claim, scores, slope, Region(low=claim.margin), about)
 
@@ -211,9 +195,9 @@ def _between(low: float | None, high: float | None) -> Region:
 
 def _of_mean(claim: Claim, scores: Mapping[str, Scores], region: Region) -> Evidence:
     name = claim.names[0]
-    trial = judged(claim, scores)[name]
+    trial = _of_claim(claim, scores[name])
     all_seeds = [scores[name] for name in claim.names]
-    return Evidence(claim, _known(trial.estimate), region, _mean(claim, name, trial), seeds_of(trial), all_seeds)
+    return Evidence(claim, _tested(trial.estimate), region, _mean(claim, name, trial), _seeds(trial), all_seeds)
 
 
 def _of_gap(
@@ -224,7 +208,7 @@ def _of_gap(
     trials = judged(claim, scores)
     who, than = trials[claim.who], trials[claim.than]
     alike = isinstance(claim, NoWorse | Equivalent)
-    gap = _known(difference(who, than, least=ALIKE_IMAGES if alike else LEAST_IMAGES))
+    gap = _tested(difference(who, than, least=ALIKE_IMAGES if alike else LEAST_IMAGES))
     if isinstance(claim, ProbeAsAlike):
         measured = [_mean(claim, name, trials[name]) for name in claim.names]
         about = finding("about.likeness", measured=measured, gap=gap.mean)
@@ -249,7 +233,7 @@ def _paired(claim: Claim, scores: Mapping[str, Scores], estimate: Estimate, regi
     return Evidence(claim, estimate, region, about, seeds, [scores[name] for name in claim.names])
 
 
-def _known(estimate: Estimate | None) -> Estimate:
+def _tested(estimate: Estimate | None) -> Estimate:
     assert estimate is not None, "`lacking` comes first"
     return estimate
 
@@ -283,12 +267,12 @@ def score_and_spread(scores: Scores) -> Finding:
 
 
 def _spread(scores: Scores) -> Finding | str:
-    seeds, interval = seeds_of(scores), scores.interval
+    seeds, interval = _seeds(scores), scores.interval
     trials = scores.best_of if scores.best_of > 1 else None
     return seeds if interval is None else finding("part.spread", trials=trials, interval=interval, seeds=seeds)
 
 
-def seeds_of(scores: Scores) -> Finding | str:
+def _seeds(scores: Scores) -> Finding | str:
     """Returns how many seeds there are; if they lie in two groups, these; if they are too few for an interval, all."""
     groups = group_words(scores)
     return groups or finding("part.seeds", **_each(scores), diverged=len(scores.diverged) or None)

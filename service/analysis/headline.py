@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 
 from search_spaces.roles import RIVALS
 from search_spaces.study import Ablation
+from service.analysis.across_trials import highest_mean
 from service.analysis.best import chosen_by
 from service.analysis.evidence import score_and_spread
 from service.analysis.findings import Finding, finding
-from service.analysis.methods import highest_mean
 from service.analysis.multiple_testing import Difference
 from service.analysis.power import POWER, seeds_needed, smallest_difference
 from service.analysis.statistics import ALPHA, FEWEST, Estimate, estimate, share_of
 from service.analysis.trial_result import TrialResult, out_of_race
 from service.planning.schedule import unplanned
-from service.storage.history import History
 from trainables.recipe.cost import estimate_cost
 
 if TYPE_CHECKING:
@@ -49,15 +48,14 @@ def details(result: StudyResult) -> list[str]:
 
 def answer(result: StudyResult) -> Finding:
     """Returns what was found, with the length of training for which it holds, where trials have several."""
-    found, lengths = _found(result), result.lengths
+    sentence, lengths = _at_any_length(result), result.lengths
     if lengths is None or not result.winners:
-        return found
+        return sentence
     rising = ", rising" if lengths.rising else ""
-    return finding(f"headline.trained{rising}", epochs=max(lengths.ahead), found=found)
+    return finding(f"headline.trained{rising}", epochs=max(lengths.ahead), found=sentence)
 
 
-def _found(result: StudyResult) -> Finding:
-    """Returns what was found, whatever the length of training."""
+def _at_any_length(result: StudyResult) -> Finding:
     study, ranking, missing = result.edition.study, result.ranking, missing_parts(result)
     plan = study.plan
     if result.methods is not None:
@@ -89,7 +87,7 @@ def _found(result: StudyResult) -> Finding:
         return finding("headline.confirmed", trial=trial, metric=study.score.test, score=test, images=images)
 
     if plan.race and (result.departure is None or result.departure.told):
-        return _leader(result) if missing else _taken(result)
+        return _of_race(result, finished=not missing)
     partner, gap, beside = plan.compared_with(best.name), result.differences.get(best.name), None
     if partner and gap and gap.adjusted:
         beside = finding(f"part.{'above' if gap.significant and gap.mean > 0 else 'not above'}", partner=partner)
@@ -103,19 +101,17 @@ def _found(result: StudyResult) -> Finding:
     )
 
 
-def _leader(result: StudyResult) -> Finding:
-    rows = [row for row in result.of("trial") if row.validation.mean is not None]
-    ahead = max(rows, key=lambda row: row.validation.mean or 0.0)
-    waits = any(row.answer.status == "open" for row in rows) or len(rows) < len(result.edition.study.names())
-    kind = "headline.race goes on" if waits else "headline.race failed"
-    return finding(kind, name=ahead.name, seeds=ahead.validation.n, asked=ahead.validation.asked)
-
-
-def _taken(result: StudyResult) -> Finding:
-    """Returns which trial of a race to take, or that the tests decide nothing."""
+def _of_race(result: StudyResult, *, finished: bool) -> Finding:
+    """Returns which trial of a race to take, or that the tests decide nothing; before its end which one is ahead."""
     (best,) = result.winners
     plan, rows = result.edition.study.plan, result.of("trial")
     assert isinstance(plan, Ablation)
+    if not finished:
+        begun = [row for row in rows if row.validation.mean is not None]
+        ahead = max(begun, key=lambda row: row.validation.mean or 0.0)
+        waits = any(row.answer.status == "open" for row in begun) or len(begun) < len(result.edition.study.names())
+        kind = "headline.race goes on" if waits else "headline.race failed"
+        return finding(kind, name=ahead.name, seeds=ahead.validation.n, asked=ahead.validation.asked)
     if best.test.n < FEWEST:
         return finding("headline.few seeds", fewest=FEWEST, name=best.name)
     rivals = result.rivals(best, rows)
@@ -185,8 +181,7 @@ def further_findings(result: StudyResult) -> Iterator[Finding]:
                 trial, score = trial_part(result, row), score_and_spread(row.test)
                 yield finding(f"detail.tested{fresh}", trial=trial, metric=metric, score=score)
         if len(result.winners) == 1 and best.test.complete:
-            yield from _compared(result, best)
-            yield from _rivals(result, best, rows)
+            yield from _beside_others(result, best, rows)
         if result.lengths is not None:
             yield from result.lengths.findings()
 
@@ -208,23 +203,23 @@ def further_findings(result: StudyResult) -> Iterator[Finding]:
         yield finding("detail.missing", missing=missing)
 
 
-def _compared(result: StudyResult, best: TrialResult) -> Iterator[Finding]:
-    """Yields the best trial beside what it is compared with: the baseline; the first and the best random point."""
+def _beside_others(result: StudyResult, best: TrialResult, rows: Sequence[TrialResult]) -> Iterator[Finding]:
+    """Yields the best trial beside what it is compared with: the baseline; the first and the best random point.
+
+    Then the trials that score significantly higher on test images, and those level with it.
+    """
     plan, first, random = result.edition.study.plan, result.named.get("first"), result.random
     if isinstance(plan, Ablation):
         partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
         if partner and gap:
             yield finding("detail.beside", gap=gap.mean, partner=partner, sureness=gap.sureness)
-        return
-    if first is not None and first is not best:
-        yield finding("detail.first", trial=trial_part(result, first), score=score_and_spread(first.test))
-    if random is not None:
-        trial, score = trial_part(result, random), score_and_spread(random.test)
-        yield finding("detail.random", points=len(result.of("rival")), trial=trial, score=score)
+    else:
+        if first is not None and first is not best:
+            yield finding("detail.first", trial=trial_part(result, first), score=score_and_spread(first.test))
+        if random is not None:
+            trial, score = trial_part(result, random), score_and_spread(random.test)
+            yield finding("detail.random", points=len(result.of("rival")), trial=trial, score=score)
 
-
-def _rivals(result: StudyResult, best: TrialResult, rows: Sequence[TrialResult]) -> Iterator[Finding]:
-    """Yields the trials that score significantly higher on test images than the best one, and those level with it."""
     above = result.above(best, rows)
     for row in rows:
         if gap := above.get(row.trial.label):
@@ -253,7 +248,18 @@ def _costs_and_sizes(result: StudyResult, best: TrialResult) -> Iterator[Finding
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
     partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
-    costs = costs_of(result.history, best.name, partner.name if partner else None)
+    arms = result.history.costs.arms
+    costs: list[Finding] = []
+    own, other = arms.get(best.name), arms.get(partner.name) if partner and partner is not best else None
+    for work, field in (("training", "train_s"), ("prediction", "predict_s")) if own else ():
+        turns = getattr(own, field)
+        values = {"own": 1000 * median(turns), "work": work}
+        if other and partner:
+            others = getattr(other, field)
+            kind = "part.cost" if ratio(turns, others) else "part.cost alike"
+            costs.append(finding(kind, **values, partner=partner.name, other=1000 * median(others)))
+        else:
+            costs.append(finding("part.cost", **values))
     count = estimate_cost(best.recipe).parameters
     more = count - estimate_cost(partner.recipe).parameters if partner else 0
     parameters = finding("part.parameters", count=count, more=more or None)
@@ -264,33 +270,15 @@ def _costs_and_sizes(result: StudyResult, best: TrialResult) -> Iterator[Finding
         yield finding("detail.size", side=side, scores=scores)
 
 
-def ratio(own: Sequence[float], other: Sequence[float]) -> tuple[float, float] | None:
+def ratio(turns: Sequence[float], other: Sequence[float]) -> tuple[float, float] | None:
     """Returns how many times as much one arm takes, at least and at most; None where they cannot be told apart.
 
     A turn is compared with the other arm's turn beside it, so that what slows both down for a while does not count.
     """
-    interval = estimate([math.log(a / b) for a, b in zip(own, other, strict=True)]).interval(SURE)
+    interval = estimate([math.log(a / b) for a, b in zip(turns, other, strict=True)]).interval(SURE)
     if interval is None or (interval[0] <= math.log1p(AGREE) and interval[1] >= -math.log1p(AGREE)):
         return None
     return math.exp(interval[0]), math.exp(interval[1])
-
-
-def costs_of(history: History, name: str, partner: str | None) -> list[Finding]:
-    """Returns what an arm takes in training and in prediction, beside another one; nothing if it was not measured."""
-    own, other = history.costs.arms.get(name), history.costs.arms.get(partner or "")
-    if own is None:
-        return []
-    costs = []
-    for work, field in (("training", "train_s"), ("prediction", "predict_s")):
-        turns = getattr(own, field)
-        values = {"own": 1000 * median(turns), "work": work}
-        if other is None or partner == name:
-            costs.append(finding("part.cost", **values))
-            continue
-        others = getattr(other, field)
-        kind = "part.cost" if ratio(turns, others) else "part.cost alike"
-        costs.append(finding(kind, **values, partner=partner, other=1000 * median(others)))
-    return costs
 
 
 def missing_parts(result: StudyResult) -> list[Finding]:
@@ -340,29 +328,27 @@ def next_seeds(result: StudyResult) -> NextSeeds | None:
     """
     now, look = result.history.seeds, result.history.looks
     share = share_of(look + 1) / share_of(look)
+    ended = {row.trial.label: row.name for row in result.tested if row.answer.raced}
+    questions: list[tuple[Estimate, float, float]] = []  # with how far it is from what would decide it, and a level
+    for verdict in result.claims:
+        undecided = verdict.word == "INCONCLUSIVE" and not {*ended.values()} & {*verdict.claim.names}
+        if undecided and verdict.estimate and verdict.level and verdict.margin:
+            questions.append((verdict.estimate, verdict.margin, verdict.level))
+    best = result.best
+    if best is not None and len(result.winners) == 1 and best in result.tested and best.test.complete:
+        rows = result.of("trial") if isinstance(result.edition.study.plan, Ablation) else result.confirmed
+        for label, gap in result.level_with(best, rows).items():
+            if gap.adjusted and label not in ended:
+                questions.append((gap.estimate, gap.mean, gap.adjusted.level))
+
     options = []
-    for measured, away, level in _open_questions(result):
+    for measured, away, level in questions:
         needed = seeds_needed(away, measured.spread or 0.0, 2 * now, alpha=level * share, like=measured)
         if needed is not None:
             options.append((max(needed, now + 1), abs(away)))
     if not options:
         return None
     seeds, away = min(options, key=lambda option: (option[0], -option[1]))
-    rows = [row for row in result.tested if row.runs and not row.answer.raced]
-    seconds = sum(row.seconds / len(row.runs) * (seeds - now) for row in rows)
+    going_on = [row for row in result.tested if row.runs and not row.answer.raced]
+    seconds = sum(row.seconds / len(row.runs) * (seeds - now) for row in going_on)
     return NextSeeds(seeds, away, ALPHA * share_of(look + 1), seconds)
-
-
-def _open_questions(result: StudyResult) -> Iterator[tuple[Estimate, float, float]]:
-    """Yields what is not decided: the estimate, how far it is from what would decide it, and the level of its test."""
-    ended = {row.trial.label: row.name for row in result.tested if row.answer.raced}
-    for verdict in result.claims:
-        undecided = verdict.word == "INCONCLUSIVE" and not {*ended.values()} & {*verdict.claim.names}
-        if undecided and verdict.estimate and verdict.level and verdict.margin:
-            yield verdict.estimate, verdict.margin, verdict.level
-    best = result.best
-    if best is not None and len(result.winners) == 1 and best in result.tested and best.test.complete:
-        rows = result.of("trial") if isinstance(result.edition.study.plan, Ablation) else result.confirmed
-        for label, gap in result.level_with(best, rows).items():
-            if gap.adjusted and label not in ended:
-                yield gap.estimate, gap.mean, gap.adjusted.level

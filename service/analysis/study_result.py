@@ -18,12 +18,11 @@ from search_spaces.claim import (
 )
 from search_spaces.study import Ablation, Edition, Published, Search, Trial
 from search_spaces.words import plural, quoted
+from service.analysis.across_trials import Lengths, Methods, lengths
 from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.evidence import lacking
 from service.analysis.format import Lines
-from service.analysis.lengths import Lengths, lengths
-from service.analysis.methods import Methods
 from service.analysis.multiple_testing import Adjusted, Difference, Gap, compare_best, staying, subtracted
 from service.analysis.probes import alike, images_look, probe_scores
 from service.analysis.scores import kept, over_tasks

@@ -11,7 +11,7 @@ import search_spaces
 import service
 import trainables
 from search_spaces.library import record_file
-from search_spaces.record import ANOTHER, BEFORE, Judged, Record, Row, Scored, read
+from search_spaces.record import ANOTHER, BEFORE, Record, Scored, read
 from search_spaces.study import Ablation, Edition, Search, Study
 from search_spaces.words import setting_words
 from service.analysis.findings import CATALOG, Finding, finding
@@ -115,7 +115,7 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
                 statuses.append(StudyStatus.read(earlier[id]["status"]))
                 continue
             edition = editions.stored(home, id)
-            status = _folded(home, edition, driver, codes)
+            status = _status(home, edition, driver, codes)
         except (LocusError, ValueError, OSError) as error:
             if not all_of_them:
                 raise
@@ -130,7 +130,7 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
     return statuses
 
 
-def _folded(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests) -> StudyStatus:
+def _status(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests) -> StudyStatus:
     history = History.open(home, edition, codes)
     alive = driver is not None
     summaries = summarize(history, alive=alive)
@@ -254,9 +254,21 @@ def paragraphs(record: Record, since: Sequence[str] = ()) -> list[str]:
         parts.append(finding("record.many", rows=len(record.rows)))
     elif record.rows:
         parts.append(finding("record.scores", metric=record.metric, level=record.level))
-        parts += map(_row, record.rows)
+    for row in record.rows if len(record.rows) <= MOST_ROWS else ():
+        scores = [_score(row.test)]
+        scores += [finding("record.side", side=side, score=_score(other)) for side, other in row.test_sizes.items()]
+        if row.diverged:
+            scores.append(finding("record.diverged", diverged=row.diverged, seeds=row.asked))
+        parts.append(finding("record.row", name=row.name, values=setting_words(row.values) or None, scores=scores))
 
-    verdicts = [_verdict(judged) for judged in record.verdicts]
+    verdicts = []
+    for judged in record.verdicts:
+        claim = {"word": judged.word, "claim": judged.claim}
+        if judged.measured is None:
+            verdicts.append(finding("record.undecided", **claim))
+        else:
+            tested = {"measured": judged.measured, "interval": judged.interval, "p": judged.p}
+            verdicts.append(finding("record.verdict", **claim, **tested))
     if record.gap and verdicts:
         untested = any(judged.word == "NOT JUDGED" for judged in record.verdicts)
         kind = "record.not judged" if untested else "record.tested"
@@ -266,21 +278,6 @@ def paragraphs(record: Record, since: Sequence[str] = ()) -> list[str]:
     return [*map(str, [*parts, *verdicts])]
 
 
-def _row(row: Row) -> Finding:
-    scores = [_scored(row.test)]
-    scores += [finding("record.side", side=side, score=_scored(scored)) for side, scored in row.test_sizes.items()]
-    if row.diverged:
-        scores.append(finding("record.diverged", diverged=row.diverged, seeds=row.asked))
-    return finding("record.row", name=row.name, values=setting_words(row.values) or None, scores=scores)
-
-
-def _scored(scored: Scored) -> Finding:
+def _score(scored: Scored) -> Finding:
     score = spread(scored.mean, scored.std)
     return finding("record.score", score=score, interval=scored.interval, failed=scored.failed, seeds=scored.n)
-
-
-def _verdict(judged: Judged) -> Finding:
-    if judged.measured is None:
-        return finding("record.undecided", word=judged.word, claim=judged.claim)
-    tested = {"measured": judged.measured, "interval": judged.interval, "p": judged.p}
-    return finding("record.verdict", word=judged.word, claim=judged.claim, **tested)

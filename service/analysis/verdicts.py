@@ -170,13 +170,14 @@ def judge_page(
     missing = [lacking(claim, trials) for claim, trials in zip(claims, scores, strict=True)]
     rows = [*zip(claims, scores, missing, strict=True)]
     gathered = [None if reason else gather(claim, trials) for claim, trials, reason in rows]
-    ps = {f"claim {number}": min(evidence.ps) if evidence else 1.0 for number, evidence in enumerate(gathered)}
-    tests = holm(({} if departure and not departure.told else ps) | dict(differences), look)
+    pairs = [evidence.region.ps(evidence.estimate) if evidence else (1.0, 1.0) for evidence in gathered]
+    ps = {} if departure and not departure.told else {f"claim {n}": min(pair) for n, pair in enumerate(pairs)}
+    tests = holm(ps | dict(differences), look)
     verdicts = []
     for number, ((claim, trials, reason), evidence) in enumerate(zip(rows, gathered, strict=True)):
         test = tests.get(f"claim {number}")
         if evidence and test:
-            inside, outside = evidence.ps
+            inside, outside = pairs[number]
             decided: Word = "SUPPORTED" if inside < outside else "REFUTED"
             word: Word = decided if test.significant else "INCONCLUSIVE"
             why, unseen, estimate = str(evidence.sentence(word, test)), evidence.unseen(word), evidence.estimate
@@ -184,22 +185,18 @@ def judge_page(
         else:
             fewest = min(trials[name].n if name in trials else 0 for name in claim.names)
             verdict = Verdict(claim, "INCONCLUSIVE", str(reason or ""), fewest)
-        verdicts.append(_not_judged(trials, verdict, departure) if departure else verdict)
+        if departure:  # what the test finds here, or the scores, stand behind the reason
+            measured = {name: trials[name] for name in claim.names if name in trials and trials[name].values}
+            sentence: object = departure.sentence
+            if verdict.p is not None:
+                sentence = finding("verdict.not judged, test", why=sentence, word=verdict.word, reason=verdict.reason)
+            elif measured:
+                here = [*dict.fromkeys(str(claim_score(claim, name, trial)) for name, trial in measured.items())]
+                sentence = finding("verdict.not judged, scores", why=sentence, scores=here)
+            n = min(trial.n for trial in measured.values()) if {*measured} == {*claim.names} else 0
+            verdict = Verdict(claim, "NOT JUDGED", str(sentence), n, where=departure.where)
+        verdicts.append(verdict)
     return verdicts, {name: tests[name] for name in differences}
-
-
-def _not_judged(scores: Mapping[str, Scores], test: Verdict, departure: Departure) -> Verdict:
-    """Returns a verdict that judges nothing. `test`: what the claim's test finds here, where that is told."""
-    claim = test.claim
-    trials = {name: scores[name] for name in claim.names if name in scores and scores[name].values}
-    why = finding("departure.sentence", why=departure.why)
-    if test.p is not None:
-        why = finding("verdict.not judged, test", why=why, word=test.word, reason=test.reason)
-    elif trials:
-        here = [*dict.fromkeys(str(claim_score(claim, name, trial)) for name, trial in trials.items())]
-        why = finding("verdict.not judged, scores", why=why, scores=here)
-    n = min(trial.n for trial in trials.values()) if {*trials} == {*claim.names} else 0
-    return Verdict(claim, "NOT JUDGED", str(why), n, where=departure.where)
 
 
 def staying(now: Sequence[Verdict], before: Sequence[Verdict]) -> list[Verdict]:
@@ -264,7 +261,7 @@ def judge_published(
         assert estimate is not None
         assert figure.within is not None
         region = Region(figure.value - figure.within, figure.value + figure.within)
-        inside[str(number)], outside[str(number)] = region.p_inside(estimate), region.p_outside(estimate)
+        inside[str(number)], outside[str(number)] = region.ps(estimate)
     supports, refutes = holm(inside, look), holm(outside, look)
     judged = {}
     for number, figure in figures.items():

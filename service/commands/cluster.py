@@ -3,6 +3,8 @@
 import base64
 import json
 import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +45,6 @@ def job(file: Path) -> None:
     from service.planning.run_options import RunOptions
     from service.storage import editions
     from service.storage.home import Home
-    from service.terminal import summaries
     from trainables.trusted import named
 
     content = json.loads(file.read_text(encoding="utf-8"))
@@ -53,7 +54,16 @@ def job(file: Path) -> None:
             editions.stored(home, id)
             tell(archive=base64.b64encode(pack(home, id)).decode())
             return
-        summaries.versions(content["python"])
+        here, sender = platform.python_version(), content["python"]
+        if here.split(".")[:2] != sender.split(".")[:2]:
+            raise SpecError(f"the cluster has Python {here}, the sender {sender}; use the same")
+        try:
+            torch = version("torch")
+        except PackageNotFoundError:
+            raise SpecError(
+                "the cluster has no torch; in a checkout of locus: pip install '.[train]' on its nodes"
+            ) from None
+        print(f"versions: python {here}, ray {version('ray')}, torch {torch}", flush=True)
         run_options = RunOptions.read(content["options"] | {"address": "auto"})
         if run_options.home:  # the home of this job alone, so the commands that are printed must name it
             os.environ.pop("LOCUS_HOME", None)

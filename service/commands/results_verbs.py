@@ -41,18 +41,18 @@ def show(
     """Show a study (question, recipe, space or arms, published, claims, budgets, gaps), or what a kind may be."""
     from search_spaces import library
     from service.analysis.study_status import at_budgets
-    from service.terminal import tables
+    from service.terminal import views
 
-    if tables.is_kind(name):
-        tables.show_kind(name, as_json)
+    if views.is_kind(name):
+        views.show_kind(name, as_json)
     elif set or preset:
-        tables.show(resolve(name, set, preset, budget=budget or "base"), as_json, defaults=defaults)
+        views.show(resolve(name, set, preset, budget=budget or "base"), as_json, defaults=defaults)
     elif not budget and name not in library.names() and not library.in_file(name):
-        tables.show(resolve(name, None, None), as_json, defaults=defaults)
+        views.show(resolve(name, None, None), as_json, defaults=defaults)
     else:
         study = library.find(name)
         sized = resolve(name, None, None, budget=budget) if budget else study
-        tables.show(sized, as_json, at_budgets(study, name), defaults=defaults)
+        views.show(sized, as_json, at_budgets(study, name), defaults=defaults)
 
 
 @app.command()
@@ -83,15 +83,15 @@ def status(
         return
     from service import api
     from service.storage.home import Home
-    from service.terminal import tables
+    from service.terminal import views
 
     states = api.status(name, home=home)
     if as_json:
         output.print_json([state.plain() for state in states])
     elif name:
-        tables.status_of_one(states[0], Home.find(home))
+        views.status_of_one(states[0], Home.find(home))
     else:
-        tables.status_of_all(states, Home.find(home))
+        views.status_of_all(states, Home.find(home))
 
 
 @app.command()
@@ -104,7 +104,7 @@ def compare(
 ) -> None:
     """Compare two studies: what differs, and each difference of scores."""
     from service import api
-    from service.terminal import summaries
+    from service.terminal import views
 
     compared = api.compare(a, b, home=home)
     if as_json:
@@ -115,7 +115,7 @@ def compare(
         page = compared.report()
     except OSError as error:  # the home may be another person's
         typer.echo(f"the page cannot be written: {error}", err=True)
-    summaries.comparison(compared, compared.headline, compared.notes, page)
+    views.comparison(compared, compared.headline, compared.notes, page)
     if open and page is not None:
         typer.launch(page.as_uri())
 
@@ -134,13 +134,13 @@ def report(
 ) -> None:
     """Write a study's report: a page of HTML, with figures. With --address the study's result is fetched first."""
     from service import api
-    from service.terminal import summaries
+    from service.terminal import views
 
     if every is not None and (every < 1 or not watch):
         raise SpecError(f"--every must be of at least 1 s and stand beside --watch, got {every}")
 
     def show(result: Any, page: Path) -> None:
-        summaries.report_written(result, page)
+        views.report_written(result, page)
         if open:
             typer.launch(page.as_uri())
 
@@ -161,7 +161,7 @@ def report(
         if address and (option := result.home.option):
             remark(f"export, compare and other commands find the study by{option}")
     for verdict in result.claims:
-        summaries.verdict(verdict)
+        views.verdict(verdict)
     if check and any(verdict.word == "REFUTED" for verdict in result.claims):
         raise typer.Exit(1)
 
@@ -242,7 +242,7 @@ def export(
     """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
     from service import api
     from service.storage.home import Home, tracking_uri, without_secrets
-    from service.terminal.summaries import exported
+    from service.terminal.views import exported
 
     if sum((csv, latex, model is not None, register is not None)) != 1:
         raise SpecError("export must be told one of --csv, --latex, --model and --register")
@@ -294,14 +294,14 @@ def verify(
 ) -> None:
     """Check that journal, outcomes and files agree; exit 1 if they do not."""
     from service import api
-    from service.terminal import summaries
+    from service.terminal import views
 
     if repair:
         for line in api.repair(name, home=home) or ["nothing is damaged"]:
             remark(line)
         return
     checks = api.verify(name, home=home)
-    summaries.checks(checks)
+    views.checks(checks)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 

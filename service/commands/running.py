@@ -30,10 +30,10 @@ def _plan(edition: Any, run_options: "RunOptions") -> None:
     from service import api
     from service.run_study import try_own
     from service.storage.home import Home
-    from service.terminal import summaries
+    from service.terminal import views
 
     history, estimate = api.plan(edition, run_options)
-    summaries.plan(history, estimate)
+    views.plan(history, estimate)
     remark(api.shown_in(history.edition, run_options))
     for line in try_own(edition, Home.find(run_options.home).data):
         remark(line)
@@ -97,7 +97,7 @@ def run_resolved(
     from service import api
     from service.execution.signals import BeingRunError
     from service.planning.schedule import Done, next_action
-    from service.terminal import summaries
+    from service.terminal import views
 
     command, more, sized = again(), again("--seeds"), again("--budget", "--seeds", "--trials")
     if tell is not None:
@@ -125,7 +125,7 @@ def run_resolved(
         and run_options.hours
         and not isinstance(next_action(result.history, set()), Done)
     ):
-        summaries.answer(result)
+        views.answer(result)
         _stopped(f" after {run_options.hours:g} hour{'s' * (run_options.hours != 1)}", command)
         raise typer.Exit(UNFINISHED)
     larger, edition = "", result.edition
@@ -135,7 +135,7 @@ def run_resolved(
         size = sizes[sizes.index("smoke") + 1]
         time = "" if edition.mark else edition.study.time_words(size)
         larger = f"{sized} --budget {size}   ({f'{time}; ' if time else ''}smoke shows only that all works)"
-    summaries.ending(result, more, larger)
+    views.ending(result, more, larger)
     if result.history.failed:
         raise typer.Exit(1)
 

@@ -18,7 +18,7 @@ from search_spaces.words import (
     quoted,
     setting_words,
 )
-from service.analysis.arm_tunings import tunings
+from service.analysis.across_trials import tunings
 from service.analysis.best import ranked
 from service.analysis.data_efficiency import LEVELS
 from service.analysis.format import between, fixed, metric_words, number, spread, two
@@ -50,7 +50,7 @@ def random_points(result: StudyResult) -> Table | None:
 
 def tuning_points(result: StudyResult) -> Table | None:
     """Returns every trial of the tuning on validation: arm by arm, in the order in which they were tried."""
-    arms = tunings(result)
+    arms = tunings(result.history, result.rows)
     chosen = [tuning.chosen for tuning in arms if tuning.chosen]
     return _points(result, "tuning", "trial", [row for tuning in arms for row in tuning.rows], chosen)
 
@@ -164,12 +164,12 @@ def unfinished(result: StudyResult) -> Table | None:
 
 def tuned(result: StudyResult) -> Table | None:
     """Returns what the tuning chose for each arm; None if arms are not tuned, or no tuning has ended."""
-    arms, plan = tunings(result), result.edition.study.plan
+    arms, plan = tunings(result.history, result.rows), result.edition.study.plan
     if not isinstance(plan, Ablation) or plan.tune is None:
         return None
     values, given = [], []
     for tuning in arms:
-        waiting = "left out" if tuning.ended == tuning.asked else "not yet"
+        waiting = "left out" if tuning.ended == tuning.trials else "not yet"
         values.append("not tuned" if tuning.settled and tuning.chosen is None else tuning.values or waiting)
         recipe, settings = result.edition.study.recipe(plan.arms[tuning.arm]), {}
         for path in plan.tune.paths:
@@ -185,7 +185,7 @@ def tuned(result: StudyResult) -> Table | None:
     scores = [spread(row.validation.mean, row.validation.std) if row else "" for row in chosen]
     columns = [
         Column("arm", [tuning.arm for tuning in arms], words=True),
-        Column("trials", [tuning.trials_words for tuning in arms]),
+        Column("trials", [tuning.trial_counts for tuning in arms]),
         Column("chosen", [f"#{row.trial.label}" if row else "" for row in chosen], words=True),
         Column("tuned to", values, words=True),
         Column("given", given, words=True, under=True),
@@ -236,7 +236,10 @@ def _arms(result: StudyResult, plan: Ablation) -> Table:
     """Returns what each arm changes and was tuned to; in the note what an arm has of the base that others set."""
     sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]
     columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True)]
-    chosen = [f"{tuning.values} (#{tuning.chosen.trial.label})" if tuning.chosen else "" for tuning in tunings(result)]
+    chosen = [
+        f"{tuning.values} (#{tuning.chosen.trial.label})" if tuning.chosen else ""
+        for tuning in tunings(result.history, result.rows)
+    ]
     if any(chosen):
         columns.append(Column("tuned to", chosen, words=True))
     common = {setting.path for setting in _shared(result)}

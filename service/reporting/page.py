@@ -17,7 +17,7 @@ import matplotlib as mpl
 
 from search_spaces.study import Ablation, Study
 from search_spaces.words import listed, plural, quoted
-from service.analysis.arm_tunings import tunings
+from service.analysis.across_trials import tunings
 from service.analysis.headline import details, headline
 from service.analysis.power import look_words
 from service.analysis.study_result import StudyResult
@@ -123,7 +123,7 @@ def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False
     by_source: dict[str, list[str]] = {}
     for entry in study.published:
         by_source.setdefault(entry.source, []).append(quoted(entry.who))
-    remarks = [tuning.remark for tuning in tunings(result) if tuning.remark]
+    remarks = [tuning.remark for tuning in tunings(result.history, result.rows) if tuning.remark]
     if result.stale:
         stale = f"{plural(result.stale, 'answer')} of other code"
         remarks.append(f"Not counted: {stale}; locus run trains what is missing.")

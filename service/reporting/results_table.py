@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from search_spaces.study import Ablation
 from search_spaces.words import listed, plural, quoted
-from service.analysis.arm_tunings import tunings
+from service.analysis.across_trials import tunings
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence, tests_together
@@ -224,7 +224,7 @@ def _tuning_notes(result: StudyResult) -> list[str]:
         return []
     search = f"{plural(plan.tune.trials, 'trial')} of {listed(plan.tune.paths)}"
     notes = [f"Each arm was tuned first, by the same search over {search}, on seeds of its own."]
-    arms = tunings(result)
+    arms = tunings(result.history, result.rows)
     for path in plan.tune.paths:
         ends = {"highest": 0, "lowest": 0}
         for tuning in arms:
@@ -281,6 +281,6 @@ def over_tasks(result: StudyResult) -> Table | None:
         for task in methods.counted:
             families.setdefault(methods.families.get(task, task), []).append(task)
         notes += [f"Family {quoted(family)}: {listed(tasks)}." for family, tasks in families.items() if len(tasks) > 1]
-    if methods.left_out:
-        notes.append(f"Not in a mean over tasks, as some method lacks a seed there: {', '.join(methods.left_out)}.")
+    if left_out := [task for task in methods.tasks if task not in methods.counted]:
+        notes.append(f"Not in a mean over tasks, as some method lacks a seed there: {', '.join(left_out)}.")
     return Table("tasks", f"The mean {metric} of each method by task", columns, note=" ".join(notes))

@@ -21,7 +21,7 @@ LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
 
 def studies(as_json: bool) -> None:
     """Prints the named studies."""
-    listing = rows()
+    listing = study_rows()
     if as_json:
         print_json([{key: study[key] for key in (*LISTED, "sizes", "found")} for study in listing])
         return
@@ -46,12 +46,12 @@ def studies(as_json: bool) -> None:
     sentence(out, "each table and figure of the papers, with its studies: locus studies --papers")
 
 
-def rows() -> list[dict[str, Any]]:
+def study_rows() -> list[dict[str, Any]]:
     """Returns what the list says of each named study. It is kept until a file changes that a study is made of."""
-    places = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
+    packages = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
     analysis = Path(__file__).parents[1] / "analysis"
-    mark = seen(*places, Path(__file__), analysis / "study_status.py", analysis / "catalog.txt", *library.records())
-    name = f"studies-{hashlib.sha256(str(places).encode()).hexdigest()[:8]}.json"
+    mark = seen(*packages, Path(__file__), analysis / "study_status.py", analysis / "catalog.txt", *library.records())
+    name = f"studies-{hashlib.sha256(str(packages).encode()).hexdigest()[:8]}.json"
     listing: list[dict[str, Any]] | None = kept(name, mark)
     if listing is None:
         from service.analysis.study_status import standings

@@ -24,7 +24,7 @@ from search_spaces.words import clock
 from service.analysis.findings import Finding, finding
 from service.analysis.format import left_out_words, stopped_words
 from service.analysis.study_status import left_words, together
-from service.analysis.trial_result import Summaries, TrialSummary
+from service.analysis.trial_result import Summaries
 from service.planning.forecast import Forecast, Left
 from service.storage import editions
 from service.storage.facts import (
@@ -42,7 +42,7 @@ from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from service.storage.journal import Place, read_on
 from service.terminal.output import Paper, sentence, title
-from service.terminal.tables import trials_table
+from service.terminal.views import trials_table
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
 
@@ -53,7 +53,7 @@ class EventLines:
     def __init__(self, history: History) -> None:
         self.history = history
         self._owners: dict[str, tuple[Trial, int]] = {}
-        self._known = 0, 0
+        self._counts = 0, 0  # of trials and of invalidations when the owners were listed
 
     def __call__(self, fact: Fact) -> str | None:
         """Returns a fact's line."""
@@ -79,9 +79,9 @@ class EventLines:
 
     def _of_run(self, fact: Measured | StoppedAt | FailedWith | Ended) -> Finding:
         """Returns what a fact says of a run, with its trial and seed where the study still has it."""
-        known = len(self.history.trials), self.history.invalidations
-        if fact.run not in self._owners and known != self._known:
-            self._known = known
+        counts = len(self.history.trials), self.history.invalidations
+        if fact.run not in self._owners and counts != self._counts:
+            self._counts = counts
             for trial in self.history.trials:
                 for seed, run in self.history.runs(trial).items():
                     self._owners.setdefault(run.key, (trial, seed))
@@ -118,19 +118,19 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
     folder = home.study(id)
     codes = CodeDigests()
     history = History(editions.stored(home, id), lambda recipe: codes(recipe).digest, [])
-    lines, place, matched = EventLines(history), Place(), run is None
+    lines, position, matched = EventLines(history), Place(), run is None
     label, _, seed = (run or "").partition(".")
     trial: Trial | None = None
     for _ in looks(folder) if follow else (False,):
-        facts, place = read_on(folder.journal, place)
+        facts, position = read_on(folder.journal, position)
         for fact in facts:
             history.add(fact)
             if isinstance(fact, Planned) and seed.isdigit() and history.trials[-1].label == label:
                 trial = history.trials[-1]
             of_seed = history.runs(trial).get(int(seed)) if trial else None
             line, key = lines(fact), getattr(fact, "run", None)
-            asked = run is None or (key and (key.startswith(run) or (of_seed is not None and key == of_seed.key)))
-            if line is not None and asked:
+            matches = run is None or (key and (key.startswith(run) or (of_seed is not None and key == of_seed.key)))
+            if line is not None and matches:
                 matched = True
                 yield f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(fact.time))}  {line}"
     if not matched:
@@ -147,11 +147,11 @@ def looks(folder: StudyFolder, pause: Callable[[float], object] = time.sleep) ->
 
 def news(folder: StudyFolder, every_s: float, pause: Callable[[float], object] = time.sleep) -> Iterator[bool]:
     """Yields the looks to report: the first, then one every so many seconds if there are new facts, and the last."""
-    place, turns = Place(), max(1, round(every_s / POLL_S))
+    position, turns = Place(), max(1, round(every_s / POLL_S))
     for turn, alive in enumerate(looks(folder, pause)):
         if alive and turn % turns:
             continue
-        facts, place = read_on(folder.journal, place)
+        facts, position = read_on(folder.journal, position)
         if facts or not turn or not alive:
             yield alive
 
@@ -302,25 +302,25 @@ class Progress:
             self.live = None
 
     def _view(self) -> RenderableType:
-        """Draws the title, the trials and the bar. Trials are drawn again after news, at the end, on another screen."""
+        """Draws the title, the trials and the bar. Trials are drawn again after news, at the end, on another screen.
+
+        As many rows are drawn as fit the screen, where a long name takes several lines; the last number is tried first.
+        """
         assert self._history is not None
         with self._lock:
             now = self._news, self._ended, self.console.size
             if self._drawn is None or self._drawn[0] != now:
-                self._drawn = now, self._fitting(self._summaries(alive=not self._ended))
-            return Group(title(self.edition.id, self.edition.study.question), self._drawn[1], self._bar())
-
-    def _fitting(self, trials: list[TrialSummary]) -> SegmentLines:
-        """Returns as many rows as fit the screen; a long name takes several lines. Begins with the last number."""
-        height = max(self.console.height - AROUND, FEWEST)
-        rows = min(self._rows or height, height)
-        while True:
-            lines = self.console.render_lines(trials_table(trials, self.edition, rows), pad=False)
-            over = len(lines) - height
-            if over <= 0 or rows <= FEWEST:
+                trials, height = self._summaries(alive=not self._ended), max(self.console.height - AROUND, FEWEST)
+                rows = min(self._rows or height, height)
+                while True:
+                    lines = self.console.render_lines(trials_table(trials, self.edition, rows), pad=False)
+                    over = len(lines) - height
+                    if over <= 0 or rows <= FEWEST:
+                        break
+                    rows = max(rows - max(round(over * rows / len(lines)), 1), FEWEST)
                 self._rows = max(rows - over, FEWEST)
-                return SegmentLines(lines, new_lines=True)
-            rows = max(rows - max(round(over * rows / len(lines)), 1), FEWEST)
+                self._drawn = now, SegmentLines(lines, new_lines=True)
+            return Group(title(self.edition.id, self.edition.study.question), self._drawn[1], self._bar())
 
     def _bar(self) -> RenderableType:
         left = self._left()

@@ -8,7 +8,7 @@ from statistics import fmean
 from search_spaces.library import find, record_file
 from search_spaces.plans.ablation import BETWEEN
 from search_spaces.record import BEFORE, Record, Scored, read
-from service.analysis.methods import mean_over_families
+from service.analysis.across_trials import mean_over_families
 from service.analysis.study_status import standings
 
 EDITIONS = {"cpu": "atlas@cpu", "images": "atlas@images~cifar10-03c6"}

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from search_spaces.study import Ablation
+from service.analysis.across_trials import length_scores
 from service.analysis.data_efficiency import Curve
 from service.analysis.format import metric_words
-from service.analysis.lengths import length_scores
 from service.analysis.statistics import FEWEST
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult

@@ -228,13 +228,13 @@ def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkey
     """In a folder without the records that are kept, which change with what has been run."""
     assert library.record_file("gap", "gap@cpu") == Path(library.__file__).parent / "studies/records/gap@cpu.json"
     monkeypatch.setattr(library, "folder", lambda name: mine / "studies")
-    before = {row["name"]: row["found"] for row in catalog.rows()}
+    before = {row["name"]: row["found"] for row in catalog.study_rows()}
     assert before["irpe-index"]["cpu"] == "before these rules"
     assert before["atlas"]["images"] == before["gap"]["paper"] == "not run"
     conduct(Home(mine / "home"), library.find("fourier-gamma").at("smoke"))
     path = service.record("fourier-gamma", home=str(mine / "home"))
     assert path == mine / "studies/records/fourier-gamma@smoke.json"
-    after = {row["name"]: row["found"] for row in catalog.rows()}
+    after = {row["name"]: row["found"] for row in catalog.study_rows()}
     assert after["fourier-gamma"] == before["fourier-gamma"] | {"smoke": f"results of {read(path).date}"}
     assert {**after, "fourier-gamma": ""} == {**before, "fourier-gamma": ""}
 

@@ -19,7 +19,7 @@ from service.cli import app
 from service.reporting.page import command, snippet
 from service.results import Result
 from service.storage.home import Home
-from service.terminal.summaries import exported
+from service.terminal.views import exported
 from tests.rooms.photographs import CLASSES, SIDE, trained
 from trainables import trusted
 from trainables.data.splits_torch import load

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from search_spaces.study import Ablation, Study
+from service.analysis.across_trials import length_scores
 from service.analysis.headline import details, headline
-from service.analysis.lengths import length_scores
 from service.reporting.page import page
 from service.results import Result
 from service.storage.home import Home

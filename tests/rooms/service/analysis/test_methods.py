@@ -8,8 +8,8 @@ import pytest
 from search_spaces.claim import BetterOverTasks
 from search_spaces.plans.ablation import Ablation
 from search_spaces.study import Score, Study
+from service.analysis.across_trials import mean_over_families
 from service.analysis.headline import answer, details, headline
-from service.analysis.methods import mean_over_families
 from service.api import check_report
 from service.reporting.results_table import over_tasks
 from service.results import Result

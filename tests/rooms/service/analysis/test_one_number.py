@@ -21,7 +21,7 @@ from service.results import Result
 from service.storage.facts import Counts, StoppedAt
 from service.storage.home import Home
 from service.storage.journal import read
-from service.terminal import summaries
+from service.terminal import views
 from service.tracking.rows import Conclusion
 from service.tracking.sync import MlflowSync
 from tests.rooms.by_hand import ByHand, ablated, at_sides, base, searched
@@ -162,7 +162,7 @@ def test_every_surface_shows_the_same_mean_and_interval(result, capsys) -> None:
     who = f"#{best.trial.number} ({best.name})" if search else f"“{best.name}”"
     expected = of_scores(best.test)
     assert fixed(float(np.mean([*best.test.values.values()]))) == expected[0], "of all seeds"
-    summaries.answer(result)
+    views.answer(result)
     page = result.report()
     rows = {row["trial"]: row for row in csv.DictReader(page.with_name("trials.csv").read_text().splitlines())}
     columns = ("test_mean", "test_low", "test_high")
@@ -248,7 +248,7 @@ def test_what_five_seeds_found_two_worse_ones_do_not_take_away(tmp_path, capsys)
     assert (headline(second), again.p, again.interval, again.estimate.n) == (took, gap.p, gap.interval, 5)
     assert (again.later.mean, again.later.estimate.n) == (pytest.approx(later), 7)
     assert not again.later.significant
-    summaries.answer(second)
+    views.answer(second)
     for text in (capsys.readouterr().out, html.unescape(second.report().read_text())):
         assert f"5 seeds; with 7: {later:.4f}" in " ".join(text.split())
 

@@ -11,7 +11,7 @@ from search_spaces.words import setting_words, short, value_words, without_sourc
 from service.analysis.study_status import one_status
 from service.results import Result
 from service.storage.home import Home
-from service.terminal import tables
+from service.terminal import views
 from service.tracking.rows import rows
 from service.tracking.store import _data_sets
 from tests.rooms.by_hand import ByHand, base
@@ -78,7 +78,7 @@ def test_it_is_in_no_table_and_no_param(reported, capsys, tmp_path):
         assert not {"encoding.source", "data.source"} & {*result.edition.study.paths()}
         file = tmp_path / "study.json"
         file.write_text(json.dumps(result.edition.study.plain()))
-        tables.show(find(str(file)), as_json=False)
+        views.show(find(str(file)), as_json=False)
         shown = capsys.readouterr().out
         assert "mine.py:Spiral" in shown
         assert "SECRET TEXT" not in shown

@@ -7,7 +7,7 @@ import pytest
 
 from search_spaces.claim import AtLeast, Better
 from search_spaces.study import Ablation, Edition, Study
-from service.analysis.arm_tunings import tunings
+from service.analysis.across_trials import tunings
 from service.analysis.best import Best, find_best, ranked
 from service.analysis.comparison import Side, changes
 from service.analysis.headline import details
@@ -22,7 +22,7 @@ from service.storage.facts import Tuned
 from service.storage.home import Home
 from service.storage.journal import read
 from service.terminal.live import EventLines
-from service.terminal.tables import legend
+from service.terminal.views import legend
 from service.tracking import rows as mlflow_rows
 from service.tracking.rows import role, rows, title, trial_content
 from tests.rooms.by_hand import edit_lines
@@ -137,7 +137,7 @@ def test_a_page_says_how_many_arms_take_the_highest_or_lowest_value_that_was_tri
 
 
 def test_time_that_tuned_an_arm_is_shown_and_in_no_time_of_a_run(result, shown):
-    for one in tunings(result):
+    for one in tunings(result.history, result.rows):
         assert one.seconds == pytest.approx(sum(run.seconds for row in one.rows for run in row.runs.values()))
     trials = result.trials()
     assert trials.groupby("role").size().to_dict() == {"trial": 3, "tuning": 9}
@@ -228,7 +228,7 @@ def test_a_failed_trial_beside_a_choice_is_counted_in_the_table_and_not_open(hom
     for _ in range(2):
         found = Result.open(home, edition.id)
         assert by_head(tuned_table(found))["trials"] == ["2, 1 failed", "2", "2"]
-        (remark,) = [one.remark for one in tunings(found) if one.remark]
+        (remark,) = [one.remark for one in tunings(found.history, found.rows) if one.remark]
         assert remark == "“token” was tuned over fewer trials: 1 of its 2 failed."
         status = one_status(home, edition.id)
         assert (status.state, status.rows[0].state) == ("done", "failed: the worker died")

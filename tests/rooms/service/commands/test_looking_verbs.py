@@ -25,7 +25,7 @@ from service.reporting import pages
 from service.reporting.results_table import measured
 from service.results import Result
 from service.storage.home import Home
-from service.terminal import catalog, output, summaries, tables
+from service.terminal import catalog, output, views
 from tests.house.sources import ROOT
 from tests.house.test_light import HEAVY, STUDY
 from tests.rooms.by_hand import ablated, base
@@ -66,7 +66,7 @@ def compared(tmp_path_factory):
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_no_name_is_broken(tmp_path, compared, capsys, monkeypatch, width):
-    for module in (catalog, tables, output, summaries):
+    for module in (catalog, views, output):
         monkeypatch.setattr(module, "console", lambda: Console(width=width, force_terminal=True, highlight=False))
     conduct(Home(tmp_path), OWN.at())
     catalog.studies(as_json=False)
@@ -74,16 +74,16 @@ def test_no_name_is_broken(tmp_path, compared, capsys, monkeypatch, width):
     assert all(name in text for name in library.names())
     assert all(len(line) <= width for line in text.splitlines())
     states = all_status(Home(tmp_path))
-    tables.status_of_all([*states], Home(tmp_path))
+    views.status_of_all([*states], Home(tmp_path))
     assert f"{LONG}@base" in capsys.readouterr().out
-    tables.status_of_one(states[0], Home(tmp_path))
+    views.status_of_one(states[0], Home(tmp_path))
     text = strip(capsys.readouterr().out)
     for word in (f"{LONG}@base", "readable", "eighty", "3/3", "2/2", "val/accuracy", f"locus run {LONG}@base"):
         assert word in text
     assert "a rather long arm name" in " ".join(text.split())
 
     found = compare("encodings", "other", home=str(compared))
-    summaries.comparison(found, found.headline, found.notes, None)
+    views.comparison(found, found.headline, found.notes, None)
     text = strip(capsys.readouterr().out)
     assert all(len(line) <= width for line in text.splitlines())
     for name in (*ARMS, "optimizer.lr", "encodings@base", "other@base", "95 % interval", "5 pairs", "4 pairs"):
@@ -198,7 +198,7 @@ def test_studies_of_different_metrics_have_each_their_own_head(tmp_path, capsys)
     table = pages.scores(found)
     assert [column.full_head for column in table.columns[1:3]] == [f"{a}, A", f"{b}, B"]
     assert table.title == "The scores of 3 trials of both"
-    summaries.comparison(found, found.headline, found.notes, None)
+    views.comparison(found, found.headline, found.notes, None)
     assert f"A: {a}; B: {b}" in strip(capsys.readouterr().out)
     assert (found.plain()["metric"], found.plain()["metric_b"]) == ("test/accuracy", "test/r2")
 

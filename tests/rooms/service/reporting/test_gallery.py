@@ -16,9 +16,8 @@ from PIL import Image
 from sklearn.metrics import confusion_matrix
 
 from search_spaces.study import Ablation, Study
-from service.analysis.answers import Answers
 from service.reporting.figures.classes import MOST as MOST_CLASSES
-from service.reporting.figures.classes import by_class, gallery
+from service.reporting.figures.classes import Answers, by_class, gallery
 from service.results import Result, compute_probes
 from service.storage.home import Home
 from service.storage.outcomes import read_probe, write_probe

@@ -13,7 +13,7 @@ from service.commands.running import run_resolved
 from service.planning.run_options import RunOptions
 from service.results import Result
 from service.storage.home import Home
-from service.terminal import summaries
+from service.terminal import views
 from tests.rooms.by_hand import ByHand
 from tests.rooms.service.reporting.test_claims_and_papers import ARMS, GAP, run, study
 
@@ -47,7 +47,7 @@ PRINTED = {
 @pytest.mark.parametrize("case", PRINTED)
 def test_verdicts_are_printed(case, tmp_path, capsys) -> None:
     edition, counts = PRINTED[case]
-    summaries.answer(run(tmp_path, edition))
+    views.answer(run(tmp_path, edition))
     text = " ".join(capsys.readouterr().out.split())
     assert {part: text.count(part) for part in counts} == counts
 
@@ -67,7 +67,7 @@ def undecided(root) -> Result:
 
 def test_seeds_are_named_where_they_can_decide_something(tmp_path, capsys) -> None:
     """The number is the smallest with a power of 80 % at the second look, by the noncentral t distribution."""
-    summaries.ending(undecided(tmp_path), "locus run papers")
+    views.ending(undecided(tmp_path), "locus run papers")
     shown = " ".join(capsys.readouterr().out.split())
     mean, std, level = np.mean(GAPS), np.std(GAPS, ddof=1), 0.05 * 3 / 16
     power = {n: stats.nct.sf(stats.t.ppf(1 - level / 2, n - 1), n - 1, mean / std * n**0.5) for n in range(5, 9)}
@@ -82,7 +82,7 @@ def test_seeds_are_named_where_they_can_decide_something(tmp_path, capsys) -> No
 def test_where_no_seeds_would_decide_anything_the_study_is_done(tracking, option, tmp_path, capsys) -> None:
     """What shows it in MLflow is said as it must be typed, with the home and the store."""
     result = run(tmp_path, study(claims=CLAIMS).at("full"))
-    summaries.ending(Result.open(result.home, result.edition.id, tracking), "locus run papers")
+    views.ending(Result.open(result.home, result.edition.id, tracking), "locus run papers")
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "done no open question would be decided by up to 6 seeds, if scores are as measured" in lines
     assert f"MLflow locus ui {result.edition.id}{result.home.option}{option}" in lines

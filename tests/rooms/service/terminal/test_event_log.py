@@ -23,12 +23,8 @@ def test_every_event_has_its_time_and_its_line(home: Home) -> None:
     conduct(home, arms())
     lines = list(events(home, arms().id))
     assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  #", line) for line in lines)
-    assert [line[21:] for line in lines[:4]] == [
-        "#0 none planned",
-        "#1 near planned",
-        "#2 far planned",
-        "#0 seed 0 started",
-    ]
+    planned = [f"#{number} {name} planned" for number, name in enumerate(("none", "near", "far"))]
+    assert [line[21:] for line in lines[:4]] == [*planned, "#0 seed 0 started"]
     assert sum("completed" in line for line in lines) == 6
 
 
@@ -63,12 +59,7 @@ def test_one_run_alone_by_its_row_and_seed_or_by_its_key(home: Home) -> None:
 def test_it_follows_a_driver_to_its_end(home: Home) -> None:
     with driving(home, arms()) as driver:
         found: list[str] = []
-
-        def follow() -> None:
-            for line in events(home, arms().id, follow=True):
-                found.append(line)
-
-        following = threading.Thread(target=follow)
+        following = threading.Thread(target=lambda: found.extend(events(home, arms().id, follow=True)))
         following.start()
         toy = Toy(driver, random.Random(0))
         toy._fill()

@@ -17,7 +17,7 @@ from service.reporting.page import page
 from service.results import Result
 from service.storage.home import Home
 from service.terminal.live import Progress
-from service.terminal.tables import shown
+from service.terminal.views import most_telling
 from tests.rooms.toy import Toy, driving
 from tests.waiting import until
 from trainables.encodings import Fourier
@@ -109,9 +109,9 @@ def test_rows_are_shown_in_order_that_failed_are_best_unfinished_highest_or_newe
     rows[20] = summary("20", "done", 0.8, "best")
     rows[25] = summary("25", "running")
     for count, labels in ((1, [30]), (3, [20, 25, 30]), (8, [0, 1, 2, 3, 4, 20, 25, 30])):
-        assert [row.label for row in shown(rows, count)] == [*map(str, labels)]
-    assert [row.label for row in shown(rows, 10)][-2:] == ["38", "39"]
-    assert shown(rows, 40) == rows
+        assert [row.label for row in most_telling(rows, count)] == [*map(str, labels)]
+    assert [row.label for row in most_telling(rows, 10)][-2:] == ["38", "39"]
+    assert most_telling(rows, 40) == rows
 
 
 def test_a_screen_that_reads_while_the_driver_writes_never_fails(tmp_path):

@@ -13,7 +13,7 @@ from search_spaces.study import Ablation, Study
 from service.analysis.study_status import all_status, one_status
 from service.consistency import Check
 from service.results import Result
-from service.terminal import summaries, tables
+from service.terminal import views
 from service.terminal.live import Progress
 from service.terminal.output import Paper, columns, printable, row
 from tests.rooms.toy import Toy, conduct, driving
@@ -42,29 +42,25 @@ def test_in_the_live_table(home):
     all_there(out.getvalue())
 
 
-def test_in_status_show_and_the_end_of_a_run(home, tmp_path, capsys):
+def test_in_status_show_the_end_of_a_run_and_checks(home, tmp_path, capsys):
     conduct(home, STUDY.at())
-    tables.status_of_one(one_status(home, "odd@base"), home)
+    views.status_of_one(one_status(home, "odd@base"), home)
     text = capsys.readouterr().out
     all_there(text)
     assert "+-: standard deviation over seeds" in text
-    tables.status_of_all(all_status(home), home)
+    views.status_of_all(all_status(home), home)
     assert "odd@base" in capsys.readouterr().out
     (tmp_path / "odd.json").write_text(json.dumps(STUDY.plain()))
-    tables.show(find(str(tmp_path / "odd.json")), as_json=False)
+    views.show(find(str(tmp_path / "odd.json")), as_json=False)
     all_there(capsys.readouterr().out)
     result = Result.open(home, "odd@base")
-    summaries.ending(result, "locus run [odd]", larger="locus run [odd] --budget full")
+    views.ending(result, "locus run [odd]", larger="locus run [odd] --budget full")
     text = capsys.readouterr().out
     assert all(name in text for name in NAMES)
     assert "locus run [odd]" in text
-
-
-def test_in_checks(capsys):
-    summaries.checks([Check("MLflow", False, "[/v] seed 1 is RUNNING"), Check("a [q]", True, "3 looked at")])
+    views.checks([Check("MLflow", False, "[/v] seed 1 is RUNNING"), Check("a [q]", True, "3 looked at")])
     text = capsys.readouterr().out
-    assert "[/v] seed 1 is RUNNING" in text
-    assert "a [q]" in text
+    assert all(cell in text for cell in ("[/v] seed 1 is RUNNING", "a [q]"))
 
 
 def test_no_text_is_a_command_to_the_terminal():

@@ -1,10 +1,14 @@
-"""What `show` and `status` print: studies and trials as tables."""
+"""What the commands print: studies and kinds, the state of studies, their plans, answers and comparisons.
+
+A command that only looks starts fast: what judges a study is imported by the functions that print its answer.
+"""
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
@@ -15,6 +19,8 @@ from search_spaces import library
 from search_spaces.study import Ablation, Edition, Study
 from search_spaces.words import configuration, setting_words, space_words, value_words
 from service.analysis.findings import finding
+from service.analysis.format import between, fixed, metric_words, p_text, signed
+from service.analysis.statistics import FEWEST
 from service.storage import editions
 from service.terminal import catalog
 from service.terminal.output import (
@@ -32,11 +38,22 @@ from service.terminal.output import (
 from trainables.recipe import kinds
 
 if TYPE_CHECKING:
+    from service.analysis.comparison import Comparison
+    from service.analysis.study_result import StudyResult
     from service.analysis.study_status import StudyStatus
     from service.analysis.trial_result import TrialSummary
+    from service.analysis.verdicts import Verdict
+    from service.planning.estimate import WorkEstimate
+    from service.storage import Check
+    from service.storage.history import History
     from service.storage.home import Home
+    from trainables.training.trained import Facts
 
 STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "magenta", "failed": "red"}
+COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
+"""The color of each verdict."""
+MOST_CLASSES = 10
+"""How many names of classes a line lists."""
 
 
 def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None = None) -> RenderableType:
@@ -46,7 +63,7 @@ def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None 
     for name in ("#", "trial", "seeds", "epoch", metric, "state"):
         justify = "left" if name in ("trial", metric, "state") else "right"
         view.add_column(name, justify=justify, no_wrap=name not in ("trial", "state"), overflow="fold")  # type: ignore[arg-type]
-    kept_rows = trials if rows is None else shown(trials, rows)
+    kept_rows = trials if rows is None else most_telling(trials, rows)
     for trial in kept_rows:
         style = "bold green" if trial.best else STYLES.get(trial.state.split()[0].rstrip(",:"), "")
         state = Text(f"{trial.state}  {trial.mark}".rstrip(), style=style)
@@ -71,7 +88,7 @@ def legend(rows: list[TrialSummary], trials: list[TrialSummary], edition: Editio
     return [str(finding("legend", parts=parts))] if parts else []
 
 
-def shown(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
+def most_telling(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
     """Returns the rows worth a place: what failed, the best, the unfinished, the highest, the newest.
 
     In their order.
@@ -91,21 +108,21 @@ def shown(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
 
 
 def show(
-    given: Study | Edition, as_json: bool, results: Mapping[str, list[str]] | None = None, *, defaults: bool = False
+    subject: Study | Edition, as_json: bool, results: Mapping[str, list[str]] | None = None, *, defaults: bool = False
 ) -> None:
     """Prints a study, or an edition of it. `results`: by budget, what came out, a paragraph an entry.
 
     `defaults`: shows the values of the recipe that are defaults, too. JSON has all of them.
     """
-    study, own_paths = (given.study, given.own_paths) if isinstance(given, Edition) else (given, ())
+    study, own_paths = (subject.study, subject.own_paths) if isinstance(subject, Edition) else (subject, ())
     plan, counts = study.plan, catalog.sizes(study)
-    if isinstance(given, Edition):  # its budgets without the values that the user's own replace
+    if isinstance(subject, Edition):  # its budgets without the values that the user's own replace
         budgets = {}
         for name, budget in study.budgets.items():
             left = {path: value for path, value in budget.values.items() if path not in own_paths}
             budgets[name] = budget.model_copy(update={"values": left})
         study = study.model_copy(update={"budgets": budgets})
-        counts = {given.budget: f"{len(plan.arms) if isinstance(plan, Ablation) else plan.trials} x {study.seeds}"}
+        counts = {subject.budget: f"{len(plan.arms) if isinstance(plan, Ablation) else plan.trials} x {study.seeds}"}
     if as_json:
         print_json(study.plain())
         return
@@ -265,3 +282,161 @@ def _ago(moment: float | None) -> str:
         if seconds >= size:
             return str(finding(f"ago.{unit}s", count=int(seconds // size)))
     return str(finding("ago.seconds", count=int(seconds)))
+
+
+def plan(history: History, estimate: WorkEstimate) -> None:
+    """Prints what a command would run: each trial with what is there and what is missing, and the whole estimate."""
+    from service.analysis.power import seeds_sentence
+
+    out = console()
+    if estimate.work:
+        view = columns("#", "trial", "done", "reused", "to train")
+        for work in estimate.work:
+            view.add_row(*map(Text, (work.label, work.name, *(str(count or "") for count in work.counts))))
+        out.print(view)
+    for line in estimate.lines(history.edition.id):
+        sentence(out, line)
+    sentence(out, seeds_sentence(history))
+
+
+def ending(result: StudyResult, more: str, larger: str = "") -> None:
+    """Prints how a run ended: the table, the verdicts, and what to do next.
+
+    `more`: the command that trains more seeds, without their number; `larger`: that for the next size, if this one
+    shows only that all works.
+    """
+    from service.analysis.headline import next_seeds
+    from service.analysis.power import look_words
+    from service.storage.home import tracking_uri
+
+    answer(result)
+    out, study, home, history = console(), result.edition.id, result.home, result.history
+    page = home.study(study).report / "report.html"
+    if page.exists():
+        labelled(out, "report", str(page), link=address(page))
+    else:
+        labelled(out, "report", str(finding("next.report", study=study, home=home.option)))
+    elsewhere = result.mlflow_url if result.tracking != tracking_uri() else None
+    tracking = shlex.quote(elsewhere) if elsewhere else None
+    labelled(out, "MLflow", str(finding("next.ui", study=study, home=home.option, tracking=tracking)))
+    if history.failed:
+        labelled(out, "failed", str(finding("next.failed", runs=history.failed)), "bold red")
+        labelled(out, "why", str(finding("next.why", study=study, home=home.option, log=home.study(study).log)))
+        return
+    if larger:
+        labelled(out, "next", larger)
+        return
+    if history.seeds < FEWEST:
+        labelled(out, "next", str(finding("next.fewest seeds", command=more, seeds=FEWEST)))
+    elif seeds := next_seeds(result):
+        labelled(out, "next", str(finding("next.more seeds", command=more, seeds=seeds.seeds, why=seeds)))
+    else:
+        labelled(out, "done", str(finding("next.nothing", seeds=2 * history.seeds)))
+    labelled(out, "look", look_words(history.looks))
+
+
+def answer(result: StudyResult) -> None:
+    """Prints the table, what was found in a sentence, and the verdicts."""
+    from service.analysis.headline import details, headline
+    from service.analysis.trial_result import summarize
+
+    out = console()
+    out.print()
+    if not out.is_terminal:
+        out.print(trials_table(summarize(result.history, alive=False), result.edition))
+    sentence(out, Text(headline(result), style="bold"))
+    for line in details(result):
+        sentence(out, line)
+    claims, departure = result.claims, result.departure
+    if departure and not departure.told and len(claims) > 1:
+        label = Text(claims[0].label, style=COLORS[claims[0].word])
+        rest = finding("claims.not judged", claims=len(claims), why=departure.sentence)
+        sentence(out, label.append(str(rest), style="not bold default"))
+    else:
+        for claim in claims:
+            verdict(claim)
+    out.print()
+
+
+def verdict(claim: Verdict) -> None:
+    """Prints a claim with its verdict."""
+    label = Text(claim.label, style=COLORS[claim.word])
+    sentence(console(), label.append(str(claim).removeprefix(claim.label), style="not bold default"))
+
+
+def report_written(result: StudyResult, page: Path) -> None:
+    """Prints which study a report is of, its answer in a sentence, where it is, and which other editions there are."""
+    from service.analysis.headline import headline
+
+    out = console()
+    labelled(out, "study", result.edition.id)
+    sentence(out, Text(headline(result), style="bold"))
+    labelled(out, "report", str(page), link=address(page))
+    if others := result.home.others(result.edition.id):
+        labelled(out, "others", ", ".join(others))
+
+
+def checks(results: Iterable[Check]) -> None:
+    """Prints a table of checks."""
+    view = columns("", "check", "detail")
+    for check in results:
+        mark = Text("ok", style="green") if check.ok else Text("WRONG", style="bold red")
+        view.add_row(mark, Text(check.name), Text(check.detail))
+    console().print(view)
+
+
+def exported(facts: Facts) -> None:
+    """Prints which model is exported, on standard error: its trial, seed and scores, what it takes and what it gives.
+
+    Where the run has a moving average of its weights, also which of both it is.
+    """
+    weights = None
+    if facts.recipe.optimizer.ema_decay is not None:
+        weights = finding("part.averaged" if facts.averaged else "part.last step")
+    scores = [f"{name} {fixed(value)}" for name, value in sorted(facts.scores.items(), reverse=True)]
+    classes: object = "numbers"
+    if facts.classes:
+        more = ["..."] if len(facts.classes) > MOST_CLASSES else []
+        names = [*facts.classes[:MOST_CLASSES], *more]
+        classes = finding("part.classes", count=len(facts.classes), names=names)
+    out = console(stderr=True)
+    model = {"study": facts.study, "trial": facts.trial, "seed": facts.seed, "weights": weights, "scores": scores}
+    sentence(out, str(finding("export.model", **model)))
+    sentence(out, str(finding("export.in", shape=facts.image_size)))
+    sentence(out, str(finding("export.out", outputs=facts.recipe.data.outputs, classes=classes)))
+
+
+def comparison(compared: Comparison, headline: str, notes: list[str], page: Path | None) -> None:
+    """Prints a comparison on one page of a terminal. `notes`: sentences below the table; `page`: the same in HTML."""
+    out = console()
+    labelled(out, "A", compared.a.label, "bold")
+    labelled(out, "B", compared.b.label, "bold")
+    if compared.changes:
+        view = columns("differs", "A", "B")
+        view.columns[0].no_wrap = False
+        for change in compared.changes:
+            row(view, change.what, change.a, change.b)
+        out.print(view)
+    else:
+        sentence(out, "nothing differs in the definitions, the code or the surroundings")
+    for warning in compared.warnings:
+        sentence(out, Text("note: ", style="yellow").append(warning, style="default"))
+    out.print()
+    if compared.matches:
+        metric, other = map(metric_words, compared.metrics)
+        heads = metric if metric == other else f"A: {metric}; B: {other}"
+        view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1), title=heads, title_justify="left")
+        view.add_column("trial", overflow="fold", min_width=8)
+        for name in ("A", "B", "B - A", "95 % interval", "p (Holm)"):
+            view.add_column(name, justify="right", no_wrap=True)
+        view.add_column("compared", no_wrap=True)
+        for number, match in enumerate(compared.matches):
+            gap = compared.differences.get(number)
+            test = (signed(gap.mean), between(gap.interval), p_text(gap.p).removeprefix("= ")) if gap else ("", "", "")
+            row(view, match.name, fixed(match.a.test.mean), fixed(match.b.test.mean), *test, match.how_words)
+        out.print(view)
+    sentence(out, Text(headline, style="bold"))
+    for line in notes:
+        sentence(out, Text(line, style="dim"))
+    if page is not None:
+        labelled(out, "page", str(page), link=address(page))
