@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from service.storage.history import History
 
 MOST = 3
-"""How many methods a sentence names."""
+"""A sentence names at most this many methods."""
 
 
 def mean_over_families(means: Mapping[str, float], families: Mapping[str, str]) -> float:
-    """Returns the mean over families of tasks: each family counts the same, and in it each task.
+    """Returns the mean over families of tasks: all families have equal weights, and so have the tasks of one family.
 
-    `means`: by task; `families`: by task, where it is not one by itself.
+    `means` has the mean of each task; `families` has the family of each task that is not a family by itself.
     """
     by_family: dict[str, list[float]] = {}
     for task, mean in means.items():
@@ -37,10 +37,11 @@ def mean_over_families(means: Mapping[str, float], families: Mapping[str, str]) 
 
 @dataclass(frozen=True)
 class Methods:
-    """The methods of an ablation over tasks, by their names in the order of the study.
+    """The methods that an ablation compares on several tasks.
 
-    `tasks`: by task, then by method, its test scores; a method that is not there was left out of the study. `families`:
-    by task, where it is not one by itself.
+    `names` has the methods in the order of the study. `tasks[task][method]` has the test scores of a method on a task;
+    a method is missing there if the study leaves it out. `families` has the family of each task that is not a family by
+    itself.
     """
 
     names: tuple[str, ...]
@@ -49,7 +50,7 @@ class Methods:
 
     @cached_property
     def counted(self) -> list[str]:
-        """The tasks that the means are over: on them every method has all its seeds."""
+        """The tasks over which means are taken: on each of them every method has the scores of all its seeds."""
         return [
             task
             for task, scores in self.tasks.items()
@@ -58,12 +59,12 @@ class Methods:
 
     @property
     def in_families(self) -> bool:
-        """Whether some of the tasks that count share a family."""
+        """Whether two or more of the `counted` tasks share a family."""
         return len({self.families.get(task, task) for task in self.counted}) < len(self.counted)
 
     @cached_property
     def means(self) -> dict[str, float]:
-        """The mean over families of each method, the highest first, of all its seeds; empty if no task counts."""
+        """The mean of each method over families and all seeds, the highest first; empty if `counted` is empty."""
         means = {
             name: mean_over_families({task: self.tasks[task][name].mean or 0.0 for task in self.counted}, self.families)
             for name in self.names
@@ -73,7 +74,10 @@ class Methods:
 
 
 def highest_mean(methods: Methods) -> Finding:
-    """Returns which method has the highest mean, or which ones in the digits that are shown, and which one the next."""
+    """Returns a finding that names the method with the highest mean, and the next one.
+
+    If several methods share the highest mean in the digits that are shown, it names these.
+    """
     if not methods.means:
         return finding("headline.tasks unfinished")
     (best, *others) = [[*names] for _, names in groupby(methods.means, lambda name: fixed(methods.means[name]))]
@@ -87,9 +91,9 @@ def highest_mean(methods: Methods) -> Finding:
 
 
 def length_scores(row: TrialResult) -> dict[int, dict[int, float]]:
-    """Returns the validation score by length, then by seed, of the lengths that are reached. Units: epochs.
+    """Returns the validation scores as `scores[length][seed]`, for the lengths of training reached. Units: epochs.
 
-    A diverged seed is at chance from there on, a failed one is left out.
+    A diverged seed is at chance from the epoch at which it diverged; a failed seed is left out.
     """
     metric, chance = row.trial.score.metric, row.recipe.data.chance("val")
     scores: dict[int, dict[int, float]] = {}
@@ -104,10 +108,10 @@ def length_scores(row: TrialResult) -> dict[int, dict[int, float]]:
 
 @dataclass(frozen=True)
 class Lengths:
-    """What the length of training changes, over the seeds that have every length in all trials that have one.
+    """What a longer training changes, over the seeds that reached every length in each trial that reached the last.
 
-    `ahead`: the name of the trial with the highest mean, by length. `gain`: what a doubling brings between the last two
-    lengths, the mean over trials; of seeds. Units: epochs.
+    `ahead` has the name of the trial with the highest mean, by length. `gain` estimates over seeds what a training
+    twice as long adds to the score between the last two lengths; each seed has its mean over trials. Units: epochs.
     """
 
     ahead: dict[int, str]
@@ -120,7 +124,7 @@ class Lengths:
         return interval is not None and interval[0] > 0
 
     def findings(self) -> Iterator[Finding]:
-        """Yields who is ahead at which length, where that changes, and what a doubling of the longest one brings."""
+        """Yields which trial is ahead at which lengths, if that changes, and what a training twice as long adds."""
         leaders = [
             finding("part.leader", name=name, lengths=[*lengths])
             for name, lengths in groupby(self.ahead, self.ahead.__getitem__)
@@ -131,9 +135,9 @@ class Lengths:
 
 
 def lengths(rows: Sequence[TrialResult]) -> Lengths | None:
-    """Returns what the length of training changes; None where trials have one length, or others, or no seed in common.
+    """Returns what a longer training changes in the trials that are compared.
 
-    `rows`: the trials that are compared.
+    It returns None if each trial has one length, if the trials have unlike lengths, or if they share no seed.
     """
     schedules = {row.recipe.optimizer.every_length for row in rows}
     if len(schedules) != 1 or len(every := schedules.pop()) == 1:
@@ -153,9 +157,11 @@ def lengths(rows: Sequence[TrialResult]) -> Lengths | None:
 
 @dataclass(frozen=True)
 class ArmTuning:
-    """The tuning of one arm. `rows`: its trials so far, of `trials`; `settled`: whether the arm's values are fixed.
+    """The tuning of one arm, one of the settings that a study compares.
 
-    `chosen`: the trial that gave the arm its values; None before the choice, and where every trial diverged.
+    `trials` is how many trials the tuning will have, `rows` are its trials so far, and `paths` are the tuned fields.
+    `settled` says whether the arm's values are fixed. `chosen` is the trial that gave the arm its values; it is None
+    before the choice, and if every trial diverged.
     """
 
     arm: str
@@ -167,36 +173,36 @@ class ArmTuning:
 
     @property
     def failed(self) -> int:
-        """How many trials ended for a reason that is not their recipe's."""
+        """How many trials of the tuning failed, for a reason that does not come from their recipe."""
         return sum(row.answer.status == "incomplete" and bool(row.answer.reason) for row in self.rows)
 
     @property
     def ended(self) -> int:
-        """How many trials have ended, whatever they came to."""
+        """How many trials of the tuning have ended, with whatever result."""
         return sum(row.answer.status != "open" for row in self.rows)
 
     @property
     def seconds(self) -> float:
-        """The time that all its runs took."""
+        """The time that all runs of the tuning took, in seconds."""
         return sum(row.seconds for row in self.rows)
 
     @property
     def values(self) -> str:
-        """The tuned values, in words; empty if nothing was chosen."""
+        """The chosen values of the tuned fields, in words; empty if no trial was chosen."""
         chosen = self.chosen
         values = {path: chosen.value(path) for path in self.paths if path in chosen.trial.values} if chosen else {}
         return ", ".join(setting_words(values))
 
     @property
     def trial_counts(self) -> str:
-        """`4`, `2 of 4`, `4, 1 diverged, 1 failed`."""
+        """How many trials have ended, in words: `4`, `2 of 4`, or `4, 1 diverged, 1 failed`."""
         lost = {"diverged": sum(row.answer.status == "diverged" for row in self.rows), "failed": self.failed}
         count = f"{self.ended}" if self.ended == self.trials else f"{self.ended} of {self.trials}"
         return ", ".join([count, *(f"{number} {word}" for word, number in lost.items() if number)])
 
     @property
     def remark(self) -> str:
-        """What a reader must know before believing the arm's score; mostly nothing."""
+        """A sentence that a reader must know before believing the arm's score; mostly empty."""
         reason = None
         if self.settled and self.chosen is None:
             reason = finding("tuning.all diverged", arm=self.arm, trials=self.trials)
@@ -210,7 +216,10 @@ class ArmTuning:
 
 
 def tunings(history: History, rows: Sequence[TrialResult]) -> list[ArmTuning]:
-    """Returns the tuning of each arm, in the order of the study; none if arms are not tuned. `rows`: all trials."""
+    """Returns the tuning of each arm, in the order of the study; an empty list if arms are not tuned.
+
+    `rows` are all trials of the study.
+    """
     plan, settled = history.edition.study.plan, history.tuning.chosen
     if not isinstance(plan, Ablation) or plan.tune is None:
         return []

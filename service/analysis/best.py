@@ -1,10 +1,11 @@
 """Which trial is best: one rule for the terminal, MLflow, the report and Python.
 
-The highest validation mean decides; of a search that of the search's own seeds, so that the fresh seeds of the
-confirmation, which chose nothing, say how good the best is. Once every confirmation has ended, the confirmed trials
-alone compete; until then all points do. A trial that lacks a seed cannot win, equal means are a tie, and where no trial
-is above chance nothing is best. Of arms nothing is best while one still gets seeds, nor where one that the race has
-ended is ahead of all others: later seeds of the arm that it was below have failed, and its own are not trained.
+The trial with the highest validation mean is best. In a search this mean is over the search's own seeds; the fresh
+seeds of a confirmation choose nothing, so they say how good the best trial is. Once every confirmation has ended, only
+confirmed trials compete; until then all points do. A trial that lacks a seed cannot win, equal means are a tie, and no
+trial is best if none is above chance. No arm is best while an arm still gets seeds. Nor is any arm best if an arm that
+the race has ended is ahead of all others: later seeds of the arm that it was below have failed, and later seeds of its
+own are not trained.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from service.storage.history import History
 
 Tied = TypeVar("Tied")
 EQUAL = 1e-9
-"""Means that differ by less are equal: rounding of sums can move their last digits."""
+"""Two means that differ by less than this count as equal: rounding of sums can move their last digits."""
 
 
 @dataclass(frozen=True)
 class Best:
     """The best trials of a study.
 
-    `highest`: the trials with the highest validation mean, several where they tie; `above_chance`: whether any trial
-    is above chance; `confirmed`: whether trials on fresh seeds competed; `ended`: an arm that the race has ended, with
-    a higher mean than all others, so that none is best.
+    `highest` has the trials with the highest validation mean, several if they tie. `above_chance` says whether any
+    trial is above chance, and `confirmed` whether trials on fresh seeds competed. `ended` is an arm that the race has
+    ended and that has a higher mean than all others, so that no trial is best.
     """
 
     highest: tuple[Trial, ...] = ()
@@ -54,8 +55,8 @@ class Best:
 def find_best(history: History) -> Best:
     """Returns the best trials of a study so far.
 
-    None if the arms learn different tasks, whose scores are not compared, or while an arm still gets seeds: means of
-    unlike numbers of seeds are not compared. None, too, if an arm that the race has ended is ahead.
+    It returns no trial if the arms learn different tasks, whose scores are not compared; while an arm still gets seeds,
+    because means of unlike numbers of seeds are not compared; and if an arm that the race has ended is ahead.
     """
     plan, trials = history.edition.study.plan, history.of("trial")
     if isinstance(plan, Ablation) and (plan.tasks or any(history.answer(trial).status == "open" for trial in trials)):
@@ -78,9 +79,9 @@ def find_best(history: History) -> Best:
 
 
 def one_of(tied: Iterable[Tied], tests: Callable[[Tied], Scores]) -> Tied | None:
-    """Returns one of the best trials: the one with the highest test mean, for the order of several says nothing.
+    """Returns the trial with the highest test mean of the trials that tie as best; None if there is no trial.
 
-    The first one of equal ones, and of those without test scores; None for none.
+    If test means are equal, or no trial has one, it returns the first trial. `tests` returns a trial's test scores.
     """
 
     def test_mean(trial: Tied) -> float:
@@ -91,7 +92,10 @@ def one_of(tied: Iterable[Tied], tests: Callable[[Tied], Scores]) -> Tied | None
 
 
 def best_rivals(history: History) -> tuple[Trial, ...]:
-    """Returns the best of a search's random points, chosen as the search's own best is, once all are confirmed."""
+    """Returns the best of a search's random points, chosen as the search's own best point is.
+
+    It returns no point before all confirmations of random points (trials on fresh seeds) have ended.
+    """
     trials = history.confirmations("rival_confirmation")
     if any(history.answer(trial).status == "open" for trial in trials):
         return ()
@@ -99,19 +103,19 @@ def best_rivals(history: History) -> tuple[Trial, ...]:
 
 
 def ranked(history: History) -> list[Trial]:
-    """Returns all trials, best first: confirmations before their points, then by status and validation mean."""
+    """Returns all trials, the best first: confirmations stand before points, then status and validation mean decide."""
     return sorted(history.trials, key=lambda trial: place_key(history, trial))
 
 
 def confirmed_points(history: History) -> list[Trial]:
-    """Returns the confirmations of a search's points that count, the best first."""
+    """Returns the confirmations (trials on fresh seeds) of a search's points, the best first, without replaced ones."""
     return sorted(history.confirmations("confirmation"), key=lambda trial: place_key(history, trial))
 
 
 def place_key(history: History, trial: Trial, answer: TrialAnswer | None = None) -> tuple[int, int, float, int]:
-    """Returns what trials are ordered by: kind, status, the mean that chooses with a minus, number.
+    """Returns the key by which trials are sorted: role, status, minus the mean that `chosen_by` returns, number.
 
-    The smallest is best.
+    The best trial has the smallest key.
     """
     roles = {"confirmation": 0, "trial": 1, "rival_confirmation": 2, "rival": 3, "tuning": 4, "parent": 5}
     order = {"completed": 0, "incomplete": 1, "open": 2, "stopped": 3, "diverged": 4}
@@ -121,7 +125,7 @@ def place_key(history: History, trial: Trial, answer: TrialAnswer | None = None)
 
 
 def _choose(history: History, trials: list[Trial], confirmed: bool) -> Best:
-    """Returns the best of the trials that completed; of none that has no trial."""
+    """Returns the best of the trials that completed; a `Best` without trials if none completed."""
     answers = [(trial, history.answer(trial)) for trial in trials]
     complete = [(trial, answer) for trial, answer in answers if answer.status == "completed" and answer.values]
     if not complete:
@@ -137,9 +141,10 @@ def _choose(history: History, trials: list[Trial], confirmed: bool) -> Best:
 
 
 def chosen_by(history: History, trial: Trial, answer: TrialAnswer | None = None) -> float:
-    """Returns the mean that a trial is chosen by: of a confirmation that of the point which it confirms.
+    """Returns the validation mean by which a trial is chosen; for a confirmation, the mean of the point it confirms.
 
-    The point tried first is confirmed in any case; if it was stopped or diverged, nothing chooses it.
+    It returns minus infinity if there is no mean. The point that was tried first is confirmed in any case: if it was
+    stopped or diverged, its confirmation has minus infinity, too.
     """
     is_confirmation = trial.role in CONFIRMATIONS
     if is_confirmation:
