@@ -1,4 +1,4 @@
-"""Two sides compared trial by trial: what differs in their definitions, and whether scores can be compared at all.
+"""Two studies compared trial by trial: how their definitions differ, and whether their scores can be compared at all.
 
 Trials are matched by the name of the arm, or as the best and the first point of a search, else by equal recipes. A
 difference is B minus A on the test set.
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contender:
-    """One trial to be compared. `key`: what it is matched by; `answers`: those that count, by seed."""
+    """One trial of a side. `key` is the text by which it is matched with a trial of the other side.
+
+    `answers` has the answers (the stored outcomes of its runs) that count, by seed.
+    """
 
     key: str
     name: str
@@ -41,10 +44,11 @@ class Contender:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sides. `label`: what a page calls it; `remarks`: what a reader must know of it.
+    """One of the two studies that are compared.
 
-    `looks`: how many times verdicts on its study could be seen (`History.looks`); `seeds`, `trials`: how many are asked
-    for, `trials` of a search.
+    `label` is its name on a page; `remarks` are sentences about it that a reader must know. `looks` is how many times
+    verdicts on its study could be seen (`History.looks`). `seeds` is how many seeds are asked for, and `trials` how
+    many trials, if it is a search.
     """
 
     label: str
@@ -57,10 +61,10 @@ class Side:
 
 
 def side(result: StudyResult) -> Side:
-    """Returns a study as its report shows it: every arm, or the confirmed points of a search.
+    """Returns one side, with the trials that the study's report shows: every arm, or a search's confirmed points.
 
-    An arm is matched by its name, a point by all digits of its values. The best and the first point of a search may be
-    one trial, which then stands twice.
+    An arm is matched by its name, a point by all digits of its values, and a named point, such as the best one, by this
+    name. If the best and the first point of a search are one trial, it stands twice.
     """
     id, history = result.edition.id, result.history
     is_search = isinstance(result.edition.study.plan, Search)
@@ -92,7 +96,7 @@ def side(result: StudyResult) -> Side:
 
 SURROUNDINGS = ("torch", "timm", "device", "host_cpu", "workers", "compile", "fused", "deterministic",
                 "matmul_fp32_precision")  # fmt: skip
-"""What of an environment can move numbers and is named where it differs."""
+"""The entries of a run's environment that can change its numbers; a comparison names those that differ."""
 TRAIN_ONLY = ("train_size", "samples_per_class")
 """Fields of real images that do not change which images are tested."""
 
@@ -101,7 +105,7 @@ Pairs = Sequence[tuple[Contender, Contender]]
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs: what it is, and how each side has it."""
+    """One thing that differs between two sides: `what` names it, `a` and `b` say what each side has there."""
 
     what: str
     a: str
@@ -109,7 +113,7 @@ class Change:
 
 
 def changes(a: Side, b: Side, pairs: Pairs) -> list[Change]:
-    """Returns what differs between two sides: recipe and data, arms or space, score, counts, code and environment."""
+    """Returns the differences of two sides in recipe and data, arms or space, score, counts, code and environment."""
     study, other = a.edition.study, b.edition.study
     changed = [*_nodes(study.base, other.base), *_plans(study.plan, other.plan)]
     changed += _unlike("score", study.score.metric, other.score.metric)
@@ -121,11 +125,12 @@ def changes(a: Side, b: Side, pairs: Pairs) -> list[Change]:
 
 
 def _unlike(name: str, a: str, b: str) -> list[Change]:
+    """Returns a list with one change if the two texts differ, else an empty list."""
     return [Change(name, a, b)] if a != b else []
 
 
 def _nodes(a: Any, b: Any, path: str = "") -> Iterator[Change]:
-    """Yields every value in which two recipes differ; a node of two kinds as a whole."""
+    """Yields every field in which two recipes differ; nodes of two different kinds are one change."""
     alike = isinstance(a, Spec) and isinstance(b, Spec) and getattr(a, "kind", None) == getattr(b, "kind", None)
     if not alike:
         if a != b:
@@ -137,7 +142,7 @@ def _nodes(a: Any, b: Any, path: str = "") -> Iterator[Change]:
 
 
 def _plans(a: Ablation | Search, b: Ablation | Search) -> Iterator[Change]:
-    """Yields what differs between two plans: arms, or what a search does; of two kinds the kinds alone."""
+    """Yields the differences of two plans: in the arms, or in what a search does; or only that the kinds differ."""
 
     def settings(values: Mapping[str, Any]) -> str:
         return ", ".join(setting_words(values)) or "the base"
@@ -166,7 +171,7 @@ def _plans(a: Ablation | Search, b: Ablation | Search) -> Iterator[Change]:
 
 
 def _code(pairs: Pairs) -> Iterator[Change]:
-    """Yields the files whose code differs between the two answers of a seed, each once."""
+    """Yields each file whose code differs between the answers of the two trials of a pair."""
     changed: dict[str, Change] = {}
     for pair in pairs:
         same = pair[0].trial.recipe == pair[1].trial.recipe
@@ -180,7 +185,7 @@ def _code(pairs: Pairs) -> Iterator[Change]:
 
 
 def _surroundings(pairs: Pairs) -> Iterator[Change]:
-    """Yields the entries of environments that differ, each with its values in the answers, the most frequent first."""
+    """Yields the entries in which the environments of two sides differ, with their values, the most frequent first."""
     for name in SURROUNDINGS:
         values = []
         for side_of in (0, 1):
@@ -192,7 +197,7 @@ def _surroundings(pairs: Pairs) -> Iterator[Change]:
 
 
 def other_scale(a: Recipe, b: Recipe) -> str:
-    """Returns why two scores have nothing in common, in a clause; empty if they have the same metric and chance."""
+    """Returns a clause that says why the scores of two recipes cannot be compared; empty if metric and chance agree."""
     if a.data.scale == b.data.scale:
         return ""
     scale, other = (recipe.data.scale.replace(", ", " with chance ") for recipe in (a, b))
@@ -200,7 +205,7 @@ def other_scale(a: Recipe, b: Recipe) -> str:
 
 
 def other_images(a: Recipe, b: Recipe) -> str:
-    """Lists what differs in the images and may explain a difference of the test scores; empty if they are alike."""
+    """Returns, in words, the differences of the images that may explain unlike test scores; empty if there is none."""
     differing = [change.what.removeprefix(".") for change in _nodes(a.data, b.data, "data")]
     harmless = ["data.normalize"]
     if isinstance(a.data, ImagesSpec) and isinstance(b.data, ImagesSpec):
@@ -212,7 +217,7 @@ def other_images(a: Recipe, b: Recipe) -> str:
 
 
 def unpaired(who: Scores, than: Scores) -> Estimate | None:
-    """Returns the mean of `who` minus that of `than`, whose seeds have nothing in common; None if either has no seed.
+    """Returns the mean of `who` minus the mean of `than`, which share no seed; None if one of them has no score.
 
     Source: Welch 1947, The generalization of `Student's' problem when several different population variances are
     involved. Differs: the degrees of freedom are rounded down to a whole number, which widens the interval; the floor
@@ -234,7 +239,7 @@ def unpaired(who: Scores, than: Scores) -> Estimate | None:
 
 
 def _welch(means: Sequence[Estimate], ends: Interval = (-math.inf, math.inf), twin: Estimate | None = None) -> Estimate:
-    """Returns the difference of two means; without an error and degrees of freedom where a mean has none."""
+    """Returns the first mean minus the second; without error and degrees of freedom if one mean has no error."""
     who, than = means
     n, mean = min(who.n, than.n), who.mean - than.mean
     if who.error is None or than.error is None:
@@ -250,7 +255,10 @@ How = Literal["paired", "unpaired", "same runs", "no scores", "other scale"]
 
 @dataclass(frozen=True)
 class Match:
-    """A trial of each side. `how`: how they are compared; `estimate`: B minus A; `seeds`: of each pair."""
+    """A trial of A and the trial of B that it is compared with.
+
+    `how` says how they are compared; `estimate` is B minus A; `seeds` has the seed of each pair of runs.
+    """
 
     a: Contender
     b: Contender
@@ -260,19 +268,19 @@ class Match:
 
     @property
     def name(self) -> str:
-        """The name that both share, or both names."""
+        """The name that both trials share, or both names."""
         return self.a.name if self.a.name == self.b.name else f"{self.a.name} / {self.b.name}"
 
     @property
     def all_shared(self) -> bool:
-        """Whether both have the very same runs, and neither has one more."""
+        """Whether both trials have the very same runs, and neither trial has one more."""
         return self.how == "same runs" and len(self.seeds) == max(self.a.test.n, self.b.test.n)
 
     @property
     def how_words(self) -> str:
-        """How they are compared, in a cell: `5 pairs`, `unpaired`, `same runs`.
+        """How the two trials are compared, for a cell of a table: `5 pairs`, `unpaired`, `same runs`.
 
-        `3 same runs` where one of the two has more runs.
+        It is `3 same runs` if one of the two trials has more runs.
         """
         if self.how == "same runs" and not self.all_shared:
             return plural(len(self.seeds), "same run")
@@ -290,7 +298,7 @@ class Comparison:
 
     @cached_property
     def matches(self) -> list[Match]:
-        """The trials that both sides have, in the order of A."""
+        """The pairs of trials that both sides have, in the order of A."""
         return [_match(a, b) for a, b in _matched(self.a, self.b)]
 
     @cached_property
@@ -302,7 +310,7 @@ class Comparison:
 
     @cached_property
     def differences(self) -> dict[int, Difference]:
-        """B minus A, by the number of the match; all that can be tested are adjusted together (Holm)."""
+        """The test score of B minus that of A, by number of the match; all tests are adjusted together (Holm)."""
         tested, same = {}, {}
         for number, match in enumerate(self.matches):
             if match.estimate is not None and match.how == "same runs":
@@ -319,7 +327,7 @@ class Comparison:
 
     @cached_property
     def changes(self) -> list[Change]:
-        """What differs between the two sides."""
+        """The differences between the definitions of the two sides."""
         pairs = [(match.a, match.b) for match in self.matches]
         return changes(self.a, self.b, pairs)
 
@@ -330,7 +338,7 @@ class Comparison:
 
     @cached_property
     def warnings(self) -> list[str]:
-        """Why the scores may not be comparable, and what each side lacks."""
+        """Sentences that say why the scores may not be comparable, and what each side lacks."""
         by_reason: dict[str, list[str]] = {}
         for match in self.matches:
             recipes, reason = (match.a.trial.recipe, match.b.trial.recipe), ""
@@ -349,7 +357,7 @@ class Comparison:
         return [*named, *dict.fromkeys([*self.a.remarks, *self.b.remarks])]
 
     def plain(self) -> dict[str, Any]:
-        """Returns plain values, for --json."""
+        """Returns the comparison as plain values, for --json."""
         trials = []
         for number, match in enumerate(self.matches):
             row: dict[str, Any] = {"name": match.name}
@@ -375,7 +383,7 @@ class Comparison:
 
 
 def _matched(a: Side, b: Side) -> Iterator[tuple[Contender, Contender]]:
-    """Yields pairs by their keys, in the order of A; what is left is paired by equal recipes."""
+    """Yields pairs of trials with equal keys, in the order of A; the other trials are paired by equal recipes."""
     by_key = {contender.key: contender for contender in b.contenders}
     taken = {id(by_key[contender.key]) for contender in a.contenders if contender.key in by_key}
     for contender in a.contenders:
@@ -389,6 +397,7 @@ def _matched(a: Side, b: Side) -> Iterator[tuple[Contender, Contender]]:
 
 
 def _match(a: Contender, b: Contender) -> Match:
+    """Returns how two trials are compared, with the difference of their test scores."""
     if other_scale(a.trial.recipe, b.trial.recipe):
         return Match(a, b, "other scale")
     if not a.test.values or not b.test.values:
