@@ -16,17 +16,21 @@ if TYPE_CHECKING:
     from service.analysis.trial_result import TrialResult
 
 FEWEST_SIZES = 4
-"""A power law has three numbers, so three sizes would fit it exactly, whatever they show."""
+"""A curve needs this many sizes: a power law has three numbers, so it would fit any three sizes exactly."""
 SIZES = ("data.train_size", "data.samples_per_class", "optimizer.epochs")
-"""What may differ between the trials of one curve; epochs, because many studies hold the number of steps."""
+"""The fields that may differ between trials of one curve; epochs, because many studies fix the number of steps."""
 LEVELS = (0.5, 0.9)
-"""The levels that are looked for: shares of the way from chance to a perfect score."""
+"""The levels for which the needed images are computed: shares of the way from chance to a perfect score."""
 EXPONENTS = (0.01, 5.0)
+"""The smallest and the largest exponent that `fit` tries."""
 
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """`limit` - `fall` * (size / `first`) ** -`exponent`. `error`: the root of the mean squared residual."""
+    """The law that a score is `limit` - `fall` * (size / `first`) ** -`exponent`; sizes are numbers of training images.
+
+    `error` is the root of the mean squared residual.
+    """
 
     limit: float
     fall: float
@@ -35,18 +39,18 @@ class PowerLaw:
     error: float
 
     def at(self, size: float) -> float:
-        """Returns the score with so many training images."""
+        """Returns the score that the law gives for `size` training images."""
         return self.limit - self.fall * math.pow(size / self.first, -self.exponent)
 
     def size_for(self, level: float) -> float:
-        """Returns how many images a level needs; infinite where the law does not reach it."""
+        """Returns how many training images the score `level` needs; infinite if the law does not reach it."""
         if level >= self.limit:
             return math.inf
         return self.first * math.pow(self.fall / (self.limit - level), 1 / self.exponent)
 
 
 def fit(sizes: Sequence[float], scores: Sequence[float], ceiling: float = math.inf) -> PowerLaw:
-    """Returns the power law with the least squared error, whose limit is `ceiling` at most and whose fall is 0 or more.
+    """Returns the power law with the least squared error; its limit is at most `ceiling`, its fall at least 0.
 
     For a given exponent the other two numbers follow by linear least squares, so one number is searched.
     Source: Rosenfeld et al. 2020, A constructive prediction of the generalization error across scales. Differs: no
@@ -57,7 +61,7 @@ def fit(sizes: Sequence[float], scores: Sequence[float], ceiling: float = math.i
     first, count, mean_y = min(sizes), len(sizes), sum(scores) / len(sizes)
 
     def law(log_exponent: float) -> PowerLaw:
-        """Returns the best law with this exponent: scores over `x = ratio ** -exponent` are a line."""
+        """Returns the best law with this exponent: it fits a line to the scores over `x = ratio ** -exponent`."""
         exponent = math.exp(log_exponent)
         xs = [(size / first) ** -exponent for size in sizes]
         points, mean_x = [*zip(xs, scores, strict=True)], sum(xs) / count
@@ -83,7 +87,7 @@ def fit(sizes: Sequence[float], scores: Sequence[float], ceiling: float = math.i
 class Curve:
     """Trials that differ in the number of training images alone.
 
-    `scores`: of each size, by seed; `numbers`: of the trials, in the same order.
+    `scores` has the scores at each number of training images; `numbers` has the trials' numbers in the same order.
     """
 
     name: str
@@ -92,36 +96,39 @@ class Curve:
 
     @cached_property
     def laws(self) -> dict[int, PowerLaw]:
-        """The law of each seed that has a score at every size, and diverged at none: chance is no point of a curve."""
+        """The law of each seed that has a score at every size and diverged at none: chance is no point of a curve."""
         seeds = sorted(set.intersection(*({*scores.values} - {*scores.diverged} for scores in self.scores.values())))
         rows = {seed: [scores.values[seed] for scores in self.scores.values()] for seed in seeds}
         return {seed: fit([*self.scores], row, self.scale.high) for seed, row in rows.items()}
 
     @property
     def scale(self) -> Scale:
-        """What the scores can be, at every size."""
+        """The scale of the scores (their chance and ends), which is the same at every size."""
         return next(iter(self.scores.values())).scale
 
     def over_seeds(self, name: str) -> Estimate | None:
-        """Returns a number of the laws (`limit`, `exponent`, `error`) over the seeds."""
+        """Returns the mean over seeds of a number of the laws (`limit`, `exponent`, `error`); None without a law."""
         values = {seed: getattr(law, name) for seed, law in self.laws.items()}
         if name == "limit":  # a score as others are: limits that all are perfect have an interval, too
             return Scores(values, len(values), self.scale).estimate
         return estimate([*values.values()]) if values else None
 
     def level(self, share: float) -> float:
-        """Returns the score at a share of the way from chance to a perfect one."""
+        """Returns the score that lies at this share of the way from chance to a perfect score."""
         return self.scale.chance + share * (self.scale.high - self.scale.chance)
 
     def needed(self, share: float) -> Needed | None:
-        """Returns the images that a level needs, by seed; None without seeds."""
+        """Returns how many images each seed needs to reach `level(share)`; None if no seed has a law."""
         sizes = [law.size_for(self.level(share)) for law in self.laws.values()]
         return Needed(tuple(sizes), min(self.scores), max(self.scores)) if sizes else None
 
 
 @dataclass(frozen=True)
 class Needed:
-    """How many images a level needs, by seed. `least`, `most`: the ends of what was tried; nothing is known beyond."""
+    """How many training images each seed needs to reach a level: `sizes` has one number for each seed.
+
+    `least` and `most` are the smallest and the largest number that was tried; nothing is known beyond them.
+    """
 
     sizes: tuple[float, ...]
     least: int
@@ -139,12 +146,15 @@ class Needed:
 
     @property
     def estimate(self) -> Estimate | None:
-        """Of the logarithm of the number of images over seeds; None if a seed's number is not among those tried."""
+        """The mean over seeds of the logarithm of `sizes`; None if a size lies outside of the numbers tried."""
         return None if self.beyond or self.below else estimate([math.log(size) for size in self.sizes])
 
 
 def by_size(trials: Iterable[TrialResult]) -> list[list[TrialResult]]:
-    """Groups the trials that differ in the number of training images alone: four sizes or more, each once, in order."""
+    """Returns groups of trials that differ only in the number of training images, sorted by this number.
+
+    A group has at least four numbers of images, and one trial for each.
+    """
     groups: dict[str, list[TrialResult]] = {}
     for row in trials:
         fields = row.recipe.plain()
@@ -157,7 +167,7 @@ def by_size(trials: Iterable[TrialResult]) -> list[list[TrialResult]]:
 
 
 def curves(groups: Iterable[Sequence[TrialResult]]) -> list[Curve]:
-    """Returns the curves of such groups, of the sizes that have scores; four of them or more."""
+    """Returns a curve for each group of `by_size` in which at least four trials have test scores."""
     groups = list(groups)
     scored = [[row for row in rows if row.test.values] for rows in groups]
     return [
@@ -168,13 +178,14 @@ def curves(groups: Iterable[Sequence[TrialResult]]) -> list[Curve]:
 
 
 def _size(row: TrialResult) -> int:
+    """Returns the number of training images of a trial."""
     return row.recipe.data.image_counts.train
 
 
 def _names(groups: Sequence[Sequence[TrialResult]]) -> list[str]:
-    """Returns what the names of a group's trials share: `fourier` of `fourier, 500` and `fourier, 1000`.
+    """Returns a name for each group: `fourier` for `fourier, 500` and `fourier, 1000`, the words that these share.
 
-    Where that does not tell the groups apart: the values that they share.
+    If these words do not tell the groups apart, the name is made of the values that the trials share.
     """
     names = []
     for rows in groups:
