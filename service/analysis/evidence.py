@@ -35,16 +35,16 @@ Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
 
 @dataclass(frozen=True)
 class Region:
-    """The numbers from `low` to `high`, either of which may be infinite. `name`: where it has two ends."""
+    """The numbers from `low` to `high`, either of which may be infinite. `name` describes a region with two ends."""
 
     low: float = -math.inf
     high: float = math.inf
     name: Finding | None = None
 
     def ps(self, estimate: Estimate) -> tuple[float, float]:
-        """Returns the p of the test that the true mean lies inside, and of the test that it lies outside.
+        """Returns the p-values of two tests: that the true mean lies inside the region, and that it lies outside.
 
-        An interval of the level of such a p lies inside, or outside.
+        If a p-value is below a level, the interval of this level lies wholly inside, or wholly outside.
         Source: Schuirmann 1987 (TOST), where there are two ends. Differs: a p is doubled, as every p is two-sided.
         """
         low = (estimate.p_above(self.low), estimate.p_below(self.low)) if math.isfinite(self.low) else (None, None)
@@ -54,7 +54,7 @@ class Region:
         return min(1.0, 2 * max(inside)), min(1.0, 2 * min(outside))
 
     def position(self, word: Word) -> Finding:
-        """Returns where the interval that decided lies."""
+        """Returns a phrase that says where the interval that led to the verdict `word` lies."""
         if math.isfinite(self.low) and math.isfinite(self.high):
             kind = {"SUPPORTED": "place.inside", "REFUTED": "place.outside"}.get(word, "place.partly outside")
             return finding(kind, region=self.name)
@@ -65,10 +65,11 @@ class Region:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The numbers about a claim.
+    """The numbers that decide a claim.
 
-    `estimate`: the mean, the paired difference, or the slope; `region`: what the claim says of it; `about`, `seeds`:
-    how a sentence begins, and the seeds. `scores`: of the claim's trials, of all seeds.
+    `estimate` is the mean, the paired difference or the slope, and `region` is where the claim says that it lies.
+    `about` is the beginning of a sentence, and `seeds` its words on the seeds. `scores` are those of the claim's
+    trials, over all seeds.
     """
 
     claim: Claim
@@ -80,13 +81,13 @@ class Evidence:
 
     @property
     def margin(self) -> float:
-        """How far the number lies inside the claim; negative outside."""
+        """How far the estimate lies inside the claim's region; negative if it lies outside."""
         return min(self.estimate.mean - self.region.low, self.region.high - self.estimate.mean)
 
     def unseen(self, word: Word) -> str:
-        """Returns what seeds that were not seen might do to the verdict.
+        """Returns words on what seeds that were not run might do to the verdict.
 
-        Empty for values of probes, where nothing fails.
+        They are empty for values of probes, where no seed fails.
         """
         if isinstance(self.claim, ClaimOfProbe):
             return ""
@@ -100,7 +101,7 @@ class Evidence:
         return str(finding("unseen.none failed", count=min(runs), runs=noun, most=most))
 
     def sentence(self, word: Word, test: Adjusted) -> Finding:
-        """Returns the measured number, its interval and where that lies: `“best” has test score 0.9500 (...)`."""
+        """Returns the sentence on the estimate, with its interval: `“best” has test score 0.9500 (...)`."""
         draws = self.estimate.draws if self.estimate.draws > 1 else None
         single = any(scores.right for scores in self.scores)
         return finding(
@@ -117,11 +118,11 @@ class Evidence:
 
 
 NEEDS_SCORES = (AtChance, ProbeBetween, ClaimOfMaps)
-"""Claims on which a diverged seed decides nothing: at chance it looks like a low value."""
+"""Claims that cannot be decided with a diverged seed: it counts as chance, which looks like a low value."""
 
 
 def lacking(claim: Claim, scores: Mapping[str, Scores]) -> Finding | None:
-    """Returns why the scores cannot decide a claim; None if they can."""
+    """Returns the reason why the scores cannot decide a claim; None if they can."""
     probe = isinstance(claim, ClaimOfProbe)
     for name in claim.names:
         trial = scores.get(name)
@@ -155,16 +156,17 @@ def lacking(claim: Claim, scores: Mapping[str, Scores]) -> Finding | None:
 
 
 def judged(claim: Claim, scores: Mapping[str, Scores]) -> dict[str, Scores]:
-    """Returns the scores of a claim's trials over the seeds that it is about, by name."""
+    """Returns, by name, the scores of a claim's trials over the seeds that the claim is about."""
     return {name: _of_claim(claim, scores[name]) for name in claim.names}
 
 
 def _of_claim(claim: Claim, scores: Scores) -> Scores:
+    """Returns the scores of the seeds that a claim is about: of all, or of those that train."""
     return scores.trained if isinstance(claim, ClaimOfSeeds) and claim.of == "seeds that train" else scores
 
 
 def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
-    """Returns the evidence on a claim whose scores lack nothing."""
+    """Returns the evidence on a claim for which `lacking` returns None."""
     match claim:
         case AtLeast(value=value):
             return _of_mean(claim, scores, Region(low=value))
@@ -189,11 +191,13 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
 
 
 def _between(low: float | None, high: float | None) -> Region:
+    """Returns the region between two ends; None is an infinite end."""
     ends = (-math.inf if low is None else low, math.inf if high is None else high)
     return Region(*ends, finding("region.ends", low=ends[0], high=ends[1]))
 
 
 def _of_mean(claim: Claim, scores: Mapping[str, Scores], region: Region) -> Evidence:
+    """Returns the evidence on a claim that compares one mean with a region."""
     name = claim.names[0]
     trial = _of_claim(claim, scores[name])
     all_seeds = [scores[name] for name in claim.names]
@@ -205,6 +209,7 @@ def _of_gap(
     scores: Mapping[str, Scores],
     region: Region,
 ) -> Evidence:
+    """Returns the evidence on a claim that compares the difference of two trials with a region."""
     trials = judged(claim, scores)
     who, than = trials[claim.who], trials[claim.than]
     alike = isinstance(claim, NoWorse | Equivalent)
@@ -221,7 +226,7 @@ def _of_gap(
 
 
 def _paired(claim: Claim, scores: Mapping[str, Scores], estimate: Estimate, region: Region, about: Finding) -> Evidence:
-    """Returns evidence of seeds that trials share, with the groups in which they lie, and how many of them diverged."""
+    """Returns the evidence of an estimate over the seeds that trials share, with words on their groups and failures."""
     trials = judged(claim, scores)
     diverged = len(frozenset().union(*(trial.diverged for trial in trials.values())))
     groups = [
@@ -234,11 +239,13 @@ def _paired(claim: Claim, scores: Mapping[str, Scores], estimate: Estimate, regi
 
 
 def _tested(estimate: Estimate | None) -> Estimate:
+    """Returns the estimate, which is never None after `lacking` has returned None."""
     assert estimate is not None, "`lacking` comes first"
     return estimate
 
 
 def _mean(claim: Claim, name: str, scores: Scores) -> Finding:
+    """Returns a phrase with the mean of a trial, which it names as the claim does."""
     mean = scores.mean or 0.0
     if isinstance(claim, ProbeAsAlike) and name == claim.than:
         return finding("about.maps of seeds", name=name, mean=mean)
@@ -250,35 +257,36 @@ def _mean(claim: Claim, name: str, scores: Scores) -> Finding:
 
 
 def _where(kind: str, claim: Claim, **values: object) -> Finding:
-    """Returns a finding with the images or tasks that a claim is about, where they are not the study's own."""
+    """Returns a finding that names the images or tasks that a claim is about, if they are not the study's own."""
     return finding(kind, **values, where=getattr(claim, "where", ""))
 
 
 def claim_score(claim: Claim, name: str, scores: Scores) -> Finding:
-    """Returns a trial's score with its 95 % interval, where it has one: nothing is decided by it."""
+    """Returns a phrase with a trial's score and its 95 % interval, if it has one; this interval decides no claim."""
     return finding("claim.score", measured=_mean(claim, name, scores), spread=_spread(scores))
 
 
 def score_and_spread(scores: Scores) -> Finding:
-    """Returns the mean over all seeds with its interval, and the groups in which the seeds lie."""
+    """Returns a phrase with the mean over all seeds, its interval, and the two groups of seeds, if there are two."""
     if scores.mean is None:
         return finding("part.unknown")
     return finding("part.score", mean=scores.mean, spread=_spread(scores))
 
 
 def _spread(scores: Scores) -> Finding | str:
+    """Returns a phrase with the interval of the mean and the seeds; with the seeds alone if there is no interval."""
     seeds, interval = _seeds(scores), scores.interval
     trials = scores.best_of if scores.best_of > 1 else None
     return seeds if interval is None else finding("part.spread", trials=trials, interval=interval, seeds=seeds)
 
 
 def _seeds(scores: Scores) -> Finding | str:
-    """Returns how many seeds there are; if they lie in two groups, these; if they are too few for an interval, all."""
+    """Returns a phrase that tells the two groups of seeds, or else their number and, if they are few, all scores."""
     groups = group_words(scores)
     return groups or finding("part.seeds", **_each(scores), diverged=len(scores.diverged) or None)
 
 
 def _each(scores: Scores) -> dict[str, object]:
-    """Returns the number of seeds, with the scores themselves where they are too few for an interval."""
+    """Returns the number of seeds, and their scores if they are too few for an interval."""
     each = [*scores.values.values()] if 1 < scores.n < FEWEST else None
     return {"seeds": scores.n, "scores": each}

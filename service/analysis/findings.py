@@ -18,14 +18,17 @@ CATALOG = Path(__file__).with_name("catalog.txt")
 
 @cache
 def sentences() -> dict[str, str]:
-    """Returns the sentence of each kind, as the catalog has it."""
+    """Returns the sentence of each kind of finding, as `catalog.txt` has it."""
     lines = CATALOG.read_text(encoding="utf-8").splitlines()
     return dict(line.split(" = ", 1) for line in lines if line and not line.startswith("#"))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, or what to do next. `values`: numbers, names, and findings that a sentence holds as its parts."""
+    """One thing that was found, or that a user may do next, as data from which a sentence is made.
+
+    `kind` names the sentence; `values` has the numbers, the names and the inner findings that stand in it.
+    """
 
     kind: str
     values: Mapping[str, object]
@@ -35,12 +38,12 @@ class Finding:
 
 
 def finding(kind: str, **values: object) -> Finding:
-    """Returns a finding of a kind of the catalog."""
+    """Returns the finding of a kind that the catalog lists, with these values."""
     return Finding(kind, values)
 
 
 def _capital(part: object) -> str:
-    """Returns a part that begins a sentence; a path keeps its small letter."""
+    """Returns a part with a capital letter, to begin a sentence; a part that begins with a path keeps its small one."""
     text = str(part)
     return text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
@@ -71,21 +74,28 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "clock": clock,
     "minutes": rough_time,
 }
-"""How a sentence writes a value: `{mean:fixed}`; `{seeds:plural seed}` counts a noun."""
+"""The functions by which a sentence writes values: `{mean:fixed}`. Beside them, `{seeds:plural seed}` counts a noun."""
 
 
 OPTIONAL = re.compile(r"\[([^][]*)\]")
+"""A piece of a sentence in brackets, which is left out if one of its values is None."""
 
 
 class _Sentence(Formatter):
-    """Raises: KeyError for a value that is missing; ValueError for one that the sentence does not use."""
+    """Fills a sentence with values.
+
+    Raises: KeyError for a value that is missing; ValueError for one that the sentence does not use.
+    """
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        """Returns the text of one value."""
         if format_spec.startswith("plural "):
             return plural(value, format_spec.removeprefix("plural "))
         return FILTERS[format_spec](value) if format_spec else "" if value is None else str(value)
 
     def filled(self, sentence: str, values: Mapping[str, object]) -> str:
+        """Returns the sentence with its values, without the optional pieces whose values are None."""
+
         def names(text: str) -> set[str]:
             return {name for _, name, *_ in self.parse(text) if name}
 

@@ -19,9 +19,9 @@ Source: Okabe and Ito. Differs: the light ones are darkened for thin lines; the 
 
 
 def number(value: float) -> str:
-    """Returns a stated score, such as chance: `0.99`, four digits where it has more than two.
+    """Returns a score that a study states, such as chance, with two digits, or four if it has more than two: `0.99`.
 
-    Measured ones are `fixed`.
+    Measured scores are written by `fixed`.
     """
     text = f"{value:.4f}"
     trimmed = text.rstrip("0")
@@ -30,42 +30,42 @@ def number(value: float) -> str:
 
 
 def fixed(value: float | None) -> str:
-    """Returns a measured score: always four digits; nothing for none."""
+    """Returns a measured score, always with four digits; an empty text for None."""
     return "" if value is None else f"{value:.4f}".replace("-", MINUS)
 
 
 def signed(value: float | None) -> str:
-    """Returns a difference in a column, with its sign."""
+    """Returns a difference for a column, with four digits and its sign; an empty text for None."""
     return "" if value is None else f"{value:+.4f}".replace("-", MINUS)
 
 
 def two(value: float) -> str:
-    """Returns a correlation or an effect size: two digits, with its sign."""
+    """Returns a correlation or an effect size, with two digits and its sign."""
     return f"{value:+.2f}".replace("-", MINUS)
 
 
 def spread(mean: float | None, std: float | None) -> str:
-    """Returns a mean with its standard deviation over seeds; nothing for none."""
+    """Returns a mean with its standard deviation over seeds: `0.9000 ± 0.0100`; an empty text if both are None."""
     return fixed(mean) + (f" ± {fixed(std)}" if std is not None else "")
 
 
 def between(interval: Interval | None) -> str:
-    """Returns an interval in a sentence."""
+    """Returns an interval as words of a sentence: `0.0100 to 0.0200`; an empty text for None."""
     return "" if interval is None else f"{fixed(interval[0])} to {fixed(interval[1])}"
 
 
 def stopped_words(epoch: int, cutoff: float) -> str:
-    """Says where a run, or a point, was stopped at a rung, and below which score."""
+    """Says at which epoch a run, or a point, was stopped, and below which score it lay there."""
     return f"stopped at epoch {epoch} (cut-off {fixed(cutoff)})"
 
 
 def left_out_words(cutoff: float) -> str:
-    """Says why a seed of a point was not trained."""
+    """Says that a seed of a point was not trained, because the point cannot be one of the best."""
     return f"left out, as it cannot be one of the best (cut-off {fixed(cutoff)})"
 
 
 def raced_words(seeds: int, total: int, cutoff: float) -> str:
-    """Says after how many seeds a point was stopped, and below which mean."""
+    """Says after how many of its seeds a point was stopped, and below which mean it lay then."""
     return f"stopped after {seeds} of {total} seeds (cut-off {fixed(cutoff)})"
 
 
@@ -83,7 +83,7 @@ def whole_percent(share: float) -> str:
 def p_text(p: float | None) -> str:
     """Returns a p-value without the letter: `= 0.12`, `= 0.012`, `= 0.0013`, `< 0.0001`.
 
-    Small ones have two digits, for levels are as small when a study is looked at again.
+    One below 0.01 has two digits, because the levels of later looks are as small.
     """
     if p is None:
         return ""
@@ -99,9 +99,9 @@ def metric_words(metric: str) -> str:
 
 
 class Lines(list[T]):
-    """A list that prints, and stands in a notebook, with the text of each entry on a line of its own.
+    """A list that a terminal and a notebook show with the text of each entry on a line of its own.
 
-    `none`: a sentence for the case that there are none.
+    `none` is the sentence that is shown if the list is empty.
     """
 
     def __init__(self, entries: Iterable[T] = (), none: str = "none") -> None:
