@@ -1,4 +1,4 @@
-"""A study's question, answered: which findings make the first sentence, the sentences after it, and what to type next.
+"""The answer to a study's question: its first sentence, the sentences after it, and how many more seeds would help.
 
 The first sentence has at most 25 words and two numbers. The table of results has the rest.
 """
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 
 MOST = 3
-"""How many trials a sentence names; all stand in the table of results."""
+"""A sentence names at most this many trials; the table of results has all."""
 SURE = 0.99
 """How sure a difference of costs must be; turns are many, so this asks little."""
 AGREE = 0.03
-"""The share by which two measurements of one arm may differ on a quiet machine; less is no difference."""
+"""The share by which two measurements of one arm may differ on a quiet machine; a smaller difference counts as none."""
 
 
 def headline(result: StudyResult) -> str:
-    """Returns what was found in one sentence, of at most 25 words and two numbers."""
+    """Returns one sentence that says what the study found, in at most 25 words and two numbers."""
     return str(answer(result))
 
 
 def details(result: StudyResult) -> list[str]:
-    """Returns what a reader must know beside the first sentence, a sentence each: scores, rivals, cost, what lacks."""
+    """Returns the sentences of `further_findings`."""
     return [*map(str, further_findings(result))]
 
 
 def answer(result: StudyResult) -> Finding:
-    """Returns what was found, with the length of training for which it holds, where trials have several."""
+    """Returns the finding of the first sentence; if trials have several lengths of training, it names the longest."""
     sentence, lengths = _at_any_length(result), result.lengths
     if lengths is None or not result.winners:
         return sentence
@@ -56,6 +56,7 @@ def answer(result: StudyResult) -> Finding:
 
 
 def _at_any_length(result: StudyResult) -> Finding:
+    """Returns the finding of the first sentence, without the length of training."""
     study, ranking, missing = result.edition.study, result.ranking, missing_parts(result)
     plan = study.plan
     if result.methods is not None:
@@ -102,7 +103,7 @@ def _at_any_length(result: StudyResult) -> Finding:
 
 
 def _of_race(result: StudyResult, *, finished: bool) -> Finding:
-    """Returns which trial of a race to take, or that the tests decide nothing; before its end which one is ahead."""
+    """Returns a finding: which trial of a race to take, or that no test decides; before its end, which one is ahead."""
     (best,) = result.winners
     plan, rows = result.edition.study.plan, result.of("trial")
     assert isinstance(plan, Ablation)
@@ -129,9 +130,9 @@ def _of_race(result: StudyResult, *, finished: bool) -> Finding:
 
 
 def _images_part(result: StudyResult, row: TrialResult, gaps: Iterable[Difference] = ()) -> Finding | None:
-    """Returns that a sentence holds for the test images at hand; None where its intervals hold for others, too.
+    """Returns a phrase that limits a sentence to the test images at hand; None if its intervals hold for others, too.
 
-    `gaps`: the differences that the sentence is about.
+    `gaps` are the differences that the sentence is about.
     """
     estimates = [row.test.estimate, *(gap.estimate for gap in gaps)]
     if all(estimate and estimate.draws > 1 for estimate in estimates):
@@ -142,14 +143,14 @@ def _images_part(result: StudyResult, row: TrialResult, gaps: Iterable[Differenc
 
 
 def trial_part(result: StudyResult, row: TrialResult) -> Finding:
-    """Returns a trial in a sentence: an arm as “name”, a point as `#7 (gamma=2.31)`."""
+    """Returns the phrase that names a trial in a sentence: an arm as “name”, a point as `#7 (gamma=2.31)`."""
     if isinstance(result.edition.study.plan, Ablation):
         return finding("part.arm", name=row.name)
     return finding("part.point", label=_label(row), name=row.name)
 
 
 def point_name(result: StudyResult, row: TrialResult) -> str:
-    """Returns a confirmed point in a table, with what is special about it: `#0 gamma=2.5 (tried first)`."""
+    """Returns the name of a confirmed point in a table, with what is special about it: `#0 gamma=2.5 (tried first)`."""
     if row is result.named.get("first"):
         return str(finding("part.tabled first", label=_label(row), name=row.name))
     points = len(result.of("rival")) if row is result.random else None
@@ -157,17 +158,18 @@ def point_name(result: StudyResult, row: TrialResult) -> str:
 
 
 def _label(row: TrialResult) -> str:
+    """Returns the number of a trial, with `r` before that of a random rival."""
     return f"{'r' if row.trial.role in RIVALS else ''}{row.trial.number}"
 
 
 def named_trials(result: StudyResult, rows: Sequence[TrialResult]) -> list[Finding]:
-    """Returns the first few of some trials, and how many more there are."""
+    """Returns phrases that name the first `MOST` trials, and a phrase that counts the others."""
     more = [finding("part.more trials", count=len(rows) - MOST)] if len(rows) > MOST else []
     return [*(trial_part(result, row) for row in rows[:MOST]), *more]
 
 
 def further_findings(result: StudyResult) -> Iterator[Finding]:
-    """Yields what a reader must know beside the first sentence: scores, rivals, cost, what lacks."""
+    """Yields the findings that a reader must know beside the first one: scores, rivals, costs and missing trials."""
     plan, missing, best = result.edition.study.plan, missing_parts(result), result.best
     rows = result.of("trial") if isinstance(plan, Ablation) else result.confirmed
     if result.methods is not None:
@@ -204,9 +206,10 @@ def further_findings(result: StudyResult) -> Iterator[Finding]:
 
 
 def _beside_others(result: StudyResult, best: TrialResult, rows: Sequence[TrialResult]) -> Iterator[Finding]:
-    """Yields the best trial beside what it is compared with: the baseline; the first and the best random point.
+    """Yields findings that set the best trial beside the baseline, or beside the first and the best random point.
 
-    Then the trials that score significantly higher on test images, and those level with it.
+    The next findings name the trials that score significantly higher on test images, then those that tests cannot tell
+    apart from the best trial.
     """
     plan, first, random = result.edition.study.plan, result.named.get("first"), result.random
     if isinstance(plan, Ablation):
@@ -244,7 +247,10 @@ def _beside_others(result: StudyResult, best: TrialResult, rows: Sequence[TrialR
 
 
 def _costs_and_sizes(result: StudyResult, best: TrialResult) -> Iterator[Finding]:
-    """Yields what the best trial costs, and scores on images of other sizes, beside the one it is compared with."""
+    """Yields the costs of the best trial and its scores on images of other sizes, beside those of its partner.
+
+    The partner is the arm that the best trial is compared with.
+    """
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
     partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
@@ -271,9 +277,10 @@ def _costs_and_sizes(result: StudyResult, best: TrialResult) -> Iterator[Finding
 
 
 def ratio(turns: Sequence[float], other: Sequence[float]) -> tuple[float, float] | None:
-    """Returns how many times as much one arm takes, at least and at most; None where they cannot be told apart.
+    """Returns how many times as much time one arm takes, at least and at most; None if the arms cannot be told apart.
 
-    A turn is compared with the other arm's turn beside it, so that what slows both down for a while does not count.
+    `turns` and `other` are times of two arms that were measured in turn. Each time is compared with the one beside it,
+    so that what slows both arms down for a while does not count.
     """
     interval = estimate([math.log(a / b) for a, b in zip(turns, other, strict=True)]).interval(SURE)
     if interval is None or (interval[0] <= math.log1p(AGREE) and interval[1] >= -math.log1p(AGREE)):
@@ -282,7 +289,10 @@ def ratio(turns: Sequence[float], other: Sequence[float]) -> tuple[float, float]
 
 
 def missing_parts(result: StudyResult) -> list[Finding]:
-    """Returns what has no answer yet; nothing if the study is done."""
+    """Returns phrases that count the study's trials that are not begun, unfinished or failed; none if it is done.
+
+    One more counts answers (stored outcomes of runs) that other code gave.
+    """
     history, plan = result.history, result.edition.study.plan
     rows = [
         row
@@ -305,9 +315,10 @@ def missing_parts(result: StudyResult) -> list[Finding]:
 
 @dataclass(frozen=True)
 class NextSeeds:
-    """A number of seeds in all with which an open question would be decided at the next look, if it is as measured.
+    """A number of seeds in all with which the next look would decide an open question, if means stay as measured.
 
-    `away`: the difference that would be found; `seconds`: of the runs that are added, one after another.
+    A look is one time at which verdicts are computed. `away` is the difference that would be found, `level` the level
+    of all tests at that look, and `seconds` the time that the added runs take, one after another.
     """
 
     seeds: int
@@ -321,15 +332,15 @@ class NextSeeds:
 
 
 def next_seeds(result: StudyResult) -> NextSeeds | None:
-    """Returns the fewest seeds, at most twice as many as now, that would decide something; None if none would.
+    """Returns the fewest seeds, at most twice as many as now, that would decide an open question; None if none would.
 
-    Questions are claims that are not decided, and the trials that are not told apart from the best one. Arms that the
-    race has ended get no further seed.
+    An open question is a claim that is not decided, or a trial that tests cannot tell apart from the best one. Arms
+    that the race has ended get no further seed.
     """
     now, look = result.history.seeds, result.history.looks
     share = share_of(look + 1) / share_of(look)
     ended = {row.trial.label: row.name for row in result.tested if row.answer.raced}
-    questions: list[tuple[Estimate, float, float]] = []  # with how far it is from what would decide it, and a level
+    questions: list[tuple[Estimate, float, float]] = []  # an estimate, its distance from a decision, its test's level
     for verdict in result.claims:
         undecided = verdict.word == "INCONCLUSIVE" and not {*ended.values()} & {*verdict.claim.names}
         if undecided and verdict.estimate and verdict.level and verdict.margin:
