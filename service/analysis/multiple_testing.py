@@ -1,5 +1,5 @@
-"""Differences of trials, seed by seed, and several tests together: ps adjusted by Holm and for looks, and intervals
-that agree with them.
+"""Differences of trials, paired by seed, and several tests together: p-values adjusted by Holm and for looks (times at
+which verdicts are computed), and intervals that agree with them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from service.analysis.statistics import (
 def difference(
     who: Scores, than: Scores, among: Iterable[int] | None = None, least: float = LEAST_IMAGES
 ) -> Estimate | None:
-    """Returns `who` minus `than`, paired over the seeds that both have; None for none.
+    """Returns the mean of `who` minus `than`, paired over the seeds that both have; None if they share no seed.
 
     Source: the paired t-test. Differs: `contrast`.
     """
@@ -42,11 +42,11 @@ def contrast(
     among: Iterable[int] | None = None,
     least: float = LEAST_IMAGES,
 ) -> Estimate | None:
-    """Returns the sum of weight times score, seed by seed, over the seeds that all trials have; None for none.
+    """Returns the mean over seeds of the weighted sum of the trials' scores; None if the trials share no seed.
 
-    `among`: the seeds that are compared, where not all are; `least`: see `over_images`. The twin asks the same of the
-    scores that belong to the mean positions on the second scale; each seed stands for what its position moves that sum
-    by (the delta method).
+    `among` names the seeds that are compared, if not all are; `least` is explained at `over_images`. The twin of the
+    estimate asks the same of the scores at the mean positions on the second scale; each seed stands there for how far
+    its position moves that sum (the delta method).
     Differs: `estimate`'s floor, here of so many rounded scores.
     """
     columns = [{*trial.values} for trial in trials] + ([] if among is None else [{*among}])
@@ -69,7 +69,10 @@ def contrast(
 
 
 def on_curve(scores: Scores, seeds: Sequence[int]) -> list[float]:
-    """Returns a score for each seed; their mean is the score of the mean position, their spread that of positions."""
+    """Returns for each seed the score at the mean position on the second scale, moved by the seed's distance from it.
+
+    The mean of these scores is the score at the mean position; their spread follows from that of the positions.
+    """
     curve = scores.scale.curve
     assert curve is not None
     on = [curve.of(scores.values[seed]) for seed in seeds]
@@ -86,9 +89,10 @@ def slope_weights(trials: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Adjusted:
-    """A p-value adjusted for `tests` tests together and for looks, and the level that the unadjusted one was held to.
+    """A p-value that is adjusted for making `tests` tests together, and for looks.
 
-    The unadjusted p lies below `level` exactly where `p` lies below 0.05, so an interval at `level` agrees with `p`.
+    The unadjusted p-value was compared with `level`. It lies below `level` exactly if `p` lies below 0.05, so an
+    interval at `level` agrees with `p`.
     """
 
     p: float
@@ -97,12 +101,12 @@ class Adjusted:
 
     @property
     def significant(self) -> bool:
-        """Whether the test found something."""
+        """Whether the adjusted p-value lies below 0.05."""
         return self.p < ALPHA
 
 
 def holm(ps: Mapping[str, float], look: int = 1) -> dict[str, Adjusted]:
-    """Adjusts p-values, by name, for having tested all of them, at this look and at others.
+    """Adjusts the p-value of each named test for having made all these tests, at this look and at others.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure; an interval at each test's own level:
     Serlin 1993, Confidence intervals and the scientific method. Differs: adjusted p-values are returned, the running
@@ -122,11 +126,11 @@ def holm(ps: Mapping[str, float], look: int = 1) -> dict[str, Adjusted]:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of test scores, `who` minus `than`, with its p adjusted for all differences of its table and looks.
+    """A difference of test scores, `who` minus `than`; its p-value is adjusted for all tests of its table and looks.
 
-    `claimed`: whether a claim asks which of the two is better. Such a pair is tested once: its p, level and interval
-    are those of the claim. `later`: what the study has at its present look, where an earlier one found this difference:
-    what was found stays.
+    `adjusted` is None if the difference was not tested. `claimed` says whether a claim asks which of the two is better:
+    such a pair is tested once, so it has the p-value, level and interval of the claim. If an earlier look found this
+    difference, it stays, and `later` is the difference at the present look.
     """
 
     who: Scores
@@ -138,32 +142,32 @@ class Difference:
 
     @property
     def mean(self) -> float:
-        """The mean difference."""
+        """The mean difference over seeds."""
         return self.estimate.mean
 
     @property
     def p(self) -> float | None:
-        """The adjusted p, two-sided; None for too few pairs."""
+        """The adjusted two-sided p-value; None if the difference was not tested, for instance with too few pairs."""
         return self.adjusted.p if self.adjusted else None
 
     @property
     def p_words(self) -> str:
-        """The p in a sentence, with the seeds: `= 0.012, 5 seeds`."""
+        """The p-value and the number of seeds, for a sentence: `= 0.012, 5 seeds`."""
         return f"{p_text(self.p)}, {self.seeds}"
 
     @property
     def significant(self) -> bool:
-        """Whether the adjusted test found something."""
+        """Whether the adjusted p-value lies below 0.05."""
         return self.adjusted is not None and self.adjusted.significant
 
     @property
     def interval(self) -> Interval | None:
-        """The simultaneous 95 % interval: it leaves out 0 exactly where the test found something."""
+        """The simultaneous 95 % interval, which leaves out 0 exactly if `significant` is True; None without a test."""
         return self.estimate.interval(1 - self.adjusted.level) if self.adjusted else None
 
     @property
     def seeds(self) -> str:
-        """The pairs of seeds; where an earlier look found it, what later seeds say: `5 seeds; with 7: 0.0610`."""
+        """The number of paired seeds and, if `later` is not None, what it says: `5 seeds; with 7: 0.0610`."""
         later = self.later
         if later is None:
             return plural(self.estimate.n, "seed")
@@ -172,21 +176,24 @@ class Difference:
 
     @property
     def sureness(self) -> str:
-        """How sure it is, in a sentence: `95 % interval 0.0100 to 0.0200, p = 0.012, 5 seeds`."""
+        """How sure the difference is, in words: `95 % interval 0.0100 to 0.0200, p = 0.012, 5 seeds`."""
         return f"95 % interval {between(self.interval)}, p {self.p_words}" if self.adjusted else self.seeds
 
 
 def staying(now: Mapping[str, Difference], before: Mapping[str, Difference]) -> dict[str, Difference]:
-    """Returns differences, by name, where what an earlier look found stays; the present look stands below it."""
+    """Returns the differences by name: the earlier one if the earlier look found it, else the present one.
+
+    An earlier difference has the present one as `later`.
+    """
     significant = {name: gap for name, gap in before.items() if gap.significant}
     return {name: replace(significant[name], later=gap) if name in significant else gap for name, gap in now.items()}
 
 
 def compare_best(best: str, trials: Mapping[str, Scores], look: int = 1) -> dict[str, Difference]:
-    """Compares the best of some trials with each other one, paired by seed: best minus other.
+    """Compares the best trial with each other one: returns best minus other, paired by seed, by the name of the other.
 
-    The best was chosen among all, so all pairs of trials are tested together: with the others alone, one of them would
-    be told apart from the best of equal trials far too often.
+    The best trial was chosen among all, so all pairs of trials are tested together. If only its own pairs were, the
+    best of equal trials would seem better than another far too often.
     """
     order = [best, *(name for name in trials if name != best)]
     pairs = {(who, than): (trials[who], trials[than]) for who, than in combinations(order, 2)}
@@ -196,16 +203,16 @@ def compare_best(best: str, trials: Mapping[str, Scores], look: int = 1) -> dict
 
 
 Gap = tuple[Scores, Scores, Estimate]
-"""Two trials, and the first minus the second."""
+"""The scores of two trials, and those of the first minus those of the second."""
 
 
 def subtracted(pairs: Mapping[str, tuple[Scores, Scores]]) -> dict[str, Gap]:
-    """Returns the difference of each pair of trials that share a seed, by name."""
+    """Returns, by the name of the pair, the difference of each pair of trials that share a seed."""
     gaps = {name: (who, than, difference(who, than)) for name, (who, than) in pairs.items()}
     return {name: (who, than, gap) for name, (who, than, gap) in gaps.items() if gap}
 
 
 def together(gaps: Mapping[str, Gap], look: int = 1) -> dict[str, Difference]:
-    """Tests differences together, by name."""
+    """Returns the named differences with p-values that are adjusted for testing all of them together."""
     tests = holm({name: p for name, (*_, gap) in gaps.items() if (p := gap.p()) is not None}, look)
     return {name: Difference(*gap, tests.get(name)) for name, gap in gaps.items()}

@@ -21,11 +21,11 @@ from trainables.data import Data
 from trainables.recipe import Recipe
 
 POWER = 0.8
-"""The probability with which the smallest difference is found."""
+"""The probability with which a test finds the smallest difference that a sentence names."""
 GUESS = 0.02
-"""The least standard deviation of a paired difference of accuracies, where no trial has shown one yet."""
+"""The least standard deviation that is guessed for paired differences of accuracies, before any trial has shown one."""
 PLAIN = Estimate(FEWEST, 0.0)
-"""A difference of scores that are not rounded, on images that are fixed and no folds."""
+"""A difference of scores that are not rounded, on fixed images, with seeds that are not folds."""
 
 
 def smallest_difference(
@@ -38,10 +38,15 @@ def smallest_difference(
 ) -> float | None:
     """Returns the smallest true difference that a two-sided paired t-test finds with probability `power`.
 
-    None below 3 pairs.
+    It returns None below 3 pairs of seeds.
 
-    `std`: the standard deviation of the paired differences; `like`: a difference whose rounding, draws of images and
-    overlap count.
+    Args:
+        pairs: The number of paired seeds.
+        std: The standard deviation of the paired differences.
+        alpha: The level of the test.
+        power: The probability with which the difference is to be found.
+        like: A difference whose rounding, draws of images and overlap of folds are taken.
+
     Source: Cohen 1988, chapter 2, with the noncentral t distribution. Differs: the test that rejects on the wrong side
     is left out; it adds less than 0.1 % of power.
     """
@@ -60,10 +65,10 @@ def smallest_difference(
 def seeds_needed(
     away: float, std: float, most: int, *, alpha: float = ALPHA, power: float = POWER, like: Estimate = PLAIN
 ) -> int | None:
-    """Returns the fewest pairs, at most `most`, with which a true difference is found with probability `power`.
+    """Returns the fewest pairs with which a true difference of `away` is found with probability `power`.
 
-    None where so many are too few. `away`: the difference; `std`: the standard deviation of the paired differences;
-    `like`: as above. Units: pairs of seeds.
+    It returns None if `most` pairs are too few. `std`, `alpha` and `like` are those of `smallest_difference`.
+    Units: pairs of seeds.
     """
     for pairs in range(FEWEST, most + 1):
         error, df = like.of_more(pairs, std)
@@ -73,19 +78,17 @@ def seeds_needed(
 
 
 def _power(df: int, away: float, alpha: float) -> float:
-    """Returns the probability that a test with so many degrees of freedom finds a mean `away` errors above 0."""
+    """Returns the probability that a test with `df` degrees of freedom finds a mean `away` standard errors above 0."""
     from scipy.special import nctdtr  # here, for `locus status` must start without scipy
 
     return float(1 - nctdtr(df, away, quantile(1 - alpha / 2, df)))
 
 
 def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
-    """Returns the standard deviation of paired differences so far, pooled over those that the study asks.
+    """Returns the standard deviation of paired differences so far, pooled over the pairs that the study compares.
 
-    None before any.
-
-    An arm is compared with the baseline, or with what stands for it; a point of a search with the first point.
-    `trials`: by name.
+    An arm is compared with the baseline, or the arm that stands for it; a point of a search with the first point. It
+    returns None before a trial has two scores. `trials` has the scores of each trial, by name.
     """
     spread = {name: scores for name, scores in trials.items() if scores.n > 1}
     first = next(iter(spread), "")
@@ -101,10 +104,10 @@ def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
 
 
 def guessed_spread(scale: Scale) -> float:
-    """Returns what paired differences are guessed to deviate by before any is known: the fewer images, the more.
+    """Returns the guessed standard deviation of paired differences, before any is known; fewer images make it larger.
 
-    As if it were luck for each image of each trial whether it is right, at a score half-way from chance to a perfect
-    one. Source: the binomial distribution. Differs: it is at least GUESS, which more images do not make smaller.
+    The guess takes it as luck whether a trial is right on an image, at a score half-way from chance to a perfect one.
+    Source: the binomial distribution. Differs: it is at least GUESS, which more images do not make smaller.
     """
     if not scale.step:
         return GUESS
@@ -115,10 +118,15 @@ def guessed_spread(scale: Scale) -> float:
 def power_sentence(
     pairs: int, spread: float | None, scale: Scale, images: int = 0, tests: int = 1, look: int = 1
 ) -> str:
-    """Returns which differences a study's seeds can detect, in the tests that it makes.
+    """Returns a sentence that says which differences a study's seeds can detect, in the tests that it makes.
 
-    `spread`: `paired_spread` of the scores so far; `images`: how many test images the scale counts, where it does;
-    `tests`: how many differences are tested together: the surest of them must pass the smallest level (Holm).
+    Args:
+        pairs: The number of paired seeds.
+        spread: The `paired_spread` of the scores so far.
+        scale: The scale of the scores.
+        images: How many test images the scale counts; 0 if it counts none.
+        tests: How many differences are tested together: the surest of them must pass the smallest level (Holm).
+        look: The number of the look, one time at which verdicts are computed.
     """
     if pairs < FEWEST:
         return str(finding("power.none", seeds=pairs, fewest=FEWEST))
@@ -142,8 +150,10 @@ def power_sentence(
 
 
 def tests_together(edition: Edition, points: int) -> int:
-    """Returns how many tests an edition makes together: of a race and of confirmed points all pairs that are compared
-    with the best, else those of the claims and of the arms beside the baseline. `points`: how many are confirmed.
+    """Returns how many tests an edition, a study at one budget, makes together.
+
+    In a race or a search it tests all pairs of arms or of confirmed points, since any may be the best; else the claims,
+    and each arm beside the baseline. `points` is how many points are confirmed.
     """
     study, judged = edition.study, departure(edition)
     if not isinstance(study.plan, Ablation):
@@ -158,7 +168,7 @@ def tests_together(edition: Edition, points: int) -> int:
 
 
 def fewest_tested(recipes: Iterable[Recipe]) -> Data:
-    """Returns the data with the fewest test images: what can be told apart there can be told apart on the others."""
+    """Returns the data with the fewest test images: a difference that can be found there can be found on the others."""
     return min((recipe.data for recipe in recipes), key=lambda data: data.image_counts.test)
 
 
@@ -168,9 +178,9 @@ def counted_images(data: Data) -> int:
 
 
 def seeds_sentence(history: History) -> str:
-    """Returns a line of `locus plan`: which differences the seeds can detect, by the validation scores so far.
+    """Returns a line of `locus plan`: which differences the seeds can detect, judged by the validation scores so far.
 
-    Those of a search's confirmed points where it has them, as its verdicts are of these.
+    In a search it takes the scores of the confirmed points, if there are any, because verdicts are on these.
     """
     edition, plan, look = history.edition, history.edition.study.plan, history.looks
     confirmed, spread = confirmed_points(history), None
@@ -185,6 +195,6 @@ def seeds_sentence(history: History) -> str:
 
 
 def look_words(look: int) -> str:
-    """Says which look this is, at which level its tests are, and what a further one would cost."""
+    """Says which look this is (a time at which verdicts are computed), and at which levels it and the next one test."""
     now, after = ALPHA * share_of(look), ALPHA * share_of(look + 1)
     return str(finding("look", look=look, now=now, all=ALPHA, next=look + 1, after=after))
