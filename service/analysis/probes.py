@@ -1,4 +1,4 @@
-"""The probes of runs: how they are computed from weights, what is kept of them, and their numbers as scores by seed.
+"""The probes of runs (measurements of trained models): how they are computed and kept, and their scores by seed.
 
 Nothing is trained.
 """
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RunProbes:
-    """The probes of a completed run. `parent`: the weights that it started from, where it has a parent."""
+    """The probes of a completed run: measurements of its trained model.
+
+    `parent` is the file of the weights that the run started from; None if it has no parent.
+    """
 
     outcomes: Outcomes
     answered: Answered
@@ -36,34 +39,34 @@ class RunProbes:
     codes: CodeDigests
 
     def path(self, name: str) -> Path:
-        """Returns the file of a probe. Raises: LocusError for an unknown name."""
+        """Returns the file that keeps what a probe found in the run. Raises: LocusError for an unknown name."""
         if name not in LOOKS:
             raise LocusError(f"the probe must be one of {', '.join(LOOKS)}, got {name!r}")
         return self.outcomes.probe(self.answered.run.key, self.answered.name, name)
 
     def kept(self, name: str) -> Probed | None:
-        """Returns what the probe found, where today's code of the probe has looked at this run."""
+        """Returns what the probe found; None if today's code of the probe has not looked at this run."""
         return kept_probe(self.path(name), self.codes.of_probe(name).digest)
 
     @property
     def further(self) -> tuple[float, ...]:
-        """The scores on further draws of the test images, as far as they are kept."""
+        """The scores of the run on further draws of the test images; empty if none are kept."""
         probed = self.kept(FURTHER_IMAGES)
         return () if probed is None else tuple(map(float, probed.after.arrays["scores"]))
 
     @property
     def right(self) -> NDArray[np.bool_] | None:
-        """Which test images are right; None where that is not kept, or differs from the run's score. Shapes: (N,)."""
+        """Whether the model is right on each test image; None if not kept, or unlike the run's score. Shapes: (N,)."""
         probed = self.kept(RIGHT_IMAGES)
         return None if probed is None else probed.after.arrays.get("right")
 
     @property
     def can_be_computed(self) -> bool:
-        """Whether the weights are there."""
+        """Whether the file of the run's weights exists."""
         return self.outcomes.weights(self.answered.run.key, self.answered.name).exists()
 
     def __call__(self, name: str) -> Probed:
-        """Returns what the probe finds: read where it is kept, else computed from the weights, and kept.
+        """Returns what the probe finds: it is read if it was kept, else it is computed from the weights and kept.
 
         Raises: LocusError if the run's weights were not kept, or cannot be read.
         Cost: 0.1 to 10 s, on one thread.
@@ -98,9 +101,10 @@ class RunProbes:
 
 
 def images_look(data: Data) -> str:
-    """Returns the look at trained models by which their test scores hold for other images, too; empty for none.
+    """Returns the name of the look at trained models (a probe) that lets test scores hold for other images, too.
 
-    None for images that are another part of one set for each seed, and for scores that are no share of right answers.
+    It is empty for images that are another part of one set for each seed, and for scores that are no share of right
+    answers.
     """
     if data.kind in DRAWN_AGAIN:
         return FURTHER_IMAGES
@@ -108,9 +112,9 @@ def images_look(data: Data) -> str:
 
 
 def over_other_images(test: Scores, data: Data, probes: Mapping[int, RunProbes]) -> Scores:
-    """Returns a trial's test scores with what the look at its models found, as far as that is kept.
+    """Returns a trial's test scores with what the look at its models (`images_look`) found, as far as that is kept.
 
-    A seed that diverged is at chance on each image and draw. `probes`: of the completed runs, by seed.
+    A seed that diverged is at chance on each image and draw. `probes` are those of the completed runs, by seed.
     """
     look = images_look(data)
     if look == FURTHER_IMAGES:
@@ -129,15 +133,16 @@ def over_other_images(test: Scores, data: Data, probes: Mapping[int, RunProbes])
 
 
 SCALES = {"direction": Scale(0.5, 0.0, 1.0, task=False), "distance": Scale(0.0, high=1.0, task=False)}
-"""What the numbers of a probe can be: accuracies of two classes, and R²; others have no ends.
+"""The scales of two probes, whose numbers are accuracies of two classes, and R²; numbers of other probes have no ends.
 
-All seeds count: a model whose probe finds nothing has not failed to learn, it has nothing there.
+No seed counts as failed: a model in which a probe finds nothing has not failed to learn, it has nothing there.
 """
 
 
 def probe_scores(probes: Mapping[int, RunProbes], seeds: int, probe: str, value: str, when: When) -> Scores:
-    """Returns a number of a probe by seed, of the runs for which it is kept; `seeds`: how many there should be.
+    """Returns a number that a probe found, by seed, for the runs of which it is kept.
 
+    `seeds` is how many seeds there should be, `value` the name of the number, and `when` before or after training.
     Raises: LocusError for an unknown probe.
     """
     kept = {seed: run.kept(probe) for seed, run in probes.items()}
@@ -147,18 +152,19 @@ def probe_scores(probes: Mapping[int, RunProbes], seeds: int, probe: str, value:
 
 
 def _overlap(probes: Mapping[int, RunProbes]) -> float:
-    """Returns the overlap of the runs' data, where their seeds are folds."""
+    """Returns the overlap (`Scale.overlap`) of the runs' data; 0 if their seeds are not folds."""
     return max((run.answered.run.recipe.data.overlap for run in probes.values()), default=0.0)
 
 
 def alike(trial: Mapping[int, RunProbes], other: Mapping[int, RunProbes], claim: ClaimOfMaps, count: int) -> Scores:
     """Returns how alike the maps are that a probe found in two trials: a correlation for each seed that both have.
 
-    A seed is paired with the next one of the other trial, and the last with the first. Two neighboring numbers share a
-    model, so they are not quite independent, as a test takes them to be.
+    A seed of `trial` is paired with the next seed of `other`, and the last with the first. Two neighboring correlations
+    share a model, so they are not quite independent, as a test takes them to be. `count` is how many there should be.
     """
 
     def maps(probes: Mapping[int, RunProbes]) -> dict[int, NDArray[Any]]:
+        """Returns the kept maps that the claim names, by seed."""
         kept = {seed: probed for seed, run in probes.items() if (probed := run.kept(claim.probe)) is not None}
         arrays = {seed: probed.at(claim.when).arrays.get(claim.value) for seed, probed in kept.items()}
         return {seed: array for seed, array in arrays.items() if array is not None}
@@ -189,7 +195,7 @@ def correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
 
 
 def probe_values(probes: RunProbes | None, names: Iterable[str]) -> dict[str, float]:
-    """Returns all numbers that some probes found in a run, as far as they are kept: `probe/direction/left/before`."""
+    """Returns the kept numbers that some probes found in a run, by keys such as `probe/direction/left/before`."""
     kept = {name: probes.kept(name) for name in names} if probes is not None else {}
     return {
         f"probe/{name}/{value}/{when}": number

@@ -18,7 +18,7 @@ from trainables.data.dataset import SplitName
 
 
 def score_scale(data: Data, split: SplitName) -> Scale:
-    """Returns what a score on a split can be: accuracy comes in steps of one image, R² has no lower end."""
+    """Returns the scale of the scores on a split: accuracy comes in steps of one image, R² has no lower end."""
     if data.metric == "r2":
         return Scale(data.chance(split), high=1.0, overlap=data.overlap)
     low = data.score(0.0, split)
@@ -33,10 +33,10 @@ def diverged_seeds(history: History, trial: Trial) -> frozenset[int]:
 def scores_of(
     trial: Trial, split: SplitName, finals: Mapping[int, float | None], diverged: frozenset[int], seeds: int
 ) -> Scores:
-    """Returns the scores of a trial on a split, in the order of its seeds; a diverged one at chance.
+    """Returns the scores of a trial on a split, in the order of its seeds; a diverged seed is at chance.
 
-    `finals`: the last score of each seed that completed; a seed without one is left out. `seeds`: how many there
-    should be.
+    `finals` has the last score of each completed seed; a seed without one is left out. `seeds` is how many there should
+    be.
     """
     data = trial.recipe.data
     scored = {seed: value for seed, value in finals.items() if value is not None}
@@ -45,7 +45,7 @@ def scores_of(
 
 
 def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None = None) -> Scores:
-    """Returns the validation scores of a trial's answered seeds, a diverged one at chance."""
+    """Returns the validation scores of a trial's seeds that completed or diverged; a diverged seed is at chance."""
     answer = answer or history.answer(trial)
     scale = score_scale(trial.recipe.data, "val")
     return Scores(dict(answer.values), answer.asked, scale, diverged_seeds(history, trial))
@@ -53,13 +53,16 @@ def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None
 
 @dataclass(frozen=True, kw_only=True)
 class ScoresOverTasks(Scores):
-    """The mean over tasks of one method's scores, by seed. `tasks`: its scores on each."""
+    """The mean over tasks of one method's scores, by seed. `tasks` has its scores on each task."""
 
     tasks: Mapping[str, Scores]
 
 
 def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> ScoresOverTasks:
-    """Returns a method's scores over tasks: each family counts the same, and in it each task. `families`: by task."""
+    """Returns a method's mean scores over tasks: families have equal weights, and so have the tasks of one family.
+
+    `tasks` has its scores on each task; `families` has the family of each task that is not a family by itself.
+    """
     names = [families.get(task, task) for task in tasks]
     shares = [1 / len({*names}) / names.count(name) for name in names]
     seeds = sorted(set.intersection(*({*scores.values} for scores in tasks.values())))
@@ -78,13 +81,13 @@ def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> Scor
 
 
 def failures(scores: Scores) -> tuple[int, int]:
-    """Returns how many runs failed, and of how many: of the seeds, over tasks of those on all tasks."""
+    """Returns how many runs failed, and how many there are; of scores over tasks, it counts the runs on all tasks."""
     runs = [*scores.tasks.values()] if isinstance(scores, ScoresOverTasks) else [scores]
     return sum(len(of_task.failed) for of_task in runs), sum(of_task.n for of_task in runs)
 
 
 def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
-    """Returns the largest share of all seeds that may fail, where `failed` of `seeds` did; one-sided.
+    """Returns the largest share of all possible seeds that may fail, if `failed` of `seeds` did, as a one-sided limit.
 
     If none failed, it is 1 - level^(1 / seeds): 63 % for 3 seeds, 45 % for 5, 26 % for 10.
     Source: Clopper and Pearson 1934. Differs: nothing.
@@ -100,10 +103,10 @@ def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
 
 
 def unseen_words(scores: Scores, *, refuted: bool = False) -> str:
-    """Says what seeds that were not seen might do: `of 5 seeds none failed; up to 45 % may`.
+    """Says what seeds that were not run might do: `of 5 seeds none failed; up to 45 % may`.
 
-    `refuted`: for a claim that came out false, seeds that do better matter, and none was seen. The same is said of a
-    trial that is not above guessing.
+    If `refuted` is True, a claim came out false, so it says how many seeds may do better, as none did. It says the same
+    of a trial that is not above guessing.
     """
     failed, runs = failures(scores)
     noun = "run" if isinstance(scores, ScoresOverTasks) else "seed"
@@ -114,9 +117,9 @@ def unseen_words(scores: Scores, *, refuted: bool = False) -> str:
 
 
 def group_words(scores: Scores) -> str:
-    """Returns the two groups in which seeds lie: `4 of 5 seeds at 0.98, 1 at 0.77`; empty if they lie in one.
+    """Returns words for the two groups in which seeds lie: `4 of 5 seeds at 0.98, 1 at 0.77`; empty for one group.
 
-    A seed that failed is called so.
+    Seeds that failed are called failed.
     """
     lower = scores.lower | scores.diverged
     upper = {*scores.values} - lower
@@ -133,13 +136,13 @@ def group_words(scores: Scores) -> str:
 
 
 LEAST_GAIN = 0.05
-"""The share of the way from chance to a perfect score that a seed needs before one asks how much of it is kept."""
+"""A seed counts in `kept` if its score lies at least this share of the way from chance to a perfect score."""
 
 
 def kept(after: Scores, before: Scores) -> Scores:
-    """Returns the share that a trial keeps of what it has above chance, by seed: 1 if nothing changes, 0 at chance.
+    """Returns the share of its score above chance that a trial keeps, by seed: 1 if nothing changes, 0 at chance.
 
-    Seeds near chance before have nothing to keep, and are left out: the share of a gain of almost 0 may be any number.
+    A seed that was near chance before is left out, as it has nothing to keep: the share of almost 0 may be any number.
     """
     chance, high = before.scale.chance, before.scale.high
     least = max(before.scale.guessing(), chance + (LEAST_GAIN * (high - chance) if math.isfinite(high) else 0.0))
