@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 
 ALPHA = 0.05
-"""The two-sided level of all tests on a page, at all looks together."""
+"""The two-sided level of all tests on a page together, over all looks (times at which verdicts are computed)."""
 CONFIDENCE = 1 - ALPHA
-"""The level of intervals: of a mean alone, of differences all together."""
+"""The level of intervals: for a mean it holds alone, for differences it holds for all of them together."""
 EACH_LOOK = 0.75
-"""The share that each look takes of what earlier looks have left of ALPHA."""
+"""The share that each look takes of the part of ALPHA that earlier looks have left."""
 FEWEST = 3
-"""How many seeds, or pairs of seeds, an interval or a test needs: with two, one degree of freedom decides nothing."""
+"""An interval or a test needs this many seeds, or pairs: with two, one degree of freedom decides nothing."""
 SPLIT_SHARE = 0.25
-"""Seeds lie in two groups where the gap is at least this share of the way from chance to a perfect score."""
+"""Seeds lie in two groups if the gap between them is at least this share of the way from chance to a perfect score."""
 SPLIT_RATIO = 3.0
 """Seeds lie in two groups only if the gap is also this many times as wide as either group."""
 LEAST_IMAGES = 0.5
-"""The variance that other images bring is at least that of half an image in each trial."""
+"""The variance that other test images add is at least that of half an image in each trial."""
 ALIKE_IMAGES = 2.0
-"""It is at least that of two images where trials are said to be alike: seeds that agree on few images show little."""
+"""If trials are said to be alike, it is at least that of two images: seeds that agree on few images show little."""
 
 Interval = tuple[float, float]
 
 
 def share_of(look: int) -> float:
-    """Returns the share of ALPHA that the tests at a look get: 3/4 at the first, then 3/16, 3/64 and so on; 1 in all.
+    """Returns the share of ALPHA that the tests at a look get: 3/4 at the first, then 3/16, 3/64 and so on; 1 in sum.
 
-    A look is a number of seeds, or of points, at which verdicts could be seen. Who adds seeds until a claim is
+    A look is a number of seeds, or of points, at which verdicts could be seen. A user who adds seeds until a claim is
     supported looks several times, and each look may err.
     Source: Bonferroni's inequality over looks, with unequal shares (alpha spending: Lan and DeMets 1983). Differs: the
     looks need no plan, as there is a share for each that may come.
@@ -53,14 +53,14 @@ def share_of(look: int) -> float:
 
 
 GUESSED = 0.001
-"""How often a seed that guesses may score above what counts as guessing. A study has dozens of seeds."""
+"""The share of guessing seeds that may score above `Scale.guessing`. It is small, as a study has dozens of seeds."""
 UNCOUNTED = 1000
-"""Scores with two ends that are not counted in images have the logits of so many."""
+"""Scores with two ends that are not counted in images get their logits as if there were this many images."""
 
 
 @dataclass(frozen=True)
 class Logits:
-    """The logits of scores from `low` to `high` that are counted in so many images.
+    """The logits of scores from `low` to `high` that are counted in `images` images.
 
     Half an image is added on both sides, so that a perfect score has a logit.
     Source: Haldane 1956; Anscombe 1956 (the empirical logit). Differs: nothing.
@@ -71,26 +71,27 @@ class Logits:
     images: float
 
     def of(self, score: float) -> float:
-        """Returns the logit of a score; one beyond the ends counts as an end."""
+        """Returns the logit of a score; a score beyond the ends has the logit of the nearer end."""
         right = min(max((score - self.low) / (self.high - self.low), 0.0), 1.0) * self.images
         return math.log((right + 0.5) / (self.images - right + 0.5))
 
     def score(self, logit: float) -> float:
-        """Returns the score that has a logit; far out it lies half an image beyond the ends."""
+        """Returns the score that has this logit; for very large ones it lies half an image beyond the ends."""
         return self.low + (self.high - self.low) * (self._share(logit) * (self.images + 1) - 0.5) / self.images
 
     def slope(self, logit: float) -> float:
-        """Returns by how much the score rises as the logit rises by 1."""
+        """Returns the derivative of the score by the logit."""
         share = self._share(logit)
         return (self.high - self.low) * share * (1 - share) * (self.images + 1) / self.images
 
     def _share(self, logit: float) -> float:
+        """Returns the share of right images that has this logit."""
         return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0  # beyond, exp overflows
 
 
 @dataclass(frozen=True)
 class LogErrors:
-    """The logarithm of 1 - R², with a minus: R² has an upper end, and no lower one.
+    """The positions of R² on the scale -log(1 - R²): R² has an upper end, and no lower one.
 
     `least` is added to 1 - R², so that a perfect score has a position.
     """
@@ -106,7 +107,7 @@ class LogErrors:
         return 1 + self.least - math.exp(min(-position, 700.0))
 
     def slope(self, position: float) -> float:
-        """Returns by how much R² rises there as the position rises by 1."""
+        """Returns the derivative of R² by the position."""
         return math.exp(min(-position, 700.0))
 
 
@@ -116,10 +117,10 @@ Curve = Logits | LogErrors
 
 @dataclass(frozen=True)
 class Scale:
-    """What a score can be: its chance, its ends, and the smallest step that its images can show (one more is right).
+    """What a score can be: its chance, its ends, and its smallest step, which is that of one more right image.
 
-    `task`: False for values that nothing learns, such as correlations. `overlap`: if seeds are folds of the same
-    images, how many images validate beside those that train.
+    `task` is False for values that nothing learns, such as correlations. `overlap` is the number of validation images
+    divided by that of training images, if seeds are folds of the same images; else 0.
     """
 
     chance: float = 0.0
@@ -131,7 +132,7 @@ class Scale:
 
     @property
     def curve(self) -> Curve | None:
-        """The second scale: logits of scores with two ends, log(1 - R²) of R²; None for scores without an upper end."""
+        """The second scale: logits for scores with two ends, log(1 - R²) for R²; None if scores have no upper end."""
         if not math.isfinite(self.high):
             return None
         if not math.isfinite(self.low):
@@ -140,11 +141,11 @@ class Scale:
 
     @property
     def rounding(self) -> float:
-        """The standard deviation of rounding a score to a whole number of steps."""
+        """The standard deviation that rounding a score to a whole number of steps brings."""
         return self.step / math.sqrt(12)
 
     def guessing(self, seeds: int = 1, rate: float = GUESSED) -> float:
-        """Returns what the mean of so many seeds that guess exceeds at this rate; chance for R², which has no steps."""
+        """Returns the value that the mean of guessing seeds exceeds at this rate; chance for R², which has no steps."""
         if not (self.step and math.isfinite(self.high - self.low)):
             return self.chance
         share = (self.chance - self.low) / (self.high - self.low)
@@ -153,21 +154,21 @@ class Scale:
 
 
 NO_ENDS = Scale()
-"""Any number."""
+"""The scale of values that may be any number."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over n seeds with its standard deviation and standard error (None for one seed).
+    """A mean over n seeds with its standard deviation `std` and standard error `error` (both None for one seed).
 
-    `low`, `high`: the ends of what the mean can be; intervals are cut there. `df`: the degrees of freedom where they
-    are not n - 1. `twin`: the same question asked on the second scale. A test finds something where both find it,
-    and the interval holds both intervals: so neither skewed errors near a perfect score nor the transformation of
-    scores that are not skewed makes a finding. `curve`: the scale of `mean` and `error`, of a twin that is on it.
-    `draws`: over how many draws of test images, or single ones, the error was measured, beside seeds; 1 if the images
-    are fixed. `overlap`: that of the scale. What more seeds do not make smaller: `floor`, the least standard error of
-    the seeds; `images`, the variance that other images add. `seeds`: the error and the degrees of freedom of seeds
-    alone, where images were added: a test finds something only where seeds alone find it, too.
+    `low` and `high` are the ends of what the mean can be; intervals are cut there. `df` has the degrees of freedom if
+    they are not n - 1. `twin` asks the same question on the second scale. A test is significant only if it is on both
+    scales, and the interval holds both intervals: so neither skewed errors near a perfect score nor the transformation
+    of scores that are not skewed makes a finding. `curve` is the second scale, if `mean` and `error` are on it.
+    `draws` is how many draws of test images, or single images, the error was measured over, beside seeds; it is 1 if
+    the images are fixed. `overlap` is that of the scale. More seeds do not make smaller `floor`, the least standard
+    error of the seeds, and `images`, the variance that other images add. `seeds` has the error and the degrees of
+    freedom of seeds alone, if images were added: a test is significant only if it is for seeds alone, too.
     """
 
     n: int
@@ -187,13 +188,13 @@ class Estimate:
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation of one seed that the error belongs to, images beside; None for one value."""
+        """The standard deviation of one seed that follows from the error without that of images; None for one value."""
         if self.error is None:
             return None
         return math.sqrt(max(0.0, self.error**2 - self.images)) / of_mean(self.n, self.overlap)
 
     def of_more(self, n: int, std: float) -> tuple[float, int]:
-        """Returns the error and the degrees of freedom that n such values would have, if one deviates by `std`."""
+        """Returns the error and the degrees of freedom of a mean of n values that have this standard deviation."""
         seeds = max(std * of_mean(n, self.overlap), self.floor) ** 2
         return _seeds_and_images(seeds, n - 1, self.images, self.draws)
 
@@ -208,7 +209,10 @@ class Estimate:
         return self.error is not None and self.n >= FEWEST
 
     def interval(self, confidence: float = CONFIDENCE) -> Interval | None:
-        """Returns Student's t-interval of the mean or of the logits, cut to the scale; None for too few values."""
+        """Returns Student's t-interval of the mean, widened by that of the twin and cut to the scale.
+
+        It returns None for too few values.
+        """
         if self.error is None or not self.testable:
             return None
         errors = [(self.error, self.freedom), *([self.seeds] if self.seeds else [])]
@@ -221,11 +225,11 @@ class Estimate:
         return max(low, self.low), min(high, self.high)
 
     def p_above(self, value: float) -> float | None:
-        """Returns the one-sided p of the null hypothesis that the true mean is `value` or less, None for too few."""
+        """Returns the one-sided p of the hypothesis that the true mean is at most `value`; None for too few values."""
         return self._p(value, -1)
 
     def p_below(self, value: float) -> float | None:
-        """Returns the one-sided p of the null hypothesis that the true mean is `value` or more, None for too few."""
+        """Returns the one-sided p of the hypothesis that the true mean is at least `value`; None for too few values."""
         return self._p(value, 1)
 
     def p(self, value: float = 0.0) -> float | None:
@@ -234,6 +238,7 @@ class Estimate:
         return min(1.0, 2 * min(sides)) if sides else None
 
     def _p(self, value: float, side: int) -> float | None:
+        """Returns the one-sided p of a true mean at `value`: `p_above` if `side` is -1, `p_below` if it is 1."""
         if not self.testable:
             return None
         if value > self.high if side > 0 else value < self.low:  # no mean lies there
@@ -247,10 +252,10 @@ class Estimate:
 
 
 def of_mean(n: int, overlap: float = 0.0) -> float:
-    """Returns the standard error of a mean of n values, as a multiple of the deviation of one.
+    """Returns the standard error of a mean of n values, divided by the standard deviation of one value.
 
-    Folds of the same images are no independent sample: each two of them share images to train, so more folds do not
-    make the error as small as they would elsewhere. `overlap`: the images that validate beside those that train.
+    Folds of the same images are no independent sample: each two of them share training images, so more folds do not
+    make the error as small as they would elsewhere. `overlap` is that of `Scale`.
     Source: Nadeau and Bengio 2003, Inference for the generalization error, section 3 (the corrected resampled t-test).
     Differs: parts are not drawn at random, they are the folds of one deal after another (Bouckaert and Frank 2004).
     """
@@ -266,11 +271,11 @@ def estimate(
     twin: Estimate | None = None,
     overlap: float = 0.0,
 ) -> Estimate:
-    """Returns the mean of some values and how sure it is.
+    """Returns the mean of some values, with its standard error.
 
-    `floor`: the least standard error. Scores come in steps, so equal scores do not mean that seeds make no difference
+    `floor` is the least standard error. Scores come in steps, so equal scores do not mean that seeds make no difference
     (without it, three seeds at 1.0 would give an interval without width). More seeds that are all rounded to one step
-    say nothing new, so the floor does not shrink with their number. `ends`: of what the mean can be.
+    say nothing new, so the floor does not shrink with their number. `ends` are the limits of what the mean can be.
     Source: Student 1908; rounding to a step has a standard deviation of step / sqrt(12). Differs: the floor; it matters
     only if the spread is below a step or so.
     """
@@ -282,7 +287,7 @@ def estimate(
 
 
 def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
-    """Returns the sum of weight times score for each draw of test images and each seed; empty if a run lacks draws."""
+    """Returns the trials' weighted sum of scores by draw of test images, then by seed; empty if a run lacks draws."""
     by_trial = [[(trial.values[seed], *trial.further.get(seed, ())) for seed in seeds] for trial in trials]
     counts = {len(scores) for by_seed in by_trial for scores in by_seed}
     if len(counts) != 1 or counts == {1}:
@@ -299,8 +304,8 @@ def drawn(trials: Sequence[Scores], weights: Sequence[float], seeds: Sequence[in
 def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estimate:
     """Returns an estimate whose error also holds for other test images of the same kind.
 
-    `sides`: for each draw of images a score a seed; of a sum of means over unlike seeds, such scores for each of them.
-    The variance that another draw brings is that of the draws' means, less what seeds bring to it: their residuals. The
+    A side has one score for each draw of images and each seed; a sum of means over unlike seeds has several sides.
+    Another draw adds the variance of the draws' means, less what seeds bring to it, which is that of residuals. The
     mean stays that of the first draw, which is the study's own.
     All this is asked on the second scale, too: near a perfect score the two differ most.
     Source: two-way random effects (Searle, Casella and McCulloch 1992, 4.5); degrees of freedom: Satterthwaite 1946.
@@ -318,9 +323,9 @@ def over_draws(over_seeds: Estimate, *sides: Sequence[Sequence[float]]) -> Estim
 
 
 def _of_draws(sides: Sequence[Sequence[Sequence[float]]]) -> float:
-    """Returns the variance that another draw of images brings: of the draws' means, less what seeds alone bring to it.
+    """Returns the variance that another draw of images adds: that of the draws' means, less what seeds bring to it.
 
-    That is of what neither seed nor draw explains.
+    Seeds bring the variance of the residuals, which neither seed nor draw explains.
     """
     means, residuals = [], []
     for side in sides:
@@ -347,9 +352,9 @@ def over_images(
 ) -> Estimate:
     """Returns an estimate whose error also holds for other images, of which the test images are a sample.
 
-    As it is where it is not known which images each run has right, where trials are tested on other numbers of images,
-    and of fewer than two seeds. `least`: so many images that change in each trial are the least that others bring, so
-    that equal answers to few images are no certainty.
+    It returns the estimate unchanged for fewer than two seeds, if the images that a run has right are not known, and if
+    trials are tested on unlike numbers of images. Other images add at least the variance of `least` images that change
+    in each trial, so that equal answers to few images are no certainty.
     Source: as `over_draws`; the single images are the draws, and the score is the mean over all of them.
     """
     counts = {len(trial.right.get(seed, ())) for trial in trials for seed in seeds}
@@ -373,7 +378,7 @@ def over_images(
 
 
 def _wider(narrow: Estimate, images: float, draws: int) -> Estimate:
-    """Returns an estimate whose error has the variance of images, too."""
+    """Returns the estimate with the variance of images added to its error."""
     assert narrow.error is not None
     error, df = _seeds_and_images(narrow.error**2, narrow.freedom, images, draws)
     alone = (narrow.error, narrow.freedom)
@@ -381,7 +386,7 @@ def _wider(narrow: Estimate, images: float, draws: int) -> Estimate:
 
 
 def _seeds_and_images(seeds: float, df: int, images: float, draws: int) -> tuple[float, int]:
-    """Returns the error of two variances together, and its degrees of freedom."""
+    """Returns the error from the variances of seeds and of images together, and its degrees of freedom."""
     parts = seeds**2 / df + (images**2 / (draws - 1) if images else 0.0)
     together = max(1, math.floor((seeds + images) ** 2 / parts * (1 + 1e-12))) if parts else df
     return math.sqrt(seeds + images), together
@@ -389,11 +394,11 @@ def _seeds_and_images(seeds: float, df: int, images: float, draws: int) -> tuple
 
 @dataclass(frozen=True)
 class Scores:
-    """One trial's scores by seed. `asked`: how many seeds there should be; `diverged`: those that count as chance.
+    """One trial's scores by seed. `asked` is how many seeds there should be; seeds in `diverged` count as chance.
 
-    `further`: by seed, the scores on further draws of the test images, where these are made by a generator. `right`: by
-    seed, the score of each test image alone, where these are fixed: that of a right or of a wrong answer. `best_of`:
-    among how many trials the same runs chose this one, so that its interval is one of so many that hold together.
+    `further` has, by seed, the scores on further draws of the test images, if a generator makes these. `right` has, by
+    seed, the score of each fixed test image alone: that of a right or of a wrong answer. `best_of` is among how many
+    trials this one was chosen by the same runs; its interval is one of so many that hold together.
     """
 
     values: Mapping[int, float]
@@ -406,19 +411,19 @@ class Scores:
 
     @property
     def n(self) -> int:
-        """How many seeds have an answer."""
+        """How many seeds have a score."""
         return len(self.values)
 
     @property
     def complete(self) -> bool:
-        """True if every seed has an answer."""
+        """True if every seed has a score."""
         return self.n == self.asked
 
     @cached_property
     def above_chance(self) -> bool:
-        """True if the trial is above guessing, over all its seeds and images together.
+        """True if the mean over all seeds is higher than guessing explains.
 
-        Where scores are not counted in images, the interval of the mean, or every seed, must be above chance.
+        If scores are not counted in images, the interval of the mean, or every seed, must be above chance.
         """
         if self.mean is None or self.mean <= self.scale.guessing(self.n):
             return False
@@ -430,8 +435,8 @@ class Scores:
     def failed(self) -> frozenset[int]:
         """The seeds that failed: those that diverged, and the lower of two groups if its mean is at chance.
 
-        It is if one guess in twenty scores as high: with one in a thousand a seed would count that learned something.
-        None but the diverged ones where the trial itself is not above guessing, and for values of probes.
+        It is at chance if one guess in twenty scores as high: with one in a thousand, a seed would count as failed that
+        learned something. For values of probes, and if the trial is not above guessing, only diverged seeds failed.
         """
         if not (self.scale.task and self.above_chance):
             return self.diverged
@@ -440,7 +445,7 @@ class Scores:
 
     @cached_property
     def trained(self) -> Scores:
-        """The scores of the seeds that did not fail; only claims that declare it are judged on them."""
+        """The scores of the seeds that did not fail; only claims that say so are judged on them."""
         if not self.failed:
             return self
         values = {seed: value for seed, value in self.values.items() if seed not in self.failed}
@@ -448,7 +453,7 @@ class Scores:
 
     @cached_property
     def estimate(self) -> Estimate | None:
-        """The mean over all seeds, and how sure it is; None for none."""
+        """The mean over all seeds with its standard error; None if no seed has a score."""
         if not self.values:
             return None
         scale, values = self.scale, list(self.values.values())
@@ -463,19 +468,19 @@ class Scores:
 
     @property
     def mean(self) -> float | None:
-        """The mean over all answered seeds."""
+        """The mean over all seeds that have a score; None if there is none."""
         return fmean(self.values.values()) if self.values else None
 
     @property
     def std(self) -> float | None:
-        """The standard deviation over the answered seeds (n - 1)."""
+        """The standard deviation over the seeds that have a score (with n - 1); None for fewer than two."""
         return stdev(self.values.values()) if self.n > 1 else None
 
     @cached_property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the mean, of the best of `best_of` trials; None for fewer than three seeds.
+        """The 95 % interval of the mean, for the best of `best_of` trials; None for fewer than three seeds.
 
-        It is cut at chance where the mean lies above: a seed that learns nothing is at chance, so no mean lies below.
+        If the mean lies above chance, it is cut there: a seed that learns nothing is at chance, so no mean lies below.
         """
         ends = self.estimate.interval(1 - ALPHA / self.best_of) if self.estimate else None
         if ends is None or not self.scale.task or self.mean is None or self.mean <= self.scale.chance:
@@ -484,7 +489,7 @@ class Scores:
 
     @cached_property
     def lower(self) -> frozenset[int]:
-        """The seeds of the lower group where seeds lie in two groups far apart; none if they lie in one."""
+        """The seeds of the lower group, if seeds lie in two groups far apart; empty if they lie in one."""
         order = sorted(self.values, key=lambda seed: self.values[seed])
         if len(order) < FEWEST or not math.isfinite(self.scale.high):
             return frozenset()
