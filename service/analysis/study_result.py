@@ -1,4 +1,4 @@
-"""What a study's trials add up to: scores, the best, differences, verdicts, how arms were tuned. Writes no file."""
+"""The results of a study: scores, best trials, differences, verdicts, published numbers. This file writes nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from trainables.spec import LocusError
 
 
 class StudyResult:
-    """A study's trials and what they show. Nothing is trained or written."""
+    """A study's trials and what they show. It trains and writes nothing."""
 
     def __init__(
         self, home: Home, edition: Edition, history: History, outcomes: Outcomes, tracking: str | None = None
@@ -61,9 +61,9 @@ class StudyResult:
 
     @classmethod
     def open(cls, home: Home, id: str, tracking: str | None = None, *, codes: CodeDigests | None = None) -> Self:
-        """Returns the result of a study of a home, by its id.
+        """Returns the result of the study with this id in a home, the folder that holds studies.
 
-        `codes`: today's code; who opens several results reads its files once.
+        `codes` digests today's code; a caller who opens several results passes one, so that files are read once.
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
@@ -71,13 +71,13 @@ class StudyResult:
 
     @cached_property
     def previous(self) -> StudyResult | None:
-        """The study as it stood before its present look; None at the first one."""
+        """The result as it stood before the present look (a time at which verdicts are computed); None at the first."""
         history = self.history.at_earlier_look(self.home)
         return None if history is None else StudyResult(self.home, self.edition, history, self._outcomes)
 
     @staticmethod
     def find_run_id(home: Home, edition: Edition, tracking: str | None, training: Training) -> str:
-        """Returns the id of the MLflow run that shows a training; `Result` asks MLflow, this one knows of none."""
+        """Returns the id of the MLflow run that shows a training; here it is empty, but `Result` asks MLflow."""
         return ""
 
     def of(self, role: str) -> list[TrialResult]:
@@ -96,14 +96,14 @@ class StudyResult:
 
     @property
     def tested(self) -> list[TrialResult]:
-        """The trials whose test scores count: the arms; of a search the confirmed points and the best random one."""
+        """The trials whose test scores count: the arms, or a search's confirmed points and its best random point."""
         if isinstance(self.edition.study.plan, Ablation):
             return self.of("trial")
         return self.confirmed + ([self.random] if self.random else [])
 
     @cached_property
     def ranking(self) -> Best:
-        """Which trials are best, and why there may be none."""
+        """The best trials by `find_best`, with what explains why there may be none."""
         return find_best(self.history)
 
     @cached_property
@@ -112,23 +112,23 @@ class StudyResult:
         return self._rows_of(self.ranking.trials)
 
     def _rows_of(self, trials: Iterable[Trial]) -> list[TrialResult]:
+        """Returns the results of some trials, in their order."""
         rows = {row.trial.label: row for row in self.rows}
         return [rows[trial.label] for trial in trials if trial.label in rows]
 
     @property
     def best(self) -> TrialResult | None:
-        """The best trial; None if nothing ended or no trial beats chance.
+        """The best trial; None if `winners` is empty.
 
-        Of several that tie, the one with the highest test mean; of points that are not confirmed, the first.
+        Of several that tie, it is the one with the highest test mean; of points that are not confirmed, the first.
         """
         untested = Scores({}, 0)
         return one_of(self.winners, lambda row: row.test if row in self.tested else untested)
 
     def trial(self, name: str | None = None) -> TrialResult:
-        """Returns the trial of a name (an arm, or `best`, `first`, `random` of a search) or of a row.
+        """Returns the trial with this name: an arm's, `best`, `first` or `random` of a search, or the label of its row.
 
-        Returns the best trial if no name is given.
-
+        It returns the best trial if no name is given.
         Raises: LocusError if no trial is best, and for an unknown name.
         """
         if name is None:
@@ -148,10 +148,9 @@ class StudyResult:
 
     @cached_property
     def named(self) -> dict[str, TrialResult]:
-        """The trials that claims and published numbers speak of: the arms, or `best`, `first` and `random` once
-        confirmed.
+        """The trials that claims and published numbers name: the arms, or the confirmed `best`, `first` and `random`.
 
-        `best` is here the highest confirmed trial also if it is no better than chance, so that claims are judged.
+        Here `best` is the highest confirmed trial even if it is no better than chance, so that claims are judged.
         """
         if isinstance(self.edition.study.plan, Ablation):
             return {row.name: row for row in self.of("trial")}
@@ -163,25 +162,25 @@ class StudyResult:
 
     @property
     def scores(self) -> dict[str, Scores]:
-        """The test scores of the named trials."""
+        """The test scores of the `named` trials."""
         return {name: row.test for name, row in self.named.items()}
 
     def scores_at(self, image_size: int | None) -> dict[str, Scores]:
-        """Returns `scores` with test images of another side; None: of the training's own."""
+        """Returns `scores` on test images of another size (their side in pixels); None means the size in training."""
         if image_size is None:
             return self.scores
         return {name: row.test_sizes[image_size] for name, row in self.named.items() if image_size in row.test_sizes}
 
     @property
     def probed(self) -> list[TrialResult]:
-        """The trials that a study's probes look at: the arms, or a search's confirmed points."""
+        """The trials whose models a study's probes measure: the arms, or a search's confirmed points."""
         return self.of("trial") if isinstance(self.edition.study.plan, Ablation) else self.confirmed
 
     @property
     def looked_at(self) -> list[tuple[TrialResult, str]]:
-        """The trials at whose kept models is looked so that intervals hold for other images, with the name of the look.
+        """The trials whose kept models are measured so that intervals hold for other images, with their `images_look`.
 
-        None if no intervals are shown.
+        The list is empty if no intervals are shown.
         """
         study = self.edition.study
         if "weights" not in study.keep or study.seeds < FEWEST:
@@ -189,7 +188,7 @@ class StudyResult:
         return [(row, look) for row in self.tested if (look := images_look(row.recipe.data))]
 
     def probe_scores(self, probe: str, value: str, when: When = "after") -> dict[str, Scores]:
-        """Returns a number that a probe found, by seed, of each named trial; what is not kept is left out.
+        """Returns a number that a probe found in each named trial, by seed, without the seeds for which it is not kept.
 
         Raises: LocusError for an unknown probe.
         """
@@ -198,10 +197,10 @@ class StudyResult:
         }
 
     def scores_of(self, claim: Claim) -> Mapping[str, Scores]:
-        """Returns the scores that a claim is judged on, by trial; empty if there is none yet.
+        """Returns the scores that a claim is judged on, by the name of the trial; empty if there is none yet.
 
-        Of how alike maps are, both trials have the same; of `ProbeAsAlike`, `than` has how alike those of its own seeds
-        are. Over tasks, a method that the study leaves out on one has none.
+        If a claim is about how alike the maps of two trials are, both trials have the same scores; for `ProbeAsAlike`,
+        `than` has how alike the maps of its own seeds are. A method that the study leaves out on a task has no scores.
         """
         match claim:
             case ClaimOfMaps():
@@ -231,17 +230,17 @@ class StudyResult:
 
     @cached_property
     def paths(self) -> list[str]:
-        """The paths in which the trials differ."""
+        """The paths of the fields in which the trials differ."""
         return self.edition.study.paths()
 
     @cached_property
     def departure(self) -> Departure | None:
-        """Why claims and published numbers do not apply to this edition; None if they do."""
+        """The reason why claims and published numbers do not apply to this edition; None if they do."""
         return departure(self.edition)
 
     @cached_property
     def claims(self) -> Lines[Verdict]:
-        """The verdicts on the study's claims; what an earlier look found stays, if it is of the same trials."""
+        """The verdicts on the study's claims; a verdict that an earlier look found on the same trials stays."""
         before, (verdicts, _) = self.previous, self._page
         if before is not None:
             labels, earlier = ({name: row.trial.label for name, row in side.named.items()} for side in (self, before))
@@ -254,11 +253,11 @@ class StudyResult:
 
     @cached_property
     def _page(self) -> tuple[list[Verdict], dict[str, Adjusted]]:
-        """The verdicts of the present look, and the tests of the differences that no claim asks about, by the arm."""
+        """The verdicts of the present look, and, by arm, the tests of the differences that no claim asks about."""
         return self.judge_page(self.departure)
 
     def judge_page(self, departure: Departure | None) -> tuple[list[Verdict], dict[str, Adjusted]]:
-        """Returns what `_page` has, if claims do not apply for this reason; None: if they apply."""
+        """Returns the value of `_page` for a reason why claims do not apply; None means that they apply."""
         claimed, partners = {frozenset(claim.names) for claim in self._asking}, self._partners
         free = {name: gap.p() for name, (*_, gap) in self._gaps.items() if {name, partners[name]} not in claimed}
         ps = {name: p if self._ended(name) else 1.0 for name, p in free.items() if p is not None}
@@ -276,7 +275,7 @@ class StudyResult:
 
     @cached_property
     def _claimed(self) -> dict[frozenset[str], Adjusted]:
-        """The tests of these claims, by the names of the two; of several on one pair the one with the smallest p."""
+        """The tests of the claims in `_asking`, by the names of the two trials; of several, that of the smallest p."""
         tests = [
             (frozenset(verdict.claim.names), Adjusted(verdict.p, verdict.level))
             for verdict in self._page[0]
@@ -286,22 +285,25 @@ class StudyResult:
 
     @cached_property
     def _gaps(self) -> dict[str, Gap]:
-        """Each arm minus the baseline, or the arm that has the baseline's value in its place; none of a search."""
+        """The difference of each arm to its partner, by the arm's name; empty for a search."""
         scores = self.scores
         return subtracted({name: (scores[name], scores[other]) for name, other in self._partners.items()})
 
     @property
     def _partners(self) -> dict[str, str]:
-        """The arm that each arm is compared with: the baseline, or the one with its value in the arm's place."""
+        """The arm that each arm is compared with: the baseline, or, in a study with axes, the arm with its value.
+
+        With axes, the two arms differ only on the baseline's axis.
+        """
         plan = self.edition.study.plan
         return dict(plan.partners(self.scores)) if isinstance(plan, Ablation) else {}
 
     @cached_property
     def differences(self) -> dict[str, Difference]:
-        """Each arm's paired test difference to the arm that it is compared with; what an earlier look found stays.
+        """The difference of test scores of each arm and its partner, by the arm's name, paired by seed.
 
-        A pair that a claim asks about has the claim's test. All others are adjusted together with the claims, and none
-        is tested before both arms have ended.
+        A difference that an earlier look found stays. A pair that a claim asks about has the claim's test. All others
+        are adjusted together with the claims, and none is tested before both arms have ended.
         """
         _, tests = self._page
         gaps = {}
@@ -318,16 +320,16 @@ class StudyResult:
 
     @property
     def adjusted_over(self) -> int:
-        """How many tests of the page are adjusted together: of claims, and of differences that no claim asks about."""
+        """How many tests are adjusted together: those of claims, and of differences that no claim asks about."""
         judged = 0 if self.departure and not self.departure.told else len(self.edition.study.claims)
         return judged + len(self._page[1])
 
     def against_best(self, best: TrialResult, others: Sequence[TrialResult]) -> dict[str, Difference]:
         """Compares the best trial with each other one on the test set, best minus other, by the other's label.
 
-        A pair of which a claim asks which one is better has the claim's test, and one with the baseline has the test of
-        its difference: no pair is tested twice. All pairs are adjusted together for the others. Cost: 0.3 ms a pair,
-        once: 1.5 s for 100 arms.
+        If a claim asks which trial of a pair is better, the pair has the claim's test; a pair with the baseline has the
+        test of `differences`: no pair is tested twice. The other pairs are adjusted for all pairs together.
+        Cost: 0.3 ms a pair, once: 1.5 s for 100 arms.
         """
         labels = tuple(row.trial.label for row in [best, *others])
         if labels in self._against:
@@ -356,27 +358,27 @@ class StudyResult:
         return gaps
 
     def rivals(self, best: TrialResult, rows: Sequence[TrialResult]) -> list[TrialResult]:
-        """Returns the trials that can be compared with the best one: with all their seeds, or ended by the race."""
+        """Returns the trials to compare with the best one: those that have all their seeds, or that the race ended."""
         return [row for row in rows if row is not best and (row.test.complete or row.answer.raced)]
 
     def level_with(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
-        """Returns, by label, the rivals that are not told apart from the best one."""
+        """Returns, by label, the differences of the best trial to the rivals from which tests cannot tell it apart."""
         gaps = self.against_best(best, self.rivals(best, rows))
         return {label: gap for label, gap in gaps.items() if not gap.significant}
 
     def above(self, best: TrialResult, rows: Sequence[TrialResult]) -> dict[str, Difference]:
-        """Returns, by label, the rivals that score higher than the best one on the test images, and surely so.
+        """Returns, by label, the differences to the rivals whose test scores are significantly above the best trial's.
 
-        Validation chooses the best one, of other images; so test images may speak for another one.
+        Validation images choose the best trial, so test images may speak for another one.
         """
         gaps = self.against_best(best, self.rivals(best, rows))
         return {label: gap for label, gap in gaps.items() if gap.significant and gap.mean < 0}
 
     @cached_property
     def agreements(self) -> dict[int, Agreement]:
-        """Whether scores equal published numbers, by the index of these in the study, where it states a margin.
+        """Whether scores equal published numbers that state a margin, by the index of these numbers in the study.
 
-        What an earlier look found of an arm stays.
+        A result that an earlier look found for an arm stays.
         """
         now = agreements(self.edition.study.published, self.scores, self.comparable, self.history.looks)
         if self.previous is None or isinstance(self.edition.study.plan, Search):
@@ -395,34 +397,34 @@ class StudyResult:
 
     @cached_property
     def importances(self) -> dict[str, float]:
-        """How much each coordinate of a search matters for the score; empty if too little is known."""
+        """How much each coordinate of a search matters for the score; empty if too few trials are known."""
         from service.planning.sampling import importances  # here, for Optuna takes a while to import
 
         return importances(self.history)
 
     @cached_property
     def rungs(self) -> list[Rung]:
-        """How early stopping did at each of a search's rungs."""
+        """How well early stopping worked at each rung of a search, one of the epochs at which it may stop a trial."""
         return judge_rungs(self.history)
 
     @cached_property
     def saved(self) -> Saved:
-        """How many training images early stopping saved, and which of its two ways did."""
+        """How many training images early stopping saved, at rungs and by the race."""
         return saved_images(self.history)
 
     @cached_property
     def lengths(self) -> Lengths | None:
-        """What the length of training changes; None where trials are measured at one length."""
+        """What a longer training changes; None if trials are measured at one length."""
         return lengths(self.of("trial"))
 
     @cached_property
     def efficiency(self) -> list[Curve]:
-        """The scores over the number of training images, where trials differ in that."""
+        """The curves of the scores over the number of training images; empty if trials do not differ in it."""
         return curves(self.by_size)
 
     @cached_property
     def by_size(self) -> list[list[TrialResult]]:
-        """The trials that differ in the number of training images alone, a list a curve, with and without scores."""
+        """The trials that differ in the number of training images alone, as a list for each curve."""
         return by_size(self.of("trial"))
 
     def published(self, row: TrialResult) -> list[Published]:
@@ -430,10 +432,10 @@ class StudyResult:
         return [figure for figure in self.edition.study.published if self.named.get(figure.who) is row]
 
     def comparable(self, figure: Published) -> bool:
-        """Returns whether a published number is on our scale: we use the paper's data and the study's own question."""
+        """Returns whether scores here compare with a published number: same data, and the study's own question."""
         return figure.same_data and self.departure is None
 
     @property
     def stale(self) -> int:
-        """How many of the study's answers do not count, because another code trained them."""
+        """How many of the study's answers (stored outcomes of runs) do not count, because other code trained them."""
         return self.history.stale
