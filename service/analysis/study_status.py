@@ -1,4 +1,4 @@
-"""The state of studies, from their journals alone, and what came out of a study, from its record."""
+"""The state of studies, read from their journals alone, and the results of a study, read from its record."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from trainables.spec import LocusError, SpecError, digest
 
 @dataclass(frozen=True, repr=False)
 class StudyStatus:
-    """One study: counts of runs, the best trial, a summary of each trial.
+    """The state of one study: counts of runs, the best trial, a summary of each trial.
 
-    `done`, `asked`: runs that have ended, and all that the study will have, as the live table and the plan count them.
-
-    `stale`: how many answers do not count, because another code trained them. `trouble`: why its files cannot be read.
-    `host`: where its driver runs, if that is another machine. `left`: how long the rest takes, while a driver runs and
-    two runs were measured. `seeds`: how many are asked for.
+    `done` is how many runs have ended, and `asked` how many the study will have in all, as the live table and the plan
+    count them. `stale` is how many answers (stored outcomes of runs) do not count, because other code trained them.
+    `trouble` says why its files cannot be read. `host` is the machine of its driver, the process that runs the study,
+    if that is another machine. `left` is the time that the missing runs take; it is None unless a driver runs and two
+    runs were measured. `seeds` is how many seeds are asked for.
     Units: `last`, the time of the last fact, in seconds since 1970; `left`, in seconds.
     """
 
@@ -59,17 +59,17 @@ class StudyStatus:
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Self:
-        """Returns the status whose `asdict` travelled as JSON."""
+        """Returns the status from the values that `asdict` made of it and that were kept as JSON."""
         return cls(**{**plain, "rows": [TrialSummary(**row) for row in plain["rows"]]})
 
     @property
     def trials(self) -> str:
-        """How many trials have ended, of how many: `3/12`."""
+        """How many trials have ended, and how many there will be: `3/12`."""
         return f"{self.trials_ended}/{self.trials_asked}"
 
     @property
     def where(self) -> str:
-        """On which other machine the study is run, with a blank before it; empty if that is this one."""
+        """The words ` on HOST` if another machine runs the study; empty if this one does."""
         return f" on {self.host}" if self.host else ""
 
     def __repr__(self) -> str:
@@ -79,27 +79,27 @@ class StudyStatus:
         return str(finding("status.line", id=self.id, state=self.state + self.where, best=self.best or None, **counts))
 
     def plain(self) -> dict[str, Any]:
-        """Returns plain values, for --json; `best` lists the labels of the best trials."""
+        """Returns the status as plain values, for --json; `best` lists the labels of the best trials."""
         rows = [asdict(row) | {"best": row.best} for row in self.rows]
         return asdict(self) | {"best": [row.label for row in self.rows if row.best], "rows": rows}
 
 
 def one_status(home: Home, id: str) -> StudyStatus:
-    """Returns the status of one study. Cost: reads two files, where they are new."""
+    """Returns the status of the study with this id. Cost: reads two files, where they are new."""
     (status,) = _statuses(home, [id])
     return status
 
 
 def all_status(home: Home) -> Lines[StudyStatus]:
-    """Returns the status of every study of a home, the one touched last at the end."""
+    """Returns the status of every study of a home (the folder that holds studies), the one changed last at the end."""
     return Lines(_statuses(home, home.ids(), all_of_them=True), none=f"no study was run in {home.root} yet")
 
 
 def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> list[StudyStatus]:
-    """Returns the status of each study. If no driver runs it, it is kept until its files or this code change.
+    """Returns the status of each study. If no driver runs a study, its status is cached until its files or code change.
 
-    That of a class of somebody's own is not kept: the files that it reads decide, too, which answers count.
-    `all_of_them`: a study whose files cannot be read has a status that says so, and hides no other study.
+    A status is not cached if a user's own class is in use: the files that it reads decide, too, which answers count.
+    If `all_of_them` is True, a study whose files cannot be read has a status that says so, and hides no other study.
     """
     codes, name = CodeDigests(), f"status-{digest(str(home.root))}.json"
     packages = (Path(str(package.__file__)).parent for package in (service, search_spaces, trainables))
@@ -131,6 +131,7 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
 
 
 def _status(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests) -> StudyStatus:
+    """Returns the status of one study from its journal. `driver` is the process that runs it; None if there is none."""
     history = History.open(home, edition, codes)
     alive = driver is not None
     summaries = summarize(history, alive=alive)
@@ -163,15 +164,15 @@ def _status(home: Home, edition: Edition, driver: Holder | None, codes: CodeDige
 
 
 def together(history: History) -> int:
-    """Returns how many runs train together, as the last start of a run tells; 1 before the first."""
+    """Returns how many runs train at the same time, as the fact of the last started run says; 1 before the first."""
     last = max(history.states.values(), key=lambda state: state.begun or 0.0, default=None)
     return max(1, int(last.placement.get("max_concurrent") or 1)) if last else 1
 
 
 def left_words(left: Left, plan: Ablation | Search, gone: str = "") -> str:
-    """Returns `3 of at most 20 runs, about 02:10 left`, as a search, a tuning or a race may train fewer.
+    """Returns how much of a study is left: `3 of at most 20 runs, about 02:10 left`.
 
-    `gone`: what stands behind the runs.
+    It says `at most` for a search, a tuning or a race, which may train fewer. `gone` is a text that follows the runs.
     """
     fewer = isinstance(plan, Search) or plan.race or plan.tune is not None
     kind = "left.at most" if fewer and left.done < left.total else "left.runs"
@@ -182,9 +183,9 @@ def left_words(left: Left, plan: Ablation | Search, gone: str = "") -> str:
 
 
 def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
-    """Returns what came out of an edition, a paragraph an entry; nothing if nothing is known.
+    """Returns the recorded results of an edition (a study at one budget) as paragraphs; none if nothing is recorded.
 
-    `name`: of a named study, or of the file that holds it. Raises: SpecError for a file that holds no such record.
+    `name` is that of the study, or of the file that holds it. Raises: SpecError for a file that holds no such record.
     """
     mark = edition.mark if edition.own_paths else ""
     record = read(record_file(name, f"{edition.study.name}@{edition.budget}{mark}"))
@@ -195,9 +196,10 @@ def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
 
 
 def _records(study: Study, name: str) -> dict[str, tuple[Record | None, list[str]]]:
-    """Returns the records of a study, by what follows `@` in their ids, and how it differs today from each.
+    """Returns each record of a study and how the study differs from it today, by the text behind `@` in its id.
 
-    Words of an earlier time have no record. A record of a budget that the study no longer has is left out.
+    For results that the study's file tells in words, the record is None. A record of a budget that the study no longer
+    has is left out.
     """
     codes, files = CodeDigests(), record_file(name, f"{study.name}@*")
     written = [record for record in map(read, sorted(files.parent.glob(files.name))) if record]
@@ -216,7 +218,7 @@ def _records(study: Study, name: str) -> dict[str, tuple[Record | None, list[str
 
 
 def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
-    """Returns what came out of a study, as `recorded` says it, by budget; `cpu~pets` for a person's own values."""
+    """Returns the results of a study as `recorded` does, by budget, or by `cpu~pets` for a user's own values."""
     return {
         size: paragraphs(record, since) if record else [f"{BEFORE}: {study.found[size]}"]
         for size, (record, since) in _records(study, name).items()
@@ -224,7 +226,7 @@ def at_budgets(study: Study, name: str) -> dict[str, list[str]]:
 
 
 def standings(study: Study, name: str) -> dict[str, str]:
-    """Returns how old the results are, by budget, in a few words; `not run` for those that nobody has run."""
+    """Returns, by budget, how old the results of a study are, in a few words; `not run` if nobody has run it."""
     ages = dict.fromkeys((*study.not_run, *study.gpu_hours), "not run")
     for size, (record, since) in _records(study, name).items():
         budget, _, mark = size.partition("~")
@@ -234,11 +236,11 @@ def standings(study: Study, name: str) -> dict[str, str]:
 
 
 MOST_ROWS = 24
-"""How many arms of a record are told of one by one."""
+"""A record with more trials than this is told with their number alone, not trial by trial."""
 
 
 def paragraphs(record: Record, since: Sequence[str] = ()) -> list[str]:
-    """Returns a record in words, a paragraph an entry. `since`: in what today differs."""
+    """Returns the paragraphs that tell a record. `since` says how the study differs today from the recorded one."""
     parts: list[object] = [
         finding(
             "record.head",
@@ -279,5 +281,6 @@ def paragraphs(record: Record, since: Sequence[str] = ()) -> list[str]:
 
 
 def _score(scored: Scored) -> Finding:
+    """Returns the phrase that tells a recorded score."""
     score = spread(scored.mean, scored.std)
     return finding("record.score", score=score, interval=scored.interval, failed=scored.failed, seeds=scored.n)
