@@ -1,4 +1,4 @@
-"""Tables of a result: a row a run, and a row a trial."""
+"""Tables of a study's result: one has a row for each run, two have a row for each trial."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.analysis.probes import probe_values
 from trainables.recipe.outcome import at_image_size
 
 FIRST = ("trial", "name", "n", "mean", "test_mean", "test_low", "test_high", "difference", "p_holm")
-"""The columns of trials that come first."""
+"""The columns that come first in the table of trials."""
 DIFFERENCE = ("difference", "difference_low", "difference_high", "p", "p_holm", "pairs")
 NONE = "no trial of {} has begun yet"
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Table(pd.DataFrame):  # type: ignore[misc]
-    """A table that says why it is empty if it prints nothing else; what is made of it is a plain one."""
+    """A table that, if it is empty, prints the reason; tables that pandas derives from it do not."""
 
     @classmethod
     def of(cls, rows: Iterable[dict[str, Any]], why: str, columns: list[str] | None = None) -> Table:
-        """Returns the table of some rows. `why`: a sentence for the case that there are none."""
+        """Returns the table of some rows. `why` is the sentence that it prints if there are no rows."""
         table = cls([*rows], columns=columns)
         table.attrs["why"] = why
         return table
@@ -43,9 +43,9 @@ class Table(pd.DataFrame):  # type: ignore[misc]
 
 
 def runs_table(result: StudyResult) -> pd.DataFrame:
-    """Returns one row per run, in the order in which the trials were added.
+    """Returns the table with one row for each run, in the order in which the trials were added.
 
-    Without the seeds that a stopped trial does not run.
+    It leaves out the seeds that a stopped or diverged trial did not run.
     """
     score, rows = result.edition.study.score, []
     for row in result.rows:
@@ -79,11 +79,12 @@ def runs_table(result: StudyResult) -> pd.DataFrame:
 
 
 def trials_table(result: StudyResult) -> pd.DataFrame:
-    """Returns a row a trial, what matters most first.
+    """Returns the table with one row for each trial, the most important columns first.
 
-    `failed`: how many seeds failed. `low`, `high`: the 95 % interval of the mean. `difference`: to the baseline, on the
-    test set, over `pairs` seeds; of axes, to the arm in the column `minus`. `p`: of this difference alone;
-    `p_holm`: adjusted for all differences and for looks, as the interval from `difference_low` to `difference_high` is.
+    `failed` is how many seeds failed; `low` and `high` are the 95 % interval of the mean. `difference` is the test
+    score minus that of the baseline, over `pairs` seeds; in a study with axes, minus that of the arm in the column
+    `minus`. `p` is the p-value of this difference alone; `p_holm` is adjusted for all differences and for looks, as the
+    interval from `difference_low` to `difference_high` is.
     """
     plan, rows = result.edition.study.plan, []
     for row in result.rows:
@@ -116,7 +117,7 @@ def trials_table(result: StudyResult) -> pd.DataFrame:
 
 
 def brief_table(result: StudyResult) -> pd.DataFrame:
-    """Returns one row per trial in words, narrow for a notebook: scores, the test score's interval, the difference."""
+    """Returns a narrow table for a notebook, a row for each trial: scores, interval of the test score, difference."""
     score, rows = result.edition.study.score, []
     for row in result.rows:
         gap = result.differences.get(row.name) if row.trial.role == "trial" else None
@@ -137,9 +138,9 @@ def brief_table(result: StudyResult) -> pd.DataFrame:
 
 
 def varied(result: StudyResult, row: TrialResult) -> dict[str, Any]:
-    """Returns what a trial has at the paths in which the trials of its study differ.
+    """Returns the values of a trial at the paths in which the trials of its study differ.
 
-    A number or a word is as it is; a list or a node of a recipe is in words.
+    A number or a word stays as it is; a list or a node of a recipe becomes words.
     """
     values = {path: row.value(path) for path in result.paths}
     return {
@@ -149,9 +150,9 @@ def varied(result: StudyResult, row: TrialResult) -> dict[str, Any]:
 
 
 def costs(runs: Iterable[RunResult]) -> dict[str, float | None]:
-    """Returns what some runs took together.
+    """Returns the time that some runs took together, and the mean over runs of training images per second.
 
-    A run whose answer another study trained counts, too. `images_per_s`: the mean over runs.
+    A run that another study trained counts, too. Units: `time_s` and `device_s` in seconds.
     """
     begun = [run for run in runs if run.epochs]
     rates = [rate for run in begun if (rate := run.images_per_s) is not None]

@@ -1,6 +1,6 @@
-"""The result of one trial: its runs, its scores on validation and test, its model; and all trials in a line each.
+"""The result of one trial: its runs, its scores on validation and test, its model; and one-line summaries of trials.
 
-A run's numbers come from its answer among the outcomes; of one that was stopped, failed or is under way, from the
+A run's numbers come from its answer, its stored outcome. If it was stopped, failed or is under way, they come from the
 journal.
 """
 
@@ -42,15 +42,16 @@ AFFECT_TIME = (
     *("device", "host_cpu", "machine", "threads", "workers", "fused"),
     *("matmul_fp32_precision", "conv_fp32_precision", "deterministic", "grad_checkpointing"),
 )
-"""What of an environment makes the same training faster or slower."""
+"""The entries of a run's environment that make the same training faster or slower."""
 
 
 @dataclass(frozen=True)
 class TrialSummary:
     """One trial in words and numbers.
 
-    `values`: its varied paths; `state`: its state, with the reason; `mark`: "best", "best (tie)" or nothing.
-    `metric`: that of its score, where it is not the study's own.
+    `values` has its varied paths; `state` is its state in words, with the reason; `mark` is "best", "best (tie)" or
+    empty. `metric` is the metric of its score, if it is not the study's own. `done` counts its runs that have an
+    answer, `asked` all its runs; `epoch` is the last epoch so far, of `epochs`.
     """
 
     label: str
@@ -73,7 +74,7 @@ class TrialSummary:
 
     @property
     def score(self) -> str:
-        """The mean with its spread: 0.9961 +- 0.0012."""
+        """The mean score with its standard deviation over seeds: 0.9961 +- 0.0012."""
         if self.mean is None:
             return ""
         metric = f" ({self.metric})" if self.metric else ""
@@ -81,7 +82,7 @@ class TrialSummary:
 
 
 class Summaries:
-    """Summaries of the trials of a study that grows: those of settled trials are made once."""
+    """A function that summarizes the trials of a study while it runs; it summarizes each settled trial only once."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -89,9 +90,9 @@ class Summaries:
         self._invalidations = history.invalidations
 
     def __call__(self, *, alive: bool = True) -> list[TrialSummary]:
-        """Returns one summary per trial, in order.
+        """Returns one summary for each trial, in the order in which trials were added.
 
-        `alive`: a driver runs, so an unfinished run is running, not interrupted.
+        `alive` says that a driver runs, the process that trains a study: unfinished runs are running, not interrupted.
         """
         history = self.history
         if self._invalidations != history.invalidations:
@@ -114,6 +115,7 @@ def summarize(history: History, *, alive: bool = True) -> list[TrialSummary]:
 
 
 def _summary(history: History, trial: Trial, alive: bool) -> TrialSummary:
+    """Returns the summary of one trial, without its mark."""
     answer, metric = history.answer(trial), trial.score.metric
     runs = [history.state(run) for run in history.runs(trial).values()]
     running = [run for run in runs if run.status == "running"]
@@ -156,7 +158,7 @@ def _summary(history: History, trial: Trial, alive: bool) -> TrialSummary:
 
 
 def out_of_race(rows: Iterable[TrialResult]) -> str:
-    """Returns the trials that left the race, by how many seeds they got: `“a” and “b” after 3 seeds`."""
+    """Returns words for the trials that the race ended, by how many seeds they got: `“a” and “b” after 3 seeds`."""
     by_seeds: dict[int, list[str]] = {}
     for row in rows:
         if row.answer.raced:
@@ -165,7 +167,7 @@ def out_of_race(rows: Iterable[TrialResult]) -> str:
 
 
 class Training(NamedTuple):
-    """One training of a study: the trial's label, the seed, the key of the run, and the code that trained it."""
+    """One training of a study: the trial's label, the seed, the run's key, and a digest of the code that trained it."""
 
     label: str
     seed: int
@@ -175,7 +177,7 @@ class Training(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """One run: its state in the study, and its answer where it has one."""
+    """One run: its state in the study, and its answer (its stored outcome), which is None if there is none."""
 
     run: Run
     code: str
@@ -188,43 +190,43 @@ class RunResult:
 
     @cached_property
     def curve(self) -> Curve:
-        """The values of each epoch, in order."""
+        """The measured values of each epoch, in the order of epochs."""
         return self.state.values if self.answered is None else self.answered.curve
 
     @property
     def epochs(self) -> int:
-        """The last epoch that was measured."""
+        """The number of the last epoch that was measured; 0 before the first."""
         return max(self.curve, default=0)
 
     @property
     def seconds(self) -> float:
-        """The time its epochs took; of runs that trained as one, its part of that."""
+        """The time that its epochs took, in seconds; of runs that trained as one, its part of that time."""
         return sum(values.get("time/epoch_s", 0.0) / values.get(TOGETHER, 1.0) for values in self.curve.values())
 
     @property
     def device_s(self) -> float:
-        """The time that its devices were in use: of several workers, each. Units: seconds."""
+        """The time for which its devices were in use, summed over its workers. Units: seconds."""
         environment = self.answered.environment if self.answered is not None else {}
         workers = [int(counts.get("workers") or 0) for counts in (self.state.placement, environment)]
         return self.seconds * max(1, *workers)
 
     @property
     def images_per_s(self) -> float | None:
-        """Training images a second, over all its epochs; None if an epoch lacks it.
+        """How many training images it trained per second, over all its epochs; None if an epoch lacks this number.
 
-        Of runs that trained as one, the images of all of them count.
+        If it trained as one with other runs, the images of all of them count.
         """
         rates = [values.get("train/images_per_s", 0.0) * values.get(TOGETHER, 1.0) for values in self.curve.values()]
         return harmonic_mean(rates) if rates and all(rates) else None
 
     @property
     def together(self) -> bool:
-        """True if it trained as one with other runs."""
+        """True if it trained with other runs as one model."""
         return any(TOGETHER in values for values in self.curve.values())
 
     @property
     def reason(self) -> str:
-        """Why it did not complete; empty if it did."""
+        """The reason why it did not complete; empty if it did."""
         if self.answered is not None and isinstance(self.answered.outcome, Diverged):
             return f"diverged in epoch {self.answered.outcome.epoch}: {self.answered.outcome.reason}"
         if self.state.left_out:
@@ -234,17 +236,18 @@ class RunResult:
         return self.state.reason if self.state.status == "failed" else ""
 
     def final(self, metric: str) -> float | None:
-        """Returns a metric at the last epoch measured."""
+        """Returns a metric at the last measured epoch; None if it was not measured there."""
         return self.curve[self.epochs].get(metric) if self.curve else None
 
 
 @dataclass(frozen=True, repr=False)
 class TrialResult:
-    """One trial with its runs, by seed. `validation` and `test` hold the answered seeds, a diverged one at chance.
+    """One trial: `runs` has its runs by seed. `validation` and `test` have the scores; a diverged seed is at chance.
 
-    `test_sizes`: the test scores at each further side of images. Units: pixels. `probes`: of the completed runs.
-    `without_weights`: why there are none, of a result that was fetched from another machine. `study`: the id of the
-    study. `data`: the folder of known data sets.
+    `test_sizes` has the test scores at each further side of images. Units: pixels. `weights` has the file of weights of
+    each answered run, by seed, and `probes` those of the completed runs. `without_weights` says why there are no
+    weights, if a result was fetched from another machine. `study` is the id of the study, and `data` the folder of
+    known data sets.
     """
 
     trial: Trial
@@ -269,29 +272,30 @@ class TrialResult:
 
     @property
     def recipe(self) -> Recipe:
-        """What was trained."""
+        """The recipe, all values that define the training."""
         return self.trial.recipe
 
     @property
     def name(self) -> str:
-        """The arm's name, or the point in few characters."""
+        """The name of the arm, or the values of the search's point in short form."""
         return self.trial.name
 
     @property
     def seconds(self) -> float:
-        """The time its runs took."""
+        """The time that all its runs took, in seconds."""
         return sum(run.seconds for run in self.runs.values())
 
     @property
     def reason(self) -> str:
-        """Why not every seed completed; the first reason found."""
+        """The first reason why a seed did not complete; empty if there is none."""
         return next((run.reason for run in self.runs.values() if run.reason), "")
 
     def model(self, seed: int | None = None, image_size: int | None = None, *, ema: bool = False) -> Host:
-        """Returns the trained model of a seed (`best_seed`), with its weights, in evaluation mode, on the CPU.
+        """Returns the trained model of a seed (default: `best_seed`) with its weights, in evaluation mode, on the CPU.
 
-        It takes normalized pixels; `predict` takes images. `image_size`: for images of another side, in pixels. `ema`:
-        with the moving average of the weights, by default of the seed of which that has the highest validation score.
+        It takes normalized pixels; `predict` takes images. `image_size` builds it for images of another side, in
+        pixels. `ema` takes the moving average of the weights, by default of the seed whose average has the highest
+        validation score.
         Raises: LocusError if no weights were kept; SpecError if the model cannot take images of that side.
         """
         from trainables.training.trained import leave_out_initial_values
@@ -305,7 +309,7 @@ class TrialResult:
         return resized
 
     def trained(self, seed: int | None = None, *, ema: bool = False) -> TrainedModel:
-        """Returns the same model with all that a prediction needs: it takes images, and normalizes them itself.
+        """Returns the model of a seed with all that a prediction needs: it takes images, and normalizes them itself.
 
         Raises: LocusError if no weights were kept.
         """
@@ -336,15 +340,18 @@ class TrialResult:
         return TrainedModel(facts, read(path))
 
     def predict(self, images: Pictures, seed: int | None = None, *, ema: bool = False) -> Predictions:
-        """Returns what the trained model of a seed (`best_seed`) answers for an image or several.
+        """Returns what the trained model of a seed (by default `best_seed`) predicts for one image or several.
 
-        `images`: paths, Pillow's images, arrays or tensors (`TrainedModel.predict`).
+        `images` are paths, Pillow's images, arrays or tensors (`TrainedModel.predict`).
         Raises: LocusError as `trained` does, and for an image that cannot be read or does not fit.
         """
         return self.trained(seed, ema=ema).predict(images)
 
     def median_cost(self, of: Callable[[RunResult], float | None]) -> float | None:
-        """Returns the median of a cost over the completed runs; None if one of them lacks it."""
+        """Returns the median of a cost over the completed runs; None if one of them lacks it, or none completed.
+
+        `of` returns the cost of a run.
+        """
         costs = [of(run) for run in self.runs.values() if run.state.status == "completed" and run.seconds > 0]
         present = [cost for cost in costs if cost is not None]
         return median(present) if present and len(present) == len(costs) else None
@@ -368,13 +375,13 @@ class TrialResult:
         return self.find_run_id(Training(self.trial.label, seed, run.run.key, run.code))
 
     def kept_seeds(self, *, ema: bool = False) -> list[int]:
-        """Returns the seeds whose weights were kept. `ema`: whose moving average of the weights was."""
+        """Returns the seeds whose weights were kept; with `ema`, those whose moving average of the weights was kept."""
         return [seed for seed, path in self.weights.items() if (averaged(path) if ema else path).exists()]
 
     def _kept(self, seed: int | None, ema: bool) -> tuple[int, Path]:
-        """Returns a seed whose weights were kept, and the file of them, which is as it was written.
+        """Returns a seed whose weights were kept, and the file of the weights, after a check that it is undamaged.
 
-        Without a seed, the one of which these weights have the highest validation score; the first of equal ones.
+        If `seed` is None, it takes the seed whose weights have the highest validation score, the first of equal ones.
         """
         kept = self.kept_seeds(ema=ema)
         if not kept or (seed is not None and seed not in kept):
@@ -393,7 +400,7 @@ class TrialResult:
         return seed, path
 
     def probe(self, name: str, seed: int | None = None) -> Probed:
-        """Returns what a probe finds in the run of a seed (the first completed one), before training and after it.
+        """Returns what a probe finds in a seed's run (by default the first completed), before training and after it.
 
         It is computed from the kept weights at the first call, and read afterwards; nothing is trained.
         Raises: LocusError for an unknown probe, and where the run has no weights.
@@ -405,9 +412,9 @@ class TrialResult:
         return self.probes[chosen](name)
 
     def value(self, path: str) -> Any:
-        """Returns what this trial has at a path; if its recipe has no such field, what the trial sets there, or None.
+        """Returns the recipe's value at a path; if the recipe lacks this field, the value that the trial sets, or None.
 
-        A trial sets `model.name`; its recipe has the numbers of that model instead.
+        For example, a trial sets `model.name`, and its recipe has the numbers of that model instead.
         """
         try:
             return self.recipe.get(path)
@@ -416,7 +423,7 @@ class TrialResult:
 
 
 def collect(history: History, outcomes: Outcomes, find_run_id: Callable[[Training], str]) -> list[TrialResult]:
-    """Returns every trial of a study, parents too, in the order in which they were added."""
+    """Returns the results of all trials of a study, parents too, in the order in which they were added."""
     codes = CodeDigests()
     return [_trial(history, outcomes, trial, codes, find_run_id) for trial in history.trials]
 
@@ -424,6 +431,7 @@ def collect(history: History, outcomes: Outcomes, find_run_id: Callable[[Trainin
 def _trial(
     history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigests, find_run_id: Callable[[Training], str]
 ) -> TrialResult:
+    """Returns the result of one trial."""
     runs, probes = {}, {}
     for seed, run in history.runs(trial).items():
         code, state = history.code(run), history.state(run)
@@ -436,6 +444,7 @@ def _trial(
     answer, diverged = history.answer(trial), diverged_seeds(history, trial)
 
     def tested(metric: str) -> Scores:
+        """Returns the test scores of the trial in one metric."""
         finals = {seed: run.final(metric) for seed, run in runs.items() if run.state.status == "completed"}
         return scores_of(trial, "test", finals, diverged, answer.asked)
 
