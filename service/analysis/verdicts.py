@@ -1,8 +1,9 @@
 """Claims judged: SUPPORTED, REFUTED, INCONCLUSIVE or NOT JUDGED, with the numbers behind and one line in plain words.
 
-A claim is judged on the test scores of all seeds. It is SUPPORTED where its 95 % interval, one of all claims of the
-study together and of all looks, lies wholly inside what it says, REFUTED where it lies wholly outside. What was found
-at a look stays. A missing seed, or fewer than three, decide nothing.
+A claim is judged on the test scores of all seeds. It is SUPPORTED if its 95 % interval, which holds for all claims of
+the study and all looks together, lies wholly inside the region that the claim names, and REFUTED if it lies wholly
+outside. A look is one time at which verdicts are computed; what was found at a look stays. A claim with a missing seed,
+or with fewer than three seeds, stays undecided.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from trainables.recipe.findings import DRAWN_AGAIN
 
 @dataclass(frozen=True)
 class Departure:
-    """Why a study's claims are not judged at an edition. `where`: "at smoke"; `why`: a clause.
+    """The reason why a study's claims are not judged at an edition (a study at one budget, with a user's values).
 
-    `told`: what the tests find here is said all the same: with values of their own, users ask how the claims fare.
+    `where` is a phrase such as "at smoke", and `why` a clause. `told` says whether to tell what the tests find all the
+    same: users with values of their own ask how the claims fare.
     """
 
     where: str
@@ -36,12 +38,12 @@ class Departure:
 
     @property
     def sentence(self) -> str:
-        """`why` as a sentence."""
+        """The clause `why` as a sentence."""
         return str(finding("departure.sentence", why=self.why))
 
 
 def departure(edition: Edition) -> Departure | None:
-    """Returns how an edition leaves its study's question; None if it does not.
+    """Returns the reason why an edition does not answer its study's question; None if it does.
 
     A budget with a `gap` leaves it, for the reason in its text. An edition with values of the user's own leaves it,
     too: any value may change the question, and no study lists values that do not.
@@ -59,7 +61,7 @@ def departure(edition: Edition) -> Departure | None:
 
 
 def written_words(history: History) -> str:
-    """Returns whether the claims were written before the runs, in a sentence; empty if the journal does not say."""
+    """Returns a sentence that says whether the claims were written before the runs; empty if that is not known."""
     if not history.claims_since or history.begun is None:
         return ""
     since = history.claims_since.get(history.edition.claims_digest)
@@ -73,21 +75,22 @@ def written_words(history: History) -> str:
 
 
 ScoresOf = Callable[[Claim], Mapping[str, Scores]]
-"""The scores that a claim is judged on, by the names that claims use: of the test set, or of a probe."""
+"""A function that returns the scores on which a claim is judged, by the names that claims use."""
 
 
 DECIDED = ("SUPPORTED", "REFUTED")
+"""The words of verdicts that stay at later looks."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim's answer.
+    """What the scores of `n` seeds say about a claim.
 
-    `n`: over how many seeds; `estimate`: the mean, the paired difference or the slope; `margin`: how far it lies inside
-    the claim (negative: outside); `p`: of the test that decided, two-sided, adjusted for all claims of the study and
-    for looks; `level`: what the p of this claim alone was held to. `unseen`: what seeds that were not seen might do.
-    `later`: the verdict of the present look, where an earlier one found this. `where`: where a claim is not judged
-    ("at smoke").
+    `word` is the result, and `why` the reason. `estimate` is the mean, the paired difference or the slope; `margin` is
+    how far it lies inside the claim's region (negative if outside). `p` is the two-sided p-value of the test that
+    decided, adjusted for all claims of the study and for looks; `level` is the level of the test of this claim alone.
+    `unseen` says what seeds that were not run might do. `later` is the verdict of the present look, if an earlier look
+    found this one. `where` says where a claim is not judged ("at smoke").
     """
 
     claim: Claim
@@ -104,22 +107,22 @@ class Verdict:
 
     @property
     def measured(self) -> float | None:
-        """The mean, the paired difference or the slope; None before it can be tested."""
+        """The mean, the paired difference or the slope; None before the claim can be tested."""
         return self.estimate.mean if self.estimate else None
 
     @property
     def interval(self) -> Interval | None:
-        """The simultaneous 95 % interval that decided."""
+        """The simultaneous 95 % interval by which the claim was judged; None before the claim can be tested."""
         return self.estimate.interval(1 - self.level) if self.estimate and self.level else None
 
     @property
     def label(self) -> str:
-        """The word, and where none is given: `NOT JUDGED at smoke`."""
+        """The word of the verdict, with where a claim is not judged: `NOT JUDGED at smoke`."""
         return f"{self.word} {self.where}".rstrip()
 
     @property
     def reason(self) -> str:
-        """Why, and what later seeds say of what was found: `With 7 seeds: 0.0610, p = 0.034.`."""
+        """The reason of the verdict, with what later seeds say: `With 7 seeds: 0.0610, p = 0.034.`."""
         later = self.later
         if later is None:
             return self.why
@@ -134,9 +137,9 @@ class Verdict:
 
 
 def images_words(draws: Iterable[int], sets: Iterable[Data]) -> str:
-    """Returns what stands beside intervals and verdicts on the images that were scored.
+    """Returns sentences that say for which test images the intervals and verdicts hold.
 
-    `draws`: of each interval. `sets`: the images that are shown together.
+    `draws` has `Estimate.draws` of each interval. `sets` are the data of the trials that are shown together.
     """
     images = [*sets]
     folds = next((data for data in images if data.overlap), None)
@@ -162,9 +165,14 @@ def judge_page(
 ) -> tuple[list[Verdict], dict[str, Adjusted]]:
     """Returns the verdicts on all claims of a page, and the tests of its differences, all of them tested together.
 
-    `differences`: the p of each, by name. `departure`: why the claims do not apply to this edition, if they do not.
-    `look`: how many times verdicts could be seen, with this time (`History.looks`). A claim that cannot be decided yet
-    counts as a test that finds nothing.
+    A claim that cannot be decided yet counts as a test that finds nothing.
+
+    Args:
+        claims: The claims of the study.
+        scores_of: The function that returns the scores on which a claim is judged.
+        differences: The p-value of each difference, by name.
+        departure: The reason why the claims do not apply to this edition; None if they do.
+        look: How many times verdicts could be seen, with this time (`History.looks`).
     """
     scores = [scores_of(claim) for claim in claims]
     missing = [lacking(claim, trials) for claim, trials in zip(claims, scores, strict=True)]
@@ -200,7 +208,7 @@ def judge_page(
 
 
 def staying(now: Sequence[Verdict], before: Sequence[Verdict]) -> list[Verdict]:
-    """Returns the verdicts on the same claims where what an earlier look found stays, with the seeds it had."""
+    """Returns, for each claim, the earlier verdict if it is decided, with its seeds, else the present verdict."""
     rows = zip(now, before, strict=True)
     return [replace(earlier, later=verdict) if earlier.word in DECIDED else verdict for verdict, earlier in rows]
 
@@ -210,7 +218,10 @@ Likeness = Literal["equal", "differs", "not resolved"]
 
 @dataclass(frozen=True)
 class Agreement:
-    """A published number beside ours. `p`: of the test that decided, adjusted for all published numbers (Holm)."""
+    """What tests say of a published number and the score here: equal within the margin, different, or not resolved.
+
+    `p` is the p-value of the test that decided, adjusted for all published numbers (Holm).
+    """
 
     published: Published
     word: Likeness
@@ -218,12 +229,12 @@ class Agreement:
 
     @property
     def found(self) -> bool:
-        """Whether a test found something."""
+        """Whether a test decided that the numbers are equal, or that they differ."""
         return self.word != "not resolved"
 
     @property
     def words(self) -> str:
-        """`equal within 0.01`, `differs by more than 0.01`, `not resolved within 0.01`."""
+        """The result in words: `equal within 0.01`, `differs by more than 0.01`, or `not resolved within 0.01`."""
         return str(finding(f"published.{self.word}", margin=self.published.within or 0.0))
 
 
@@ -233,10 +244,10 @@ def agreements(
     comparable: Callable[[Published], bool],
     look: int = 1,
 ) -> dict[int, Agreement]:
-    """Returns the judged ones of a study's published numbers, by their place in it.
+    """Returns what tests say of a study's published numbers, by their index in the study.
 
-    Those with a margin (`Published.within`) that are comparable (`StudyResult.comparable`), and whose trial has all its
-    seeds, none of them diverged.
+    A number is judged if it has a margin (`Published.within`), is comparable (`StudyResult.comparable`), and its trial
+    has all its seeds, at least three, and none of them diverged.
     """
     sound = {name for name, trial in scores.items() if trial.complete and not trial.diverged and trial.n >= FEWEST}
     figures = {
@@ -250,7 +261,9 @@ def agreements(
 def judge_published(
     figures: Mapping[int, Published], scores: Mapping[str, Scores], look: int = 1
 ) -> dict[int, Agreement]:
-    """Returns two one-sided tests around each published value, and the tests against them; adjusted for all together.
+    """Returns what tests say of each published number: two one-sided tests for equality, and the test for a difference.
+
+    All numbers are adjusted together.
 
     Source: Schuirmann 1987 (TOST). Differs: the published value counts as exact, as its own spread is over other
     seeds, or not known.
