@@ -124,7 +124,7 @@ class Driver:
             self._write(lost)
 
     def heed(self) -> Control | None:
-        """Does what another command has asked for, and returns it. The caller stops runs that must end now."""
+        """Does what another command has asked for, and returns the request or None. The caller does `stop` "now"."""
         request = take_request(self.folder)
         if request is None:
             return None
@@ -362,7 +362,7 @@ class DriverPolls:
         self._notes_runs = True
 
     def look(self) -> None:
-        """Looks once at both, and notes in a line what has changed.
+        """Looks once at the other drivers and the requests, and notes in a line what has changed.
 
         Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study.
         """

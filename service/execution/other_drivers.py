@@ -23,9 +23,9 @@ from trainables.whole_files import write_whole
 PATIENCE_S = 2.0
 """How long a driver waits while others look whether there is room; a look takes some milliseconds. Units: seconds."""
 ASKS_S = 30.0
-"""How long after its last question a waiting driver keeps its turn: one that sleeps blocks nobody. Units: seconds."""
+"""How long a waiting driver keeps its turn after its last question: a suspended one blocks nobody. Units: seconds."""
 TURN_S = 60.0
-"""How long a driver keeps its last place while others wait, which first start a Ray of their own. Units: seconds."""
+"""How long a driver keeps its last place while others wait; they need seconds to start their Ray. Units: seconds."""
 
 
 @dataclass(frozen=True)

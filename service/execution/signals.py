@@ -48,7 +48,7 @@ class Control(Spec):
 
 
 def ask_driver(folder: StudyFolder, request: Control) -> None:
-    """Writes a request for the driver. It is joined to one that is not read yet; of two counts the higher one stays."""
+    """Writes a request for the driver, joined with one that is not read yet; of two counts the higher one stays."""
     before, new = (_read(folder.control) or Control()).given(), request.given()
     counts = {name: max(before[name], new[name]) for name in ("seeds", "trials") if name in before and name in new}
     write_whole(folder.control, Control(**(before | new | counts)).model_dump_json())

@@ -8,7 +8,7 @@ A job's entrypoint is one fixed string, so a shell never runs what a user typed.
 because everyone with the token can read it.
 
 A job tells its client facts: lines of JSON with a fixed beginning, among the lines for people. Ray takes no metadata
-after a job was sent, and these facts are known later: the home and its id, the address of the MLflow run, how the study
+after a job was sent, and these facts are known later: the study's id and home, the address of its MLflow run, how it
 ended, a refusal, and the archive of a result. The archive holds study.json, the journal, the home's id, and each run's
 answer with the files of its probes. Files of 3,000 runs repeat the same words, so they are compressed as one stream.
 """
@@ -316,7 +316,7 @@ class Submission:
         return home if home.id == facts["home_id"] else None
 
     def followed(self) -> Iterator[str]:
-        """Yields the lines that the driver prints until its plan is complete; then it tells the address of MLflow.
+        """Yields the lines of the driver until its plan is printed, when it tells the address of its MLflow run.
 
         Raises: SubmissionError with the refusal, if the driver refused, or with the reason why there is no plan (of a
         traceback, the last line). UnpackedError if the job's files were not there.
