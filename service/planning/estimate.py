@@ -55,7 +55,7 @@ RunWork = Literal["done", "reused", "missing"]
 
 @dataclass(frozen=True)
 class WorkRow:
-    """One trial and its runs: how many are `done` in this study, `reused` from other studies, or `missing`."""
+    """One trial, and how many of its runs are `done` here, `reused` from other studies, or `missing`: to be trained."""
 
     label: str
     name: str
@@ -103,7 +103,7 @@ def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) 
 
 
 def _tuning_rows(history: History, waiting: list[Trial], work: Mapping[str, RunWork]) -> list[WorkRow]:
-    """Returns a row for the trials that tuning will train, and rows for its arms. `waiting` trials have not begun."""
+    """Returns a row for the trials that tuning will train, and rows for its arms. `waiting` lists trials not begun."""
     tune, arms, ahead = tuning_of(history.edition), history.tuning.untuned_arms(), [*unplanned(history)]
     if len(arms) > MOST:
         rows = [WorkRow("", f"{len(arms)} arms, as tuned", missing=len(arms) * history.seeds)]
@@ -144,13 +144,13 @@ class WorkEstimate:
         uncounted: How many answers, of this study and of others, do not count, because another code trained them;
             `status` and the report count those of this study alone.
         changed: The files in which that code differs from today's.
-        seconds: How long the study will take; None if no epoch was measured.
+        seconds: How long the rest will take; None if that is not known, or nothing is to be trained.
         weights: The cost of each arm or first point.
         absent: A sentence for each file of weights and each data set that missing runs need and that is not there.
         about: Sentences on a run and its images.
         notes: Sentences on early stopping and the sampler.
         trials: How many trials are asked for.
-        points: The same, or fewer if the space of the search has fewer points.
+        points: As many, or as many as the space of the search has points, if these are fewer.
         peak_gib: The most memory that a run was measured to take, in GiB; None if no run was measured.
         work: A row for each trial.
         stated_time: What the study says that the budget takes on 2 cores, in words.
@@ -279,7 +279,8 @@ START_S = 11.0
 def estimate_work(history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests) -> WorkEstimate:
     """Returns the estimate of a study in its present state.
 
-    It adds to the history the facts that a driver writes first: failed runs are tried again, and answers are lost.
+    It adds to the history the facts that a driver writes first: that failed runs are tried again, and which answers are
+    lost.
     """
     if any(state.failures for state in history.states.values()):
         history.add(Counts(seeds=history.seeds, trials=history.trials_asked or None))
@@ -428,7 +429,7 @@ FEW = 200
 
 
 def _few(data: ImagesSpec) -> Iterator[str]:
-    """Yields sentences: few images are scored, and how more can be; some classes may have no image that is scored."""
+    """Yields a sentence if few images are scored, with ways to score more, and one if a class may have none."""
     counts, available = data.image_counts, data.available
     few = [
         f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"

@@ -280,7 +280,7 @@ class Forecast:
         self._invalidations = self.history.invalidations
         self._settled: set[str] = set()
         self._runs: dict[str, bool] = {}
-        """Whether each run of the settled trials was answered, by key. A settled trial will train no run any more."""
+        """Whether each run of the settled trials was answered, by key. A settled trial needs no more training."""
         self._times: list[RunTime] = []
         """The times of the runs of settled trials."""
         self._spans: list[Span] = []

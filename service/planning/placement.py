@@ -61,7 +61,7 @@ class Placement(Spec):
     runs of one shape a process trains as one model. `gpu_gib` is the memory of a GPU; None if it is not known.
     `run_gib` is the memory that each worker of a run asks for on its node; None asks for none. `by_memory` says that
     memory, not cores, decides how many runs train together. `fits` is how many runs have a place on the machine, or on
-    a cluster before more machines join it.
+    a cluster before more machines join it. Units: GiB.
     """
 
     max_concurrent: int

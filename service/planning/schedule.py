@@ -95,7 +95,7 @@ class Confirm:
 
 @dataclass(frozen=True)
 class LeaveOut:
-    """The decision not to train this run: the mean of its point or arm cannot reach `cutoff` any more."""
+    """The decision not to train this run: to stay in the race, its point or arm would have needed the mean `cutoff`."""
 
     run: Run
     cutoff: float
@@ -195,7 +195,7 @@ def _startable(history: History) -> Iterator[tuple[Trial, Run]]:
                 yield trial, first
                 if history.state(first).status == "completed":
                     yield from ((trial, run) for run in others)
-        if plan.race:  # no arm is two seeds ahead of another, for it may still leave the race
+        if plan.race:  # no arm is two seeds ahead of another: either may still leave the race
             yield from _by_seed(history, racers(history), max(rounds(history) + 2, FEWEST))
         else:
             yield from _by_seed(history, history.of("trial"))

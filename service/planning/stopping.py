@@ -34,7 +34,7 @@ FIRST_RUNG = 3
 
 
 def rungs(epochs: int) -> range:
-    """Returns the epochs after which trials are compared: at a third of all, rounded up, and at twice that."""
+    """Returns the epochs after which trials are compared: a third of all, rounded up, and twice that; not the last."""
     first = math.ceil(epochs / FIRST_RUNG)
     return range(first, epochs, first)
 
@@ -64,7 +64,7 @@ class EarlyStopper:
     def report(self, number: int, epoch: int, value: float, seed: int = 0) -> float | None:
         """Adds a measurement of a trial, and returns the score that it would have needed to go on; None if it goes on.
 
-        `number` is the trial's and `seed` counts its seeds from 0; only the first seed is stopped. The first report of
+        `number` is that of the trial; `seed` counts its seeds from 0, only the first is stopped. The first report of
         an epoch counts: a resumed run measures some epochs again.
         """
         reached, ends = self._values.get(epoch), self._values[self.epochs]
