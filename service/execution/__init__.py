@@ -1,1 +1,1 @@
-"""Carries a study out: the driver, and the doors to Ray Tune and Ray Jobs."""
+"""Carries a study out: the driver, and the only files that import Ray Tune and Ray Jobs."""

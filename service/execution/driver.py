@@ -1,7 +1,8 @@
-"""Drives one study: assigns runs, records measurements, decides, and stores the answers.
+"""Drives one study: assigns runs, records measurements, decides what comes next, and stores the answers of runs.
 
-The driver knows no engine. Whoever trains calls `next`, `on_result` and `on_failure`; `execution/tune.py` lets Ray Tune
-do so. Facts go to the journal first, then to the history, then to the listeners (screen, MLflow), which may lag.
+The driver imports no framework. Whoever trains calls `next`, `on_result` and `on_failure`; `execution/tune.py` lets Ray
+Tune do so. Each fact goes to the journal first, then to the history, then to the listeners (the screen and MLflow),
+which may lag.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from trainables.spec import LocusError
 
 
 class Finished(Enum):
-    """Nothing is left to train."""
+    """What `Driver.next` returns when nothing is left to train."""
 
     FINISHED = "finished"
 
@@ -70,11 +71,11 @@ Listener = Callable[[Fact], None]
 class Driver:
     """Drives one study from its open journal.
 
-    `neighbours`: the drivers that share this machine. `codes`: today's code, as the plan has it. `copies`: those at the
-    study's storage.
-    `lock` is held while the history changes, for those that read it in other threads. `listener_failed`: the first
-    error of a listener. `repeated`: whether all runs fail alike. `replaced`: the keys of runs whose answers gave way to
-    new ones with other numbers, or to those of the storage.
+    `neighbours` are the other drivers that share this machine. `codes` computes the digests of today's code, as in the
+    plan. `copies` are the files at the study's storage. `lock` is held while the history changes, because other threads
+    read it. `listener_failed` is the first error of a listener, in words. `repeated` counts runs that fail for the same
+    reason. `replaced` lists the keys of runs whose answers were replaced: by new answers with other numbers, or by
+    answers from the storage.
     """
 
     edition: Edition
@@ -100,7 +101,7 @@ class Driver:
         self.work = WorkFolders(self.folder, self.copies)
 
     def begin(self, costed: Costed | None = None) -> None:
-        """Records the counts that are asked for now, what arms cost, and what a killed driver left undecided."""
+        """Records the seeds and trials asked for now, the costs of arms, and what a killed driver left undecided."""
         counts_before = [fact for fact in self.journal.facts if isinstance(fact, Counts)]
         self.history.raise_counts(self.edition)
         counts = Counts(seeds=self.history.seeds, trials=self.history.trials_asked or None)
@@ -123,7 +124,7 @@ class Driver:
             self._write(lost)
 
     def heed(self) -> Control | None:
-        """Does and returns what other commands have asked for. If all runs are to stop now, the caller stops them."""
+        """Does what another command has asked for, and returns the request or None. The caller does `stop` "now"."""
         request = take_request(self.folder)
         if request is None:
             return None
@@ -136,9 +137,10 @@ class Driver:
         return request
 
     def next(self) -> Job | Finished | None:
-        """Returns the next job to train; None: ask again when a run has ended, or another driver of the home lets go.
+        """Returns the next job to train, and records the answers that are there already on the way.
 
-        FINISHED: nothing is left, or a stop was asked for. If an answer is there already, it is recorded on the way.
+        It returns None if the caller must ask again later: when a run has ended, or when another driver of the home has
+        given a run back. It returns FINISHED if nothing is left to train, or if a stop was asked for.
         """
         self.in_flight.look()
         while not self.stop and self.repeated.reason is None:
@@ -175,7 +177,7 @@ class Driver:
         return FINISHED
 
     def on_result(self, job: Job, message: dict[str, Any]) -> bool:
-        """Records what a worker reports of an epoch; False if its run must end now.
+        """Records what a worker reports of an epoch, and returns whether its run may go on.
 
         Raises: TakenOverError, as all methods that record something, where another driver has taken the study over.
         """
@@ -200,7 +202,12 @@ class Driver:
         return True
 
     def on_failure(self, *jobs: Job, reason: str, lost: bool = False, final: bool = False) -> None:
-        """Records the failure of a job or a pack. `lost`: with its node: no attempt; `final`: another cannot help."""
+        """Records the failure of a job, or of all jobs that were trained as one model.
+
+        Args:
+            lost: The node was lost, too, so the failure does not count as an attempt.
+            final: Another attempt cannot help.
+        """
         ended = [job for job in jobs if self.in_flight.end(job.run.key)]
         for job in ended:
             failed = FailedWith(run=job.run.key, code=job.code.digest, reason=reason, counts=not lost, final=final)
@@ -209,17 +216,18 @@ class Driver:
             self.repeated.failed(reason, lost=lost)
 
     def release(self, job: Job) -> None:
-        """Forgets a run that was stopped, or never started, without an answer; its checkpoint stays."""
+        """Forgets the job of a run that was stopped, or never started, without an answer. Its checkpoint stays."""
         self.in_flight.end(job.run.key)
 
     def _write(self, fact: Fact) -> None:
+        """Adds a fact to the journal and the history, and passes it to the listeners."""
         entry = self.journal.write(fact)
         with self.lock:
             self.history.add(entry)
         self._tell(entry)
 
     def _tell(self, fact: Fact) -> None:
-        """Passes a fact on. A screen that breaks must not end a training: its first error goes to the study's log."""
+        """Passes a fact to the listeners. A listener that breaks ends no training: the log gets its first error."""
         for listener in self.listeners:
             try:
                 listener(fact)
@@ -229,15 +237,17 @@ class Driver:
                     self.folder.add_to_log(traceback.format_exc())
 
     def _stop_early(self, key: str, code: str, measured: Measurement) -> bool:
+        """Returns whether early stopping ends a run at this measurement, and records it if so."""
         cutoff = self._early.cutoff(key, code, measured)
         if cutoff is not None:
             self._write(StoppedAt(run=key, code=code, epoch=measured.epoch, cutoff=cutoff))
         return cutoff is not None
 
     def _start(self, run: Run, trial: Trial) -> Job:
+        """Returns the job of a run's next attempt, and records that the attempt has started."""
         planned = self.codes(run.recipe)
         code, attempt = planned.digest, self.history.state(run).attempts + 1
-        self.journal.look()  # the folder would be that of the driver that has taken the study over
+        self.journal.look()  # a driver that has taken the study over would use the same folder
         job = Job(
             **as_planned(run),
             code=planned,
@@ -261,9 +271,9 @@ class Driver:
         return job
 
     def _end(self, job: Job, message: dict[str, Any]) -> None:
-        """Keeps a run's answer where it is by the planned code and has its weights.
+        """Stores the answer of a run, or records a failure if the code is not the planned one or weights are missing.
 
-        An earlier answer lacks its weights. It stays where its numbers came out again, and is set aside where not.
+        Where an answer is there already, it lacks its weights. It is set aside if the new numbers differ from its own.
         """
         run, values = job.run, self.history.state(job.run).values
         curve = tuple(Measurement(epoch=epoch, values=values[epoch]) for epoch in values)
@@ -293,6 +303,7 @@ class Driver:
             self._tidy(job)
 
     def _keep(self, answered: Answered, weights: Path | None) -> None:
+        """Stores an answer with its weights, and records that the run has ended."""
         self.outcomes.put(answered, weights)
         self.repeated.progress(answered=True)
         self._write(
@@ -300,12 +311,13 @@ class Driver:
         )
 
     def _tidy(self, job: Job) -> None:
+        """Forgets a job that has ended, and removes its work folders."""
         self.in_flight.end(job.run.key)
         self.work.clear((job.run.key, job.code.digest))
 
 
 class EarlyStops:
-    """The early stopping of one study. `cutoff` must get every measurement of the journal, in order."""
+    """Decides which runs of one study end early. `cutoff` must get every measurement of the journal, in its order."""
 
     def __init__(self, edition: Edition, history: History) -> None:
         plan = edition.study.plan
@@ -317,7 +329,7 @@ class EarlyStops:
         self._stoppers = {role: EarlyStopper(edition, history.first_seeds) for role in POINTS} if stops else {}
 
     def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:
-        """Returns the score that a run would have needed to go on, where it ends now; None if it goes on."""
+        """Returns the score that a run would have needed at this epoch to go on; None if it goes on."""
         if not self._stoppers:
             return None
         points = [trial for trial in self.history.trials if trial.role in POINTS]
@@ -350,7 +362,10 @@ class DriverPolls:
         self._notes_runs = True
 
     def look(self) -> None:
-        """Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study."""
+        """Looks once at the other drivers and the requests, and notes in a line what has changed.
+
+        Raises: KeyboardInterrupt if all runs are to stop now, TakenOverError if another driver has the study.
+        """
         driver = self.driver
         driver.journal.look()
         machine = ""
@@ -373,13 +388,13 @@ class DriverPolls:
 
 
 OVERDUE = "it took longer than --run-hours"
-"""How the reason of a run begins whose own time is over."""
+"""The first words of the reason for which a run ends that took longer than `run_hours`."""
 SAME = 10
-"""So many failures for one reason, one after another, end a study."""
+"""How many failures in a row for the same reason end a study."""
 
 
 class RepeatedFailure:
-    """Counts failures for the same reason. `reason`: that of `SAME` failures in a row, or None.
+    """Counts failures in a row for the same reason. `reason` is that of the last `SAME` failures, or else None.
 
     The count goes back to zero when a run ends with an answer. If nodes were lost, it also goes back to zero when an
     epoch is trained: a study on machines that are taken away now and then may go on while it makes progress.
@@ -390,7 +405,7 @@ class RepeatedFailure:
         self._last, self._count, self._lost = "", 0, False
 
     def failed(self, reason: str, *, lost: bool) -> None:
-        """Counts a failed run. `lost`: with its node. A run whose own time is over says nothing about the next."""
+        """Counts a failed run, but not one that was overdue. `lost` says that its node was lost, too."""
         if reason.startswith(OVERDUE):
             return
         self._count = self._count + 1 if reason == self._last else 1
@@ -398,25 +413,26 @@ class RepeatedFailure:
         self.reason = reason if self._count >= SAME else None
 
     def progress(self, *, answered: bool) -> None:
+        """Notes that a run has trained an epoch or, with `answered`, has ended with an answer."""
         if answered or self._lost:
             self._count, self.reason = 0, None
 
 
 class UnwritableError(LocusError):
-    """A disk that is full or became read-only while a study ran."""
+    """The error of a disk that is full or became read-only while a study ran."""
 
 
 class HomeGoneError(LocusError):
-    """A home that was removed, moved or unmounted while a study ran."""
+    """The error of a home that was removed, moved or unmounted while a study ran."""
 
     exit_code = 1
 
 
 @contextmanager
 def disk_errors_in_a_sentence(folder: Path) -> Iterator[None]:
-    """Replaces an error of a full or read-only disk or of a home that is gone, or one that followed from it.
+    """Replaces an error within the block that comes from a full or read-only disk, or from a home that is gone.
 
-    `folder`: the home, where everything is written. Raises: UnwritableError, HomeGoneError.
+    `folder` is the home, where everything is written. Raises: UnwritableError, HomeGoneError.
     """
     try:
         yield
@@ -442,7 +458,7 @@ def disk_errors_in_a_sentence(folder: Path) -> Iterator[None]:
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
-    """Returns an error and those before it, the first one first."""
+    """Returns an error and the errors that led to it, the earliest one first."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)

@@ -1,6 +1,7 @@
-"""Submits studies to a Ray cluster: the only door to Ray Jobs.
+"""Submits studies to a Ray cluster. Only this file imports Ray Jobs.
 
-`submission.py` writes what a job carries. Its metadata hold no secret, because everyone with the token can read them.
+`submission.py` writes the files that a job carries. A job's metadata hold no secret, because everyone with the token
+can read them.
 """
 
 from __future__ import annotations
@@ -27,34 +28,34 @@ from service.storage.home import has_secrets
 from trainables.spec import LocusError
 
 ANSWER_S = 5
-"""How long a cluster may take to answer."""
+"""How long a cluster may take to answer. Units: seconds."""
 REQUEST_S = 60
-"""How long one request may take, that with a study's files too."""
+"""How long one request may take, also the one that sends a study's files. Units: seconds."""
 TRIES = 3
-"""How often a study is sent that another command submits at the same moment."""
+"""How often a study is sent at most, if other commands submit jobs at the same moment."""
 AGAIN = "the same command goes on"
 STUDY, HOME = "locus.study", "locus.home"
-"""What a job's metadata tell: its study and home."""
+"""The names under which a job's metadata hold the id of its study and the path of its home."""
 
 
 class JobError(LocusError):
-    """A cluster that cannot be reached, has other versions, or knows no such study."""
+    """The error of a cluster that cannot be reached, has another version of Ray, or knows no such study."""
 
 
 class LostError(JobError, ConnectionError):
-    """A request without an answer; who waits for a study asks again."""
+    """The error of a request that got no answer. A command that waits for a study sends it again."""
 
 
 class RefusedError(JobError, RuntimeError):
-    """A request that the cluster answered with an error; for Ray's own code a RuntimeError."""
+    """The error of a request that the cluster refused. Ray's own code expects a RuntimeError there."""
 
 
 class TakenError(JobError):
-    """A name of a job that another command took at the same moment."""
+    """The error of a job's name that another command took at the same moment."""
 
 
 class Client(JobSubmissionClient):  # type: ignore[misc]
-    """Ray's client, whose own requests wait for ever for a head that stands still, and whose errors are tracebacks."""
+    """Ray's client with a time limit for requests, and with errors of one sentence where Ray gives tracebacks."""
 
     def _do_request(self, *args: Any, **more: Any) -> requests.Response:
         try:
@@ -74,6 +75,7 @@ class Client(JobSubmissionClient):  # type: ignore[misc]
 
 @contextmanager
 def _errors_in_a_sentence(address: str) -> Iterator[None]:
+    """Replaces an error of Ray's client within the block by a JobError of one sentence."""
     try:
         yield
     except (requests.RequestException, RayError, RuntimeError, OSError, ValueError, KeyError) as error:
@@ -86,7 +88,7 @@ def _errors_in_a_sentence(address: str) -> Iterator[None]:
 def submit(
     edition: Edition, options: RunOptions, address: str, *, say: Callable[[str], None] = lambda line: None
 ) -> Submission:
-    """Submits a study and prints its output until the plan is there.
+    """Submits a study, passes its output to `say` line by line until the plan is printed, and returns its job.
 
     Raises: JobError before anything is sent, also for a study that is running there; SubmissionError with the driver's
     own refusal.
@@ -127,7 +129,9 @@ def submit(
 
 
 def attach(name: str, address: str, home: str | None = None) -> Submission:
-    """Returns the newest job of a study on a cluster, by its id or bare name; with `home`, of those in that home.
+    """Returns the newest job of a study on a cluster.
+
+    `name` is the id of the study, or its name without the edition. With `home`, only the jobs in that home count.
 
     Raises: JobError if there is none.
     """
@@ -152,17 +156,17 @@ def submissions(address: str) -> list[Submission]:
 
 
 def of_home(jobs: list[Submission], home: str | None) -> list[Submission]:
-    """Returns the jobs in a home, and those in the cluster's own, whose path they do not tell; all without `home`."""
+    """Returns the jobs whose home is `home` or is not given: the cluster's own. Without `home` it returns all jobs."""
     return [job for job in jobs if home is None or PurePosixPath(job.home or home) == PurePosixPath(home)]
 
 
 def connect(address: str) -> Client:
-    """Returns a client with the token, once the cluster has answered and has this Ray.
+    """Returns a client that uses the token, once the cluster has answered and has the same version of Ray.
 
     Raises: JobError with one line for each reason why it cannot connect.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "token")
-    # they tell on the client's screen what they upload
+    # these loggers print on the client's screen what Ray uploads
     for name in ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk"):
         logging.getLogger(name).setLevel(logging.WARNING)
     if urlsplit(address).scheme not in ("http", "https"):
@@ -186,7 +190,7 @@ def connect(address: str) -> Client:
 
 
 def resources(client: Client) -> list[dict[str, float]]:
-    """Returns what each living node of a cluster has, by Ray's names: CPU, GPU, memory. Raises: JobError."""
+    """Returns the resources of each living node of a cluster, by Ray's names: CPU, GPU, memory. Raises: JobError."""
     answer = client._do_request("GET", "/api/v0/nodes?limit=10000")  # Ray's own limit is 100 nodes
     if answer.status_code != requests.codes.ok:
         client._raise_error(answer)
@@ -195,7 +199,7 @@ def resources(client: Client) -> list[dict[str, float]]:
 
 
 def _submitted(client: JobSubmissionClient, address: str) -> list[tuple[Submission, str]]:
-    """Returns the jobs that run studies, with their states; the newest one is the last."""
+    """Returns the jobs of a cluster that run studies, each with its state; the newest job is the last."""
     submitted = []
     for job in sorted(client.list_jobs(), key=lambda job: job.start_time or 0):
         if study := (job.metadata or {}).get(STUDY):

@@ -1,4 +1,4 @@
-"""The machine or cluster at hand: what runs may use of it, what arms cost on it, and where Ray's sockets lie."""
+"""Asks the machine or cluster at hand what runs may use, what arms cost, and where Ray may put its sockets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from trainables.spec import LocusError, SpecError
 def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
     """Returns how the runs of a command share the machine.
 
-    `run_gib`: the predicted memory of a run, asked where it matters.
+    `run_gib` returns the predicted memory of a run in GiB. It is called only where that number matters.
 
-    Raises: SpecError for what does not fit.
+    Raises: SpecError for options that do not fit each other or the machine.
     """
     for alone in ("compile", "grad_checkpointing"):
         if getattr(options, alone) and options.fuse > 1:
@@ -65,7 +65,7 @@ def machine(options: RunOptions) -> Machine:
         from service.execution import ray_session
 
         hardware = ray_session.machine(options.address, options.threads)
-    if options.device == "cuda" and not hardware.gpus:  # a cluster may get them for this study
+    if options.device == "cuda" and not hardware.gpus:  # a cluster may get GPUs for this study
         if not hardware.grows:
             raise SpecError("device must be auto or cpu where there is no GPU, got 'cuda'")
         if options.max_concurrent is None:
@@ -77,13 +77,13 @@ def machine(options: RunOptions) -> Machine:
 
 
 def usable_gib() -> float:
-    """Returns the memory that runs may fill: most of the machine's, or of the container's. Units: GiB."""
+    """Returns the memory that runs may fill: the share `FILLED` of the machine's or the container's. Units: GiB."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return FILLED * min(total, memory_limit() or total) / 2**30
 
 
 def gpus() -> int:
-    """Returns the GPUs that CUDA would use here, counted by NVIDIA's driver without torch."""
+    """Returns the number of GPUs that CUDA would use here. NVIDIA's driver counts them, without torch."""
     try:
         with _visible() as names:
             return len(names)
@@ -104,7 +104,7 @@ def gpu_gib() -> float | None:
 
 @contextmanager
 def _visible() -> Iterator[list[str]]:
-    """The GPUs that CUDA would use, while NVIDIA's driver is open. Raises: NVMLError if there is none."""
+    """Yields the names of the GPUs that CUDA would use, with NVIDIA's driver open. Raises: NVMLError without one."""
     pynvml.nvmlInit()
     try:
         yield visible_gpus(pynvml.nvmlDeviceGetCount(), os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -113,7 +113,10 @@ def _visible() -> Iterator[list[str]]:
 
 
 def visible_gpus(total: int, names: str | None) -> list[str]:
-    """Returns the GPUs that CUDA_VISIBLE_DEVICES names; CUDA ignores an invalid name, such as -1, and all after it."""
+    """Returns the names of the GPUs that CUDA would use, of `total` in the machine.
+
+    `names` is the value of CUDA_VISIBLE_DEVICES. CUDA ignores an invalid name, such as -1, and all names after it.
+    """
     if names is None:
         return [str(number) for number in range(total)]
     visible: list[str] = []
@@ -126,9 +129,9 @@ def visible_gpus(total: int, names: str | None) -> list[str]:
 
 
 def measure_costs(history: History, placement: Placement, data: Path) -> Costed | None:
-    """Returns what each arm of a race costs on this machine, by as many processes as runs will train at once.
+    """Measures what each arm of a race costs on this machine, in as many processes as runs will train at once.
 
-    None if nothing is to be measured: no race, no new arm, or runs in groups of workers.
+    It returns None if nothing is to be measured: there is no race, no new arm, or runs train in groups of workers.
     Raises: LocusError with the last line of a process that fails. Cost: 4 s an arm.
     """
     plan = history.edition.study.plan
@@ -164,22 +167,22 @@ def measure_costs(history: History, placement: Placement, data: Path) -> Costed 
 LONGEST = 103 if sys.platform == "darwin" else 107
 """The longest path of a socket. Units: bytes."""
 BELOW = Path("session_2026-11-25_08-31-57_648037_4194304") / "sockets" / ("s" * 28)
-"""What Ray adds to its folder: the start of the session with the process's number, and a socket's name."""
+"""An example of the path that Ray adds to its folder: when the session began, the process's number, a socket."""
 SHORT = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 """Folders with short names in which everybody may write."""
 
 
 def socket_folder() -> Path:
-    """Returns the folder of a local Ray: the one that Ray would take if its path is short, else one of the user's own.
+    """Returns the folder of a local Ray: the one that Ray would take if its path is short, else one of this user's own.
 
     A socket's path may have some 100 letters. Slurm and macOS give longer temporary folders.
-    Raises: LocusError if none can be written.
+    Raises: LocusError if no such folder can be written.
     """
     # Ray's own choice, `ray._common.utils.get_default_ray_temp_dir`, from the root on
     tmpdir = os.environ.get("TMPDIR", "/tmp") if sys.platform == "linux" else "/tmp"
     usual = Path(os.path.abspath(os.environ.get("RAY_TMPDIR", tmpdir) or "/tmp")) / "ray"
 
-    most = LONGEST - len(os.fsencode(BELOW)) - len("/ray/")  # of the folder above
+    most = LONGEST - len(os.fsencode(BELOW)) - len("/ray/")  # bytes of the folder above
     can_be_written = os.access(usual if usual.exists() else usual.parent, os.W_OK | os.X_OK)
     if len(os.fsencode(usual.parent)) <= most and can_be_written:
         return usual

@@ -1,4 +1,4 @@
-"""The runs of a driver beside those of others: how they share a machine and the runs, and where each run works."""
+"""Lets several drivers share a machine, a home and its runs, and says in which folder each run works."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from trainables.remote_files import RemoteFolder
 from trainables.whole_files import write_whole
 
 PATIENCE_S = 2.0
-"""How long a driver waits while others look whether there is room; each takes some milliseconds."""
+"""How long a driver waits while others look whether there is room; a look takes some milliseconds. Units: seconds."""
 ASKS_S = 30.0
-"""How long the turn of a driver that waits is kept after it has asked last: one that was suspended holds nobody up."""
+"""How long a waiting driver keeps its turn after its last question: a suspended one blocks nobody. Units: seconds."""
 TURN_S = 60.0
-"""How long a driver keeps its last place while others wait. Another driver starts its own Ray, which takes seconds."""
+"""How long a driver keeps its last place while others wait; they need seconds to start their Ray. Units: seconds."""
 
 
 @dataclass(frozen=True)
 class Presence:
-    """What a driver tells the others.
+    """What a driver tells the other drivers of its home, in a file.
 
-    Times are those of `time.monotonic`, which all processes of a machine share, and which nobody sets. `running`: its
-    runs in flight. `fits`: how many runs of its size fit the machine. `waits`: since when it has trained nothing,
-    because there was no room; `asked`: when it asked last.
+    `running` is the number of its runs in flight. `fits` is how many runs of their size fit the machine. `waits` is the
+    time since when the driver has trained nothing, because there was no room; None if it does not wait.
+    `asked` is the time when it asked last whether there is room.
+    Units: seconds of `time.monotonic`, a clock that all processes of a machine share, and that nobody sets.
     """
 
     host: str
@@ -53,9 +54,10 @@ class Presence:
 
 
 class Neighbours:
-    """The other drivers of a home on this machine and device, as one driver sees them. `id`: the study of this one.
+    """The other drivers of a home on this machine and device, as one driver sees them.
 
-    `others`: what they told at the last look, by study.
+    `id` is the id of the study of this driver. `others` holds what the other drivers told when this one last read it,
+    by the ids of their studies.
     """
 
     def __init__(self, home: Home, id: str, placement: Placement) -> None:
@@ -67,12 +69,16 @@ class Neighbours:
         self._turn_began: float | None = None
 
     def admit(self, running: int, most: int) -> bool:
-        """Returns whether this driver may train one more run beside those that it trains; tells the others.
+        """Returns whether this driver may train one more run, and tells the other drivers.
 
         Each driver gets an equal share of the runs that fit, one at least. It starts no run that the machine has no
         place for beside the runs of the others. Drivers that train nothing come first, in the order in which they began
-        to wait: a study whose run needs the whole machine would wait for ever else. But the last place of a driver is
-        its own for `TURN_S`.
+        to wait; otherwise a study whose run needs the whole machine would wait for ever. But each driver keeps its last
+        place for `TURN_S`.
+
+        Args:
+            running: How many runs this driver trains now.
+            most: How many runs it may train at most, if no other driver is there.
         """
         now = time.monotonic()
         waits = self._told.waits or now
@@ -97,17 +103,17 @@ class Neighbours:
         return admitted
 
     def tell(self, running: int = 0) -> None:
-        """Tells the others that this driver is there, and how many runs it trains now."""
+        """Tells the other drivers that this driver is there, and how many runs it trains now."""
         self._tell(replace(self._told, running=running))
 
     def share(self, most: int) -> int:
-        """Returns how many runs this driver may train together, beside the others that were there at the last look."""
+        """Returns how many of `most` runs this driver may train together, beside the drivers in `others`."""
         if not self.others:
             return most
         return min(most, max(1, self._told.fits // (len(self.others) + 1)))
 
     def close(self) -> None:
-        """Tells the others that this driver needs nothing any more. What another host told stays."""
+        """Removes the file by which this driver tells that it is there. A file that another host wrote stays."""
         presence = Presence.read(self.path)
         if presence is not None and presence.host == self._told.host:
             self.path.unlink(missing_ok=True)
@@ -118,7 +124,10 @@ class Neighbours:
             self._told = presence
 
     def _read(self) -> dict[str, Presence]:
-        """Reads what the others tell. A killed driver leaves its file, but not its lock: the file is removed here."""
+        """Returns what the other drivers tell, by study, and removes the files of drivers that were killed.
+
+        A killed driver leaves its file, but not its lock.
+        """
         others: dict[str, Presence] = {}
         for path in (self.home.root / "studies").glob("*/presence.json"):
             id = path.parent.name
@@ -136,10 +145,11 @@ class Neighbours:
 
 
 class InFlight:
-    """The jobs of one driver by run key, and the runs that it wants while other drivers of the home train them.
+    """The runs in flight: the jobs of one driver, and the runs that it needs and other drivers of the home train.
 
-    `elsewhere`: the code of each of those runs, by key. `neighbours`: the drivers that share this machine; None on a
-    cluster, where Ray shares it out.
+    `jobs` holds the jobs of this driver by the keys of their runs. `elsewhere` holds the code digest of each run that
+    another driver trains, by key. `neighbours` are the drivers that share this machine; None on a cluster, which Ray
+    shares out.
     """
 
     def __init__(self, home: Home, neighbours: Neighbours | None = None) -> None:
@@ -155,7 +165,7 @@ class InFlight:
         return {*self.jobs, *self.elsewhere}
 
     def claim(self, key: str, code: str) -> bool:
-        """Claims a run for this driver; False if another driver trains it by the same code."""
+        """Claims a run for this driver, and returns whether it got it: another driver may train it by the same code."""
         lock = self._acquired(key, code)
         if lock is None:
             self.elsewhere[key] = code
@@ -165,7 +175,7 @@ class InFlight:
         return True
 
     def end(self, key: str) -> bool:
-        """Forgets a run, and gives its claim back; returns whether it was in flight."""
+        """Forgets a run and gives its claim back. Returns whether this driver was training the run."""
         if lock := self._claims.pop(key, None):
             _give_back(lock)
         was_in_flight = self.jobs.pop(key, None) is not None
@@ -173,14 +183,14 @@ class InFlight:
         return was_in_flight
 
     def look(self) -> None:
-        """Forgets the runs elsewhere that no other driver trains any more. Cost: 50 us for each of them."""
+        """Forgets the runs in `elsewhere` that no other driver trains any more. Cost: 50 us for each of these runs."""
         for key, code in [*self.elsewhere.items()]:
             if lock := self._acquired(key, code):
                 _give_back(lock)
                 del self.elsewhere[key]
 
     def close(self) -> None:
-        """Gives back all that other drivers may wait for."""
+        """Gives back the claims and the place on the machine for which other drivers may wait."""
         for key in [*self._claims]:
             self.end(key)
         if self.neighbours:
@@ -191,6 +201,7 @@ class InFlight:
             self.neighbours.tell(len(self.jobs))
 
     def _acquired(self, key: str, code: str) -> FileLock | None:
+        """Returns the lock of a run and a code, now held by this driver; None if another driver holds it."""
         path = self.home.claims / f"{key}.{code}"
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path, thread_local=False)  # taken in Ray's thread, and given back in another
@@ -202,23 +213,23 @@ class InFlight:
 
 
 def _give_back(lock: FileLock) -> None:
-    """Removes the file while it is locked: whoever opened it before finds it without a name, and opens a new one."""
+    """Removes the file of a lock while it is locked, so that no other driver locks the old file; then unlocks it."""
     Path(lock.lock_file).unlink(missing_ok=True)
     lock.release()
 
 
 @dataclass(frozen=True)
 class WorkFolders:
-    """The work folders of runs that are not finished: in the home, or at the storage if no disk is shared.
+    """The work folders of runs that are not finished. They lie in the home or, if no disk is shared, at the storage.
 
-    `copies`: those at the study's storage, where the folders lie then.
+    `copies` are the files at the study's storage; with None the folders lie in the home.
     """
 
     study: StudyFolder
     copies: Copies | None = None
 
     def begin(self, key: str, code: str, attempt: int) -> str:
-        """Returns the folder of a new attempt, with the checkpoint of the attempt before it, if there is one."""
+        """Returns the path or URI of a new attempt's folder. The checkpoint of the attempt before is copied into it."""
         folder = self._folder(key, code)
         if self.copies is None:
             self.study.work(key, code, attempt).mkdir(parents=True, exist_ok=True)
@@ -226,7 +237,7 @@ class WorkFolders:
         return folder.inside(str(attempt)).uri
 
     def weights(self, job: Job) -> Path | None:
-        """Returns the file of the weights that an attempt left, on this machine; None if there are none."""
+        """Returns the file on this machine with the weights that an attempt left; None if it left no weights."""
         path = self.study.work(job.run.key, job.code.digest, job.attempt) / WEIGHTS
         if is_uri(job.folder):
             remote = RemoteFolder(job.folder)
@@ -235,7 +246,7 @@ class WorkFolders:
         return path if path.exists() else None
 
     def clear(self, *answered: tuple[str, str]) -> None:
-        """Removes the folders of all attempts of runs, by key and code."""
+        """Removes the folders of all attempts of these runs. Each run is given by its key and its code digest."""
         for key, code in answered:
             with suppress(OSError):  # what stays is removed by the next driver
                 remove_member(self.study.work_folders, key, code)
@@ -245,11 +256,12 @@ class WorkFolders:
             self.copies.clear_work(answered)
 
     def _folder(self, key: str, code: str) -> RemoteFolder:
+        """Returns the folder that holds the folders of a run's attempts."""
         return RemoteFolder(self.copies.work if self.copies else str(self.study.work_folders)).inside(f"{key}/{code}")
 
 
 def checkpoint_time(folder: str) -> float | None:
-    """Returns when a work folder's checkpoint was last written; None if there is none, or it is not seen from here."""
+    """Returns when a work folder's checkpoint was last written; None if this machine sees no checkpoint there."""
     with suppress(OSError):
         return RemoteFolder(folder, patience=0.0).modified(CHECKPOINT)
     return None

@@ -1,6 +1,6 @@
-"""A session with Ray: a Ray of this machine's own or a cluster's, opened quietly and ended in all cases.
+"""Opens a session with Ray, on this machine alone or on a cluster, prints none of its messages, and always ends it.
 
-A Ray of this machine's own is started again if it was slow, and listens on loopback alone; its end is noticed.
+A Ray of this machine alone is started again if it was slow, and listens on loopback only. If it dies, that is noticed.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ def protect_local_token() -> None:
 
 
 TRIES = 3
-"""How often the start is tried. Ray gives up by itself after 30 s, which a busy machine may need."""
+"""How often Ray is started at most. Ray itself gives up after 30 s, and a busy machine may need longer."""
 KILLED_S = 10.0
-"""How long killed processes may take to be gone."""
+"""How long killed processes may take to end. Units: seconds."""
 VITAL = {"raylet": "raylet, which starts the processes of the runs", "gcs_server": "GCS, which knows the runs"}
-"""The processes of Ray without which no run goes on, and what each is."""
+"""The processes of Ray that every run needs, by Ray's names, and in words what each of them does."""
 GOES_ON = "what was measured is kept, and the same command goes on"
 
 
 class RayError(LocusError):
-    """A Ray that did not start, or that ended while a study ran."""
+    """The error of a Ray that did not start, or that ended while a study ran."""
 
     exit_code = 1
 
 
 class LocalRay:
-    """Starts a Ray on this machine, and tells when it has died.
+    """Starts a Ray on this machine, and raises an error when it has died.
 
-    `folder`: where its sockets lie. `note` is called with a line for a person.
+    `folder` is the folder of Ray's sockets. `note` is called with each line that a person should read.
     """
 
     def __init__(self, folder: Path, note: Callable[[str], None] = lambda line: None) -> None:
@@ -76,9 +76,10 @@ class LocalRay:
         self._node: Any = None
 
     def start(self, apart: Apart, **settings: Any) -> None:
-        """Starts Ray, in up to three tries. What a failed try has left is ended; the logs of the last one stay.
+        """Starts Ray, in up to three tries. Processes of a failed try are ended; the logs of the last try stay.
 
-        Raises: RayError with one sentence; KeyboardInterrupt if nobody waits for it any more.
+        `apart` is the thread in which Ray starts, and `settings` go to `ray.init`.
+        Raises: RayError with one sentence; KeyboardInterrupt if nobody waits for the start any more.
         """
         protect_local_token()
         for number in range(1, TRIES + 1):
@@ -107,7 +108,7 @@ class LocalRay:
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """Ray is shut down within the block. What it does not end, such as after the death of a part, is ended then."""
+        """Kills, after the block in which Ray is shut down, the processes that Ray has not ended itself."""
         self._node = None
         left = self._processes()
         try:
@@ -116,16 +117,16 @@ class LocalRay:
             _kill(left)
 
     def leave(self) -> None:
-        """Ends what a start that stands still has begun; not in its last step, in which Ray would end this process.
+        """Kills the processes of a start that stands still, but not in its last step: there Ray would end this process.
 
-        It also does so a minute after its GCS was ended while the start asks for something. So a start that goes on is
-        waited for (`Apart.share`).
+        Ray also ends this process a minute after its GCS was killed, if the start goes on and asks the GCS. So a start
+        that goes on is waited for (`Apart.share`).
         """
         if ray._private.worker._global_node is None:
             _kill(self._processes())
 
     def check(self) -> None:
-        """Raises: RayError if a process of Ray has died: on this machine there is no other node to wait for."""
+        """Checks that the processes in `VITAL` live, which no other node replaces. Raises: RayError if one has died."""
         if (node := self._node) is None:
             return
         for name, process in node.dead_processes():
@@ -137,11 +138,11 @@ class LocalRay:
                 )
 
     def _new_sessions(self) -> list[Path]:
-        """Returns the folders of the sessions since; their names begin with the time."""
+        """Returns the folders of the sessions that this object has begun, the oldest first."""
         return sorted({*self._folder.glob(f"session_*_{os.getpid()}")} - self._before)
 
     def _processes(self) -> list[Any]:
-        """Returns the processes of this Ray alone: our children that name the session's folder, and all below them."""
+        """Returns the processes of this Ray: our children whose command names its folder, and all their descendants."""
         import psutil  # type: ignore[import-untyped]  # Ray brings it along
 
         names = [str(session) for session in self._new_sessions()]
@@ -164,7 +165,7 @@ def _kill(processes: list[Any]) -> None:
 
 @contextlib.contextmanager
 def replaced(owner: Any, **values: Any) -> Iterator[None]:
-    """Within the block a module or class has other values."""
+    """Gives attributes of a module or a class other values within the block."""
     before = {name: getattr(owner, name) for name in values}
     try:
         for name, value in values.items():
@@ -177,7 +178,7 @@ def replaced(owner: Any, **values: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _safe_path() -> Iterator[None]:
-    """Within the block each Python that is started looks for no modules in its working folder."""
+    """Keeps each Python that is started within the block from importing modules of its working folder."""
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
@@ -189,16 +190,16 @@ def _safe_path() -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first sentence of an error; the last line where the first one only announces what follows."""
+    """Returns the first sentence of an error, or its last line if the first line ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return (lines[-1] if lines[0].endswith(":") else lines[0]).partition(". ")[0].rstrip(".")
 
 
 def machine(address: str, threads: int = 1) -> Machine:
-    """Returns what the cluster at hand has for runs of so many threads a worker; cores beyond a multiple do not count.
+    """Returns the cores, GPUs and memory of the cluster at hand. `threads` is the number of threads of a worker.
 
-    The memory of a node is what Ray lets processes ask for there. All of it happens in a thread, because Ray takes
-    SIGTERM from the main one. Cost: a second, to connect.
+    Each node's cores are rounded down to a multiple of `threads`. The memory of a node is what Ray lets processes ask
+    for. Ray is asked in a thread, because in the main one it would take SIGTERM. Cost: a second, to connect.
     """
     resources: list[dict[str, float]] = []
     apart = Apart()
@@ -219,11 +220,16 @@ def machine(address: str, threads: int = 1) -> Machine:
 
 @contextlib.contextmanager
 def session(address: str, here: LocalRay | None = None, apart: Apart | None = None, **settings: Any) -> Iterator[None]:
-    """A quiet session with Ray that is always ended. Failures are in the journal, with their reasons.
+    """Opens a session with Ray that prints nothing, and always ends it. Failures of runs go to the journal.
 
-    Open it in a thread (`Apart`) if signals matter: in the main one Ray handles SIGTERM, also after the session.
-    `here`: who starts one on this machine, in place of the cluster at `address`; `apart`: the thread that may be left
-    while Ray starts.
+    Open it in a thread (`Apart`) if signals matter: in the main thread Ray handles SIGTERM, also after the session.
+
+    Args:
+        address: The address of the cluster.
+        here: Starts a Ray on this machine, in place of the cluster.
+        apart: The thread that may be left while Ray starts.
+        settings: Further settings for `ray.init`.
+
     Raises: RayError with one sentence where Ray does not start, or no cluster answers.
     """
     clear_cached_token()
@@ -252,10 +258,11 @@ def session(address: str, here: LocalRay | None = None, apart: Apart | None = No
 
 
 def job_config() -> JobConfig:
-    """Returns where Ray's workers look for modules: first of all where this process's locus is.
+    """Returns the setting that lets Ray's workers look for modules first where this process has its locus.
 
     Ray itself would put the working folder first, and there a user's `service.py` or `random.py` would be found in the
-    place of locus's or Python's. It stays where this process looks in it, too. A job of a cluster brings its own.
+    place of locus's or Python's. The folder stays if this process looks in it, too. A job of a cluster brings its own
+    setting.
     """
     config = JobConfig()
     if RAY_JOB_CONFIG_JSON_ENV_VAR not in os.environ:
@@ -265,7 +272,7 @@ def job_config() -> JobConfig:
 
 
 def module_folders(path: Sequence[str], here: str) -> list[str]:
-    """Returns what workers must have in their path beside their Python's own, the most important one last."""
+    """Returns the folders that workers need in their path beside their Python's own, the most important one last."""
     root = str(Path(service.__file__).parents[1])
     roots = [] if Path(root).name == "site-packages" else [root]
     is_looked_in = any(folder in ("", here) for folder in path)
@@ -274,7 +281,7 @@ def module_folders(path: Sequence[str], here: str) -> list[str]:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Collects garbage now, and not again before the end of the block.
+    """Collects garbage before the block, and none within it.
 
     Tune leaves references to Ray's objects in cycles. While a session ends, another thread of this process (such as
     the one that writes to MLflow) may happen to collect them. Ray then ends the process, with exit code 1 and no word.

@@ -1,8 +1,8 @@
-"""How a study that runs is asked to stop or to change: Ctrl-C and other signals, and a file for its driver.
+"""Asks a study that runs to stop or to change: by Ctrl-C, by other signals, and by a file that its driver reads.
 
-SIGTERM, SIGHUP and SIGUSR1 (a container, Slurm or a closed terminal ends) ask as the first Ctrl-C does, however often
-they come.
-The main thread must hear them meanwhile, so calls that may stand still, such as those of Ray, are made in a thread.
+SIGTERM, SIGHUP and SIGUSR1 (a container, Slurm or a closed terminal ends) do what the first Ctrl-C does, however often
+they come. The main thread must always hear signals, so calls that may stand still, such as those of Ray, are made in
+another thread.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from trainables.whole_files import write_whole
 
 
 class Control(Spec):
-    """Changes of a study while it runs; None changes nothing.
+    """A request to change a study while it runs; a field that is None changes nothing.
 
-    `seeds`, `trials`: counts, which only rise. `max_concurrent`: how many runs train together from now on. `stop`: each
-    run ends after its epoch, or all end now.
+    `seeds` and `trials` are new counts, which only rise. `max_concurrent` is how many runs train together from now on.
+    `stop` says whether each run ends after its epoch, or all end now.
     """
 
     seeds: int | None = Field(default=None, ge=1, le=MOST_SEEDS)
@@ -43,19 +43,19 @@ class Control(Spec):
     stop: Literal["after the epoch", "now"] | None = None
 
     def given(self) -> dict[str, Any]:
-        """Returns what is to change."""
+        """Returns the fields of the request that are not None, by name."""
         return {name: value for name, value in dict(self).items() if value is not None}
 
 
 def ask_driver(folder: StudyFolder, request: Control) -> None:
-    """Leaves a request for the driver, beside what it has not read yet; of two counts the higher one stays."""
+    """Writes a request for the driver, joined with one that is not read yet; of two counts the higher one stays."""
     before, new = (_read(folder.control) or Control()).given(), request.given()
     counts = {name: max(before[name], new[name]) for name in ("seeds", "trials") if name in before and name in new}
     write_whole(folder.control, Control(**(before | new | counts)).model_dump_json())
 
 
 def take_request(folder: StudyFolder) -> Control | None:
-    """Removes and returns the request that was left; None without one, or if it cannot be read. Cost: 10 us."""
+    """Removes and returns the request of another command; None without one, or if it cannot be read. Cost: 10 us."""
     taken = folder.control.with_suffix(".taken")
     try:
         os.replace(folder.control, taken)
@@ -67,9 +67,9 @@ def take_request(folder: StudyFolder) -> Control | None:
 
 
 def is_to_stop(folder: StudyFolder, stop: Stop) -> bool:
-    """Returns whether a study that trains no more, but computes probes, is to stop: by a signal, or by a request.
+    """Returns whether a signal or a request asks to stop a study that trains no more, but computes probes.
 
-    Other requests stay: only a driver that trains can do what they ask.
+    The rest of the request stays: only a driver that trains can do it.
     """
     request = _read(folder.control)
     if request is not None and request.stop:
@@ -93,18 +93,19 @@ STOPPING = "stopping after this epoch, press again to stop now"
 ENDING = "{} received: stopping after this epoch"
 ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 INSIST_S = 1.0
-"""How often an interrupt is sent again, because some calls ignore one."""
+"""The time between two tries to interrupt the main thread: some calls ignore an interrupt. Units: seconds."""
 LOOK_S = 0.1
-"""How often the thread that waits looks around."""
+"""The time between two looks of the thread that waits for work in another thread. Units: seconds."""
 ENDS_S = 30.0
-"""How long work may take to end once it is left. What stands still even then ends with the process."""
+"""How long work may take to end once nobody waits for its result. Work that takes longer ends with the process. Units:
+seconds."""
 
 
 @dataclass
 class Stop:
-    """One flag for Ctrl-C, `stop` and `--hours`: no run is started, each run ends at its next report.
+    """The flag that Ctrl-C, `stop` and `--hours` raise: then no run is started, and each run ends at its next report.
 
-    `deadline`: by the clock that nobody sets (`time.monotonic`).
+    `deadline` is when the flag rises by itself, in seconds of `time.monotonic`, a clock that nobody sets; None: never.
     """
 
     deadline: float | None = None
@@ -112,7 +113,7 @@ class Stop:
 
     @classmethod
     def after(cls, hours: float | None) -> Stop:
-        """Returns a flag that is raised after so many hours; without them it waits to be asked."""
+        """Returns a flag that is raised after so many hours; with None it is raised only when `asked` is set."""
         return cls(deadline=time.monotonic() + hours * 3600 if hours else None)
 
     def __bool__(self) -> bool:
@@ -120,10 +121,11 @@ class Stop:
 
 
 class StopSignals:
-    """What SIGINT and `ENDS` do while a study runs. `note` prints a line; it is called from another thread.
+    """Handles SIGINT and the signals of `ENDS` while a study runs. `note` prints a line, and is called in a thread.
 
-    Presses are counted where the operating system delivers them (a wakeup pipe), because Python sees two presses as one
-    while it waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within `interruptible`.
+    Presses of Ctrl-C are counted where the operating system delivers them (a wakeup pipe), because Python sees two
+    presses as one while it waits in a long call, such as the start of Ray. KeyboardInterrupt is raised only within
+    `interruptible`.
     """
 
     def __init__(self, stop: Stop, note: Callable[[str], None]) -> None:
@@ -134,7 +136,7 @@ class StopSignals:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handles the signals within the block. In another thread than the main one nothing is handled.
+        """Handles the signals within the block, but only in the main thread.
 
         Raises: KeyboardInterrupt for a Ctrl-C that came before and was lost (`service.__main__.Presses`).
         """
@@ -156,7 +158,7 @@ class StopSignals:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """A second Ctrl-C interrupts this block."""
+        """Lets a second Ctrl-C interrupt the block."""
         self._open = True
         try:
             yield
@@ -164,11 +166,12 @@ class StopSignals:
             self._open = False
 
     def _caught(self, *_: object) -> None:
+        """Is Python's handler of the signals. Raises: KeyboardInterrupt at a second Ctrl-C in `interruptible`."""
         if self._now and self._open:
             raise KeyboardInterrupt
 
     def _count(self, end: int) -> None:
-        """Reads, in a thread, one byte for each signal, until the other end is closed."""
+        """Reads, in a thread, one byte of a pipe for each signal, and reacts to it, until the other end is closed."""
         while byte := os.read(end, 1):
             is_press = byte[0] == signal.SIGINT
             if not is_press and byte[0] not in ENDS:
@@ -187,7 +190,7 @@ class StopSignals:
 
 @contextmanager
 def continued_by(line: str) -> Iterator[None]:
-    """Lets Python show a line, in place of a traceback, for an interrupt within the block that nobody catches.
+    """Lets Python show a line, in place of a traceback, for a Ctrl-C within the block that no code catches.
 
     Raises: KeyboardInterrupt with that line.
     """
@@ -210,7 +213,7 @@ def continued_by(line: str) -> Iterator[None]:
 
 
 class Apart:
-    """Work that is done once, in a thread. `leaving`: that it must end, because nobody waits for it any more."""
+    """Does a piece of work once, in another thread. `leaving` is set when the work must end: nobody waits for it."""
 
     def __init__(self) -> None:
         self.leaving = threading.Event()
@@ -219,7 +222,7 @@ class Apart:
         self._error: BaseException | None = None
 
     def do(self, work: Callable[[], None], watch: Callable[[], None] = lambda: None) -> None:
-        """Does the work, and calls `watch` meanwhile. If that raises, and at Ctrl-C, the work is left."""
+        """Does the work in a thread, and calls `watch` meanwhile. If that raises, or at Ctrl-C, it leaves the work."""
 
         def work_to_its_end() -> None:
             try:
@@ -236,7 +239,7 @@ class Apart:
                 _hear_again()
                 watch()
         finally:
-            # the signals that end a study are heard when the work has ended; `StopSignals` still counts them
+            # the signals that end a study are handled after the work has ended; `StopSignals` still counts them
             with handled(lambda number, _: signals_meanwhile.append(number)) as handlers:
                 self.leaving.set()
                 if self._shares:
@@ -248,25 +251,26 @@ class Apart:
             raise self._error
 
     def share(self) -> None:
-        """Is called by the work before it uses what belongs to whoever waits, or starts Ray: now its end is waited for.
+        """Makes `do` wait for the end of the work from now on, also where it leaves the work.
 
-        Raises: KeyboardInterrupt if it was left before.
+        The work calls it before it starts Ray, or uses objects of the thread that waits.
+        Raises: KeyboardInterrupt if the work was left before.
         """
         self._shares = True
         self.check()
 
     def check(self) -> None:
-        """Is called by the work now and then. Raises: KeyboardInterrupt if it was left."""
+        """Ends the work if it was left; the work calls this now and then. Raises: KeyboardInterrupt."""
         if self.leaving.is_set():
             raise KeyboardInterrupt
 
 
 @contextmanager
 def handled(handler: Callable[[int, Any], object], may_be_ignored: Sequence[int] = ENDS) -> Iterator[dict[int, Any]]:
-    """Handles SIGINT and the signals of `ENDS` by one function within the block; its value is the handlers of before.
+    """Handles SIGINT and the signals of `ENDS` by one function within the block, and yields the earlier handlers.
 
-    A signal of `may_be_ignored` that is ignored, such as SIGHUP by `nohup`, stays ignored. At the end the handlers of
-    before are back, whatever other code did to them. In another thread than the main one nothing is handled.
+    A signal of `may_be_ignored` that is ignored, such as SIGHUP by `nohup`, stays ignored. At the end the earlier
+    handlers are back, whatever other code did to them. In another thread than the main one no signal is handled.
     """
     if threading.current_thread() is not threading.main_thread():
         yield {}
@@ -294,14 +298,14 @@ def _hear_again() -> None:
 
 
 PATIENCE_S = 20.0
-"""How long a driver may take to read a request. It reads them while runs train, every second."""
+"""How long a driver may take to read a request. While runs train, it looks every second. Units: seconds."""
 POLL_S = 0.2
 REQUESTS = ("home", "address", "storage", "max_concurrent")
-"""Options that a driver is asked for, or that are the same for all commands about a study."""
+"""Options that a running driver can change, or that are the same for all commands about a study."""
 
 
 class BeingRunError(LocusError):
-    """A study that another driver runs. `asked`: what that driver was asked to change."""
+    """The error of a study that another driver runs. `asked` holds the changes that this driver was asked for."""
 
     def __init__(self, message: str, asked: Control | None = None) -> None:
         super().__init__(message)
@@ -309,7 +313,10 @@ class BeingRunError(LocusError):
 
 
 def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
-    """Asks the driver of a study for more seeds, more trials or other concurrent runs; returns what is to be raised."""
+    """Asks the driver of a study for more seeds or trials, or for another number of concurrent runs.
+
+    It returns the error that the caller raises, with a sentence on what the driver does now.
+    """
     id, folder = edition.id, home.study(edition.id)
     uri = folder.storage_uri
     if options.storage not in (None, uri):
@@ -344,9 +351,9 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
 
 
 def request(home: Home, id: str, changes: Control) -> str:
-    """Leaves a request for a driver and waits until it was read; what happened, in words.
+    """Leaves a request for a driver, waits until the driver has read it, and returns in words what happened.
 
-    Raises: LocusError if the study is not being run, or its driver ended before it read the request.
+    Raises: LocusError if the study is not being run, or if its driver ended before it read the request.
     """
     folder = home.study(id)
     if not folder.driven:

@@ -1,17 +1,16 @@
-"""A study that is submitted to a cluster: what its job carries, its state, output and end, and its result.
+"""Sends the job of a study to a cluster, follows its state and its output, and fetches the result of the study.
 
-A connection that breaks loses and doubles nothing of the output. Ray's stream always begins at the log's first letter.
-So the letters that were read are counted, and those of a new connection are left out. What a stream may lack at its end
-is asked for as a whole.
+A connection that breaks loses no line of the output and doubles none. Ray's stream always begins at the log's first
+letter. So the letters that were read are counted, and as many are left out of the stream of a new connection. If the
+end of a stream may be missing, the whole log is asked for.
 
 A job's entrypoint is one fixed string, so a shell never runs what a user typed. Its environment holds no secret,
 because everyone with the token can read it.
 
 A job tells its client facts: lines of JSON with a fixed beginning, among the lines for people. Ray takes no metadata
-after a job was sent, and these are known later: the study's id there, the address of its MLflow run, how it ended, a
-refusal, and the archive of a result. In the archive are study.json, the journal, the home's id, and each run's answer
-with the files of its probes. Files of 3,000 runs have the same words again and again, so they are compressed as one
-stream.
+after a job was sent, and these facts are known later: the study's id and home, the address of its MLflow run, how it
+ended, a refusal, and the archive of a result. The archive holds study.json, the journal, the home's id, and each run's
+answer with the files of its probes. Files of 3,000 runs repeat the same words, so they are compressed as one stream.
 """
 
 from __future__ import annotations
@@ -52,23 +51,31 @@ from trainables.polling import poll
 from trainables.spec import LocusError
 
 QUIET_S = 60.0
-"""After how long without a letter the whole log is compared: a stream whose connection broke may stand still."""
+"""After how many seconds without a letter the whole log is read: a stream whose connection broke may stand still."""
 
 ENTRYPOINT = "python -m service job job.json"
 PACKAGES = ("service", "search_spaces", "trainables")
 STOP_S = 120
-"""How long a stopped job may take to end its epochs."""
+"""How long the runs of a stopped job may take to end their epochs. Units: seconds."""
 ANSWER_S = 300.0
-"""How long the archive of a result may take: a busy head starts a job in half a minute."""
+"""How long the job may take that packs a result: a busy head starts a job in half a minute. Units: seconds."""
 
 
 def study_sent(edition: Edition, options: RunOptions) -> dict[str, Any]:
-    """Returns the job.json of a study."""
+    """Returns the content of job.json, the file that tells a job which study to run and how."""
     return {"edition": edition.plain(), "options": options.plain()}
 
 
 def send(client: Any, job: str, sent: Mapping[str, Any], home: str | None, metadata: Mapping[str, str]) -> int:
-    """Sends a job by Ray's client, under a name that was never used; the size of what it carries. Units: bytes."""
+    """Sends a job to a cluster, and returns the size of its files in bytes.
+
+    Args:
+        client: Ray's job client.
+        job: A name that no job of the cluster has had.
+        sent: The content of job.json.
+        home: The path of the home on the cluster; None is the cluster's own.
+        metadata: Names and values that the cluster shows with the job.
+    """
     root = Path(__file__).resolve().parents[2]
     with tempfile.TemporaryDirectory(prefix="locus-job-") as draft:
         folder = Path(draft)
@@ -87,7 +94,7 @@ def send(client: Any, job: str, sent: Mapping[str, Any], home: str | None, metad
 
 
 def job_environment(home: str | None) -> dict[str, Any]:
-    """Returns the job's environment variables. `home`: the driver's home there, where one is given."""
+    """Returns the job's environment variables. `home` is the path of its home; None is the cluster's own."""
     return {
         "RAY_JOB_STOP_SIGNAL": "SIGTERM",  # a job's shell ignores SIGINT where a script started Ray with `&`
         "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S),
@@ -100,7 +107,7 @@ def job_environment(home: str | None) -> dict[str, Any]:
 def follow_log(client: Any, job: str, read_whole: Callable[[], tuple[str, bool]]) -> Iterator[str]:
     """Yields the text of a job's log in pieces, until the job has ended.
 
-    `read_whole` gives the log so far, and whether the job had ended before it was read.
+    `read_whole` returns the log so far, and whether the job had ended before the log was read.
     """
     read, again = 0, 0.0
     while True:
@@ -132,9 +139,9 @@ def follow_log(client: Any, job: str, read_whole: Callable[[], tuple[str, bool]]
 
 @contextmanager
 def _stream(client: Any, job: str) -> Iterator[queue.SimpleQueue[str | None]]:
-    """Ray's stream of a log: its pieces, then None.
+    """Yields a queue with the pieces of Ray's stream of a log, and None as the last one.
 
-    It is read in a thread: who follows it may have an event loop already, as a notebook does.
+    The stream is read in a thread: the caller may have an event loop already, as a notebook does.
     """
     pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     loop = asyncio.new_event_loop()
@@ -147,7 +154,7 @@ def _stream(client: Any, job: str) -> Iterator[queue.SimpleQueue[str | None]]:
 
     def run() -> None:
         try:
-            # errors of many kinds mean one thing: no more comes here; whoever follows asks the cluster itself
+            # errors of many kinds mean one thing: the stream has ended; `follow_log` then asks the cluster itself
             with suppress(Exception, asyncio.CancelledError):
                 loop.run_until_complete(task)
             with suppress(Exception):
@@ -165,19 +172,19 @@ def _stream(client: Any, job: str) -> Iterator[queue.SimpleQueue[str | None]]:
 
 
 MARK = "locus-fact "
-"""How the line of a fact begins."""
+"""The first letters of a line with facts."""
 
 
 def tell(**facts: Any) -> None:
-    """Prints facts. It writes once, so that the line of another thread does not come between."""
+    """Prints facts as one line. It writes once, so that no other thread writes into this line."""
     sys.stdout.write(f"{MARK}{json.dumps(facts)}\n")
     sys.stdout.flush()
 
 
 def facts_in(lines: Iterable[str]) -> dict[str, Any]:
-    """Returns the facts among a job's lines; a later one replaces an earlier one of its name.
+    """Returns the facts among a job's lines, by name; a later fact replaces an earlier one of the same name.
 
-    A line that was cut is none.
+    A line that was cut is ignored.
     """
     facts: dict[str, Any] = {}
     for line in (line for line in lines if line.startswith(MARK)):
@@ -191,27 +198,31 @@ def facts_in(lines: Iterable[str]) -> dict[str, Any]:
 T = TypeVar("T")
 
 POLL_S = 0.5
-"""Seconds between two looks at a job."""
+"""The time between two questions for the state of a job. Units: seconds."""
 LOST_S = 600.0
-"""How long a cluster that does not answer is asked again, while a study of hours is waited for."""
+"""How long a cluster that does not answer is asked again, because a study may take hours. Units: seconds."""
 AGAIN_S = 5.0
-"""Seconds between two tries, and before the next look if Ray's stream has ended early, or a proxy lets none pass."""
+"""The time between two tries to reach the cluster, or to open Ray's stream of a log again. Units: seconds."""
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 RAYS = ("INFO job_manager.py", "Running entrypoint for job ")
-"""Words in the lines that Ray prints before the driver's own."""
+"""Words in the lines that Ray prints before the driver's own lines."""
 
 
 class SubmissionError(LocusError):
-    """A study that the cluster refused, or whose result cannot be read from here."""
+    """The error of a study that the cluster refused, or whose result cannot be read from here."""
 
 
 class UnpackedError(SubmissionError):
-    """A job that did not find all of its files, because the cluster had not unpacked them yet."""
+    """The error of a job that did not find all of its files, because the cluster had not unpacked them yet."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A handle on one job of a study. `client` is Ray's job client."""
+    """A handle on one job of a study, a process on the cluster that runs it.
+
+    `client` is Ray's job client, `address` the URL of the cluster, `job` the name of the job, and `study` the id of the
+    study. `home` is the path of the home on the cluster; None is the cluster's own.
+    """
 
     client: Any
     address: str
@@ -226,7 +237,7 @@ class Submission:
         return "STOPPED" if state == "FAILED" and self.facts().get("ended") == "stopped" else state
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """Asks again if an answer is lost on the way. Raises: SubmissionError if none comes for ten minutes."""
+        """Returns the cluster's answer, and asks again where it is lost. Raises: SubmissionError after ten minutes."""
         until = time.monotonic() + LOST_S
         while True:
             try:
@@ -245,7 +256,7 @@ class Submission:
         return str(self._ask(lambda: self.client.get_job_logs(self.job)))
 
     def printed(self, *, follow: bool = False) -> Iterator[str]:
-        """Yields the job's lines, its facts too; with `follow` until it ends. A line that is still printed waits."""
+        """Yields the lines that the job has printed, also those of facts; with `follow`, all lines until it ends."""
 
         def read_whole() -> tuple[str, bool]:
             ended = str(self._ask(lambda: self.client.get_job_status(self.job).value)) in ENDED
@@ -265,24 +276,25 @@ class Submission:
         return facts_in(self._text().split("\n"))
 
     def stop(self) -> None:
-        """Asks each run to end at its next report, and waits for that; Ray kills a job after two minutes."""
+        """Asks each run to end at its next report, and waits for the end of the job. Ray kills it after two minutes."""
         self._ask(lambda: self.client.stop_job(self.job))
         self.wait_until_ended()
 
     def wait_until_ended(self, at_most_s: float = float("inf")) -> str:
-        """Waits for the end of the job, and returns its state then, or after a time. Units: seconds."""
+        """Waits for the end of the job, for `at_most_s` seconds at most, and returns its state then."""
         poll(lambda: self.status() in ENDED, POLL_S, at_most_s)
         return self.status()
 
     def wait_for_end(self) -> None:
         """Waits for the end of the job. Raises: SubmissionError for a job that failed."""
-        # where it finished, some runs may have failed
+        # a study that finished has a job that failed where some of its runs failed
         if self.wait_until_ended() == "FAILED" and self.facts().get("ended") != "finished":
             raise SubmissionError(f"{self.job} failed: {self.trouble()}")
 
     def archive(self, study: str, home: str | None) -> bytes:
-        """Returns the archive of a study's result, which a small job packs in a home there; None is the cluster's.
+        """Returns the archive of a study's result, which a small job packs on the cluster.
 
+        `home` is the path of the study's home there; None is the cluster's own.
         Raises: SubmissionError with the refusal, or where there is no answer. Cost: 5-10 s.
         """
         name = f"locus-result-{uuid.uuid4().hex[:12]}"  # Ray takes each name once, also after its job was deleted
@@ -296,7 +308,7 @@ class Submission:
         return base64.b64decode(facts["archive"])
 
     def visible_home(self, facts: dict[str, Any]) -> Home | None:
-        """Returns the home of the job, where this machine sees it: a folder of the same path and of the same id."""
+        """Returns the home of the job if this machine has it at the same path, with the same id; else None."""
         root = facts.get("home") or self.home
         if root is None or facts.get("home_id") is None:
             return None
@@ -304,10 +316,10 @@ class Submission:
         return home if home.id == facts["home_id"] else None
 
     def followed(self) -> Iterator[str]:
-        """Yields the driver's lines up to the address of its parent run, which it tells once its plan is printed.
+        """Yields the lines of the driver until its plan is printed, when it tells the address of its MLflow run.
 
-        Raises: SubmissionError with the refusal, where the driver refused, or with why there is no plan: a traceback is
-        told by its last line. UnpackedError if its files were not there.
+        Raises: SubmissionError with the refusal, if the driver refused, or with the reason why there is no plan (of a
+        traceback, the last line). UnpackedError if the job's files were not there.
         """
         trace: list[str] = []
         for line in self.printed(follow=True):
@@ -335,12 +347,12 @@ class Submission:
 
     @property
     def at(self) -> str:
-        """What a command needs to find this study on its cluster."""
+        """The words of a command line that find this study on its cluster."""
         home = f" --home {shlex.quote(self.home)}" if self.home else ""
         return f"{self.study} --address {self.address}{home}"
 
     def describe(self) -> str:
-        """Returns the state, the last line, and what to type next."""
+        """Returns in words the state of the job, its last line, and which commands can be typed next."""
         lines, state = [*self.printed()], self.status()
         mlflow = facts_in(lines).get("mlflow")
         parts = [
@@ -357,21 +369,22 @@ class Submission:
 
 
 def _last(lines: Iterator[str] | list[str]) -> str:
+    """Returns the last line that is for people and not blank; an empty text without one."""
     return next((line for line in reversed([*lines]) if line.strip() and not line.startswith(MARK)), "")
 
 
 MOST = 4 * 2**30
-"""The greatest size of an archive's files; 900 runs of eight epochs have 10 MB. Units: bytes."""
+"""The greatest size that an unpacked archive may have; 900 runs of eight epochs have 10 MB. Units: bytes."""
 PIECE = 2**20
-"""How much is unpacked at a time. Units: bytes."""
+"""The size of the pieces in which an archive is unpacked to find its size. Units: bytes."""
 
 
 class ArchiveError(LocusError):
-    """An archive that is not as it was packed."""
+    """The error of an archive that is not as it was packed."""
 
 
 def pack(home: Home, id: str) -> bytes:
-    """Returns the archive of a study of a home, as far as its journal goes now. A driver may run meanwhile."""
+    """Returns the archive of a study, with the answers that its journal lists now. A driver may run meanwhile."""
     folder = home.study(id)
     facts, end = read_on(folder.journal)
     files = [folder.study, home.root / "id"]
@@ -399,10 +412,10 @@ def pack(home: Home, id: str) -> bytes:
 
 
 def fetched(content: bytes, origin: str) -> Home:
-    """Unpacks an archive into a home on this machine, beside what was fetched from the same home before.
+    """Unpacks an archive into a home on this machine, and returns it. Studies of one home there share one home here.
 
-    `origin` says where the weights stayed. Raises: ArchiveError for an archive that is damaged, or holds anything but
-    files within its folder.
+    `origin` says in words where the weights stayed.
+    Raises: ArchiveError for an archive that is damaged, or holds anything but files within its folder.
     """
     cache = cache_folder()
     if cache is None:

@@ -1,8 +1,8 @@
 """Lets Ray Tune train the jobs of a driver.
 
-One Tune trial trains one run. The searcher suggests the driver's next job, the scheduler reports each epoch to the
-driver before anyone else, and the trainable trains the job. Tune keeps no state of a study: what is to be done follows
-from the journal. Tune serves as a pool of processes that it places on the cluster and restarts.
+One Tune trial trains one run, or a pack: several runs that are trained as one model. The searcher suggests the driver's
+next job, the scheduler reports each epoch to the driver, and the trainable trains the job. Tune keeps no state of a
+study: what is to be done follows from the journal. It serves as a pool of processes that it starts and places.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 
 class AloneTrial(tune.Trainable):  # type: ignore[misc]
-    """What Tune calls: a step is an epoch. Trains in Tune's process, which then takes the next job."""
+    """Trains a job in a process of Tune, which then takes the next job. A step of Tune is an epoch."""
 
     def setup(self, config: dict[str, Any]) -> None:
         self.epoch = 0
         self.training = self.begin(*map(Job.received, [config["job"], *config.get("others", [])]))
 
     def begin(self, *jobs: Job) -> Alone | Group:
-        """Starts the training in the background, here in a thread."""
+        """Starts the training of these jobs in the background, here in a thread, and returns it."""
         from trainables.launch.imported import imported_code
 
         imported_code()  # first: the import of torch takes seconds, in which a file could be edited
@@ -55,13 +55,13 @@ class AloneTrial(tune.Trainable):  # type: ignore[misc]
         return Alone(*jobs)
 
     def step(self) -> dict[str, Any]:
-        """Returns the next epoch's message; after the last one, that the run is done, with Tune's metric."""
+        """Returns the message of the next epoch; after the last epoch, a message that ends the trial of Tune."""
         message = self.training.next() or {"epoch": self.epoch, "done": True}
         self.epoch = message["epoch"]
         return message
 
     def cleanup(self) -> None:
-        """Ends the training at any time; what it has to write is written."""
+        """Ends the training at any time, after it has written its files."""
         self.training.close()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -81,10 +81,11 @@ class GroupTrial(AloneTrial):
 
 
 class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
-    """Tune's searcher: the driver's next job, or its next pack: jobs that are trained as one model.
+    """Suggests to Tune the driver's next job, or its next pack: jobs that are trained as one model.
 
-    `waiting`: the jobs that the driver has given and that no trial of Tune has yet. Seeds of an arm are far apart in
-    the driver's order, so as many as may be in flight are looked at for a pack. `packs`: the trials that train one.
+    `waiting` lists the jobs that the driver has given and that no trial of Tune has yet. Seeds of an arm are far apart
+    in the driver's order, so for a pack the searcher looks at as many jobs as may be in flight. `packs` holds the ids
+    of the trials that train one.
     """
 
     def __init__(self, driver: Driver, *first: Job) -> None:
@@ -94,9 +95,10 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
         self.packs: set[str] = set()
 
     def suggest(self, trial_id: str) -> Any:
-        """Returns a task's config; None: ask again later; FINISHED: nothing is left but what other drivers train.
+        """Returns the config of a new trial. It returns None if Tune must ask again later.
 
-        If no run is in flight, Tune would wait for minutes without a call to anybody, and keep its resources.
+        It returns FINISHED if nothing is left but runs of other drivers: with no run in flight, Tune would otherwise
+        wait for minutes without any call, and keep its resources.
         """
         placement = self.driver.placement
         if placement.fuse > 1 and len(self.packs) >= math.ceil(placement.max_concurrent / placement.fuse):
@@ -115,7 +117,7 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
             return None if job is None and self.driver.in_flight.jobs else Searcher.FINISHED
 
         first, *rest = self.waiting
-        fresh = [  # those that begin at their start and have never failed: they may be trained as one model
+        fresh = [  # jobs without a checkpoint that have never failed: they may be trained as one model
             job
             for job in self.waiting
             if not self.driver.history.state(job.run).failures
@@ -131,13 +133,13 @@ class DriverSearcher(Unsaved, Searcher):  # type: ignore[misc]
         self.packs.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
-        """Does nothing, as `restore`: a study resumes from its journal."""
+        """Does nothing, and `restore` does nothing either: a study resumes from its journal."""
 
     restore = save
 
 
 class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
-    """Tune's scheduler: it reports each epoch to the driver, which decides whether the run continues."""
+    """Reports each epoch that Tune hears of to the driver, which decides whether the run continues."""
 
     def __init__(self, driver: Driver, note: Callable[[str], None], watch: Watch) -> None:
         super().__init__()
@@ -176,12 +178,12 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
         self.driver.on_failure(*jobs_of(trial), reason="its process ended without an answer")
 
     def on_trial_remove(self, tune_controller: Any, trial: TuneTrial) -> None:
-        """Releases runs that Tune removed while they were pending; they stay to be done."""
+        """Releases the runs of a trial that Tune removed before it began. They are trained later."""
         for job in jobs_of(trial):
             self.driver.release(job)
 
     def on_trial_error(self, tune_controller: Any, trial: TuneTrial) -> None:
-        """Records a failure with its reason. Of a killed process only Tune knows the reason."""
+        """Records the failure of a trial's runs with its reason. Only Tune knows why a process was killed."""
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace") if trial.error_file else ""
         self.driver.folder.add_to_log(text)
         cause, final = self.watch.killed.pop(trial.trial_id, (reason(text), is_code_error(text)))
@@ -193,12 +195,12 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
 
 
 WAITING_BYTES = 2**20
-"""The memory that Ray reserves for the process that only waits for a worker group. Ray wants some resource to be asked
-for, and any share of a core would keep the last group of a full machine waiting."""
+"""The memory that Ray reserves for a process that only waits for a worker group. Each process must ask Ray for some
+resource, and any share of a core would keep the last group of a full machine waiting. Units: bytes."""
 
 
 class _LeftError(Exception):
-    """A stop that came before a run could begin."""
+    """The error that ends the wait for Ray if a stop was asked for before a run could begin."""
 
 
 def run_on_tune(
@@ -210,13 +212,20 @@ def run_on_tune(
     look: Callable[[], None] = lambda: None,
     busy: Callable[[str], None] = lambda step: None,
 ) -> None:
-    """Runs the jobs of a study on Ray until the driver has none to give while none is trained, or is asked to stop.
+    """Runs the jobs of a study on Ray until none is trained and the driver gives no more, or a stop is asked for.
 
-    `note` is called with a line for a person, where runs wait for resources or are trained in another way. `run_hours`:
-    how long a run may take. `look` is called about once a second; `busy` with what is being done before runs begin, and
-    with nothing when that is over.
-    All of it happens in a thread: Ray may stand still for a minute, and this one hears signals meanwhile. If a stop
+    Ray is used in another thread: it may stand still for a minute, and this thread hears signals meanwhile. If a stop
     comes while Ray starts on this machine, the start is brought to its end first.
+
+    Args:
+        driver: The driver of the study.
+        first: The first job.
+        address: "local" to start a Ray on this machine, or the address of a cluster.
+        note: Is called with a line for a person if runs wait for resources, or are trained in another way.
+        run_hours: How many hours a run may take; None sets no limit.
+        look: Is called about once a second.
+        busy: Is called with the step that is done before runs begin, and with "" when that is over.
+
     Raises: RayError if Ray does not start, or dies; KeyboardInterrupt.
     Cost: 5 s to start Ray here, 0.1 to 0.3 s a run beside its training.
     """
@@ -252,9 +261,9 @@ def run_on_tune(
 
 
 def _ray_settings(address: str, placement: Placement) -> dict[str, Any]:
-    """Returns how Ray is opened for a study; a Ray of this machine's own gets its cores and its memory.
+    """Returns the settings of `ray.init` for a study. A Ray of this machine alone gets its cores and its memory.
 
-    It has a dashboard only for worker groups, because Ray finds what a killed group left through it.
+    It has a dashboard only for worker groups, because Ray needs one to find the processes that a killed group left.
     """
     os.environ.setdefault("TUNE_DISABLE_SIGINT_HANDLER", "1")
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
@@ -274,6 +283,7 @@ def _ray_settings(address: str, placement: Placement) -> dict[str, Any]:
 def _tune(
     driver: Driver, first: Job, resources: tune.PlacementGroupFactory, attending: Attending, watch: Watch
 ) -> None:
+    """Runs Tune in an open session with Ray until it ends. `resources` are what each trial asks Ray for."""
     placement = driver.placement
     with scratch("locus-tune-") as folder, death_errors_as_actor_errors():
         tune.Tuner(
@@ -298,8 +308,8 @@ def _tune(
 
 
 def _resources(placement: Placement) -> tuple[tune.PlacementGroupFactory, str]:
-    """Returns what a run asks of Ray, and that in words, such as `2 CPU and 1.6 GiB of memory`."""
-    share = 10_000 // placement.runs_per_gpu / 10_000  # Ray counts in parts of 1/10,000, and so many must fit
+    """Returns the resources that a run asks Ray for, also in words, such as `2 CPU and 1.6 GiB of memory`."""
+    share = 10_000 // placement.runs_per_gpu / 10_000  # Ray counts in parts of 1/10,000, and all runs of a GPU must fit
     gpus = {"GPU": share} if placement.device == "cuda" else {}
     memory = {"memory": placement.run_bytes} if placement.run_bytes else {}
     bundle = {"memory": WAITING_BYTES} if placement.workers else {"CPU": placement.threads, **gpus, **memory}

@@ -1,7 +1,7 @@
-"""Watches Ray Tune's runs: whether any has begun, whether each still reports, how long it takes, where it died.
+"""Watches the runs that Ray Tune trains: whether they begin and report, how long each takes, on which node it died.
 
-A sign of life is a report, or a new checkpoint inside an epoch. Only time in which the study itself was awake counts: a
-laptop that slept, or a driver that waited for a disk, takes no run's time.
+A sign of life is a report, or a new checkpoint inside an epoch. Only time in which the driver itself was awake counts:
+if a laptop slept, or the driver waited for a disk, this time is not added to any run.
 """
 
 from __future__ import annotations
@@ -27,17 +27,23 @@ from service.execution.ray_session import replaced
 from trainables.launch.job import Job
 
 SILENT_S = 300.0
-"""How long any run may be silent. Units: seconds."""
+"""How long every run may be without a sign of life. Units: seconds."""
 PAUSES = 10
-"""How much longer than its longest pause before a run may be silent."""
+"""A run may also be silent for so many times its longest pause between two signs of life."""
 FIRST_S = 3600.0
-"""How long a run may be silent before its first sign: it imports torch, decodes images, and trains a first epoch."""
+"""How long a run may be silent before its first sign of life: it imports torch, decodes images, and trains an epoch.
+Units: seconds."""
 AWAKE_S = 1.0
-"""How much time may count between two looks. Ray Tune looks ten times a second."""
+"""How much time counts at most between two looks. Ray Tune looks ten times a second. Units: seconds."""
 
 
 @dataclass
 class _WatchedRun:
+    """When a run began and was last seen, its count of signs of life, its longest pause, and its last sign.
+
+    Units: seconds in which the driver was awake.
+    """
+
     begun: float
     seen: float
     signs: int = 0
@@ -46,10 +52,11 @@ class _WatchedRun:
 
 
 class Watchdog:
-    """Watches runs by any name. `run_hours`: how long a run may take; None sets no limit. `clock`: seconds.
+    """Watches runs by any name. `run_hours` is how long a run may take; None sets no limit. `clock` returns seconds.
 
-    Call `look` often, `begin` and `end` for each run, `report` when it reports, and `sign` with what it leaves behind:
-    a change of that is a sign of life, too. `overdue` and `silent` give the reason why a run must end, or None.
+    Call `look` often, `begin` and `end` for each run, `report` when it reports, and `sign` with the time of its newest
+    checkpoint, or another value whose change is a sign of life. `overdue` and `silent` return the reason why a run must
+    end, or None.
     """
 
     def __init__(self, run_hours: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -82,14 +89,14 @@ class Watchdog:
             self.report(name)
 
     def overdue(self, name: str) -> str | None:
-        """Returns why a run must end at its report; None if it may go on."""
+        """Returns the reason why a run must end at its next report, because it took too long; None if it may go on."""
         run = self._runs.get(name)
         if run is None or self.run_hours is None or self._awake - run.begun < self.run_hours * 3600:
             return None
         return f"{OVERDUE} {self.run_hours:g}; the same command continues it"
 
     def silent(self, name: str) -> str | None:
-        """Returns why a run must be killed, because it no longer reports; None if it may go on."""
+        """Returns the reason why a run must be killed, because it no longer reports; None if it may go on."""
         run = self._runs.get(name)
         if run is None:
             return None
@@ -104,12 +111,12 @@ class Watchdog:
 
 
 ANSWER_S = 2.0
-"""How long a node may take to accept a connection."""
+"""How long a node may take to accept a connection. Units: seconds."""
 
 
 @contextmanager
 def death_errors_as_actor_errors() -> Iterator[None]:
-    """Within the block every death of a process is an actor's death, which Tune records as the error of one run.
+    """Lets Tune take every death of a process within the block for the death of an actor: the error of one run.
 
     Tune knows two errors: an actor died, or its code raised. Any other, such as that Ray killed a process because its
     node ran out of memory, would end Tune, and all runs with it.
@@ -125,29 +132,29 @@ def death_errors_as_actor_errors() -> Iterator[None]:
 
 
 PATIENCE_S = 30.0
-"""How long runs wait for resources before that is said."""
+"""After how long a note says that runs wait for resources. Units: seconds."""
 
 REQUESTS_S = 1.0
-"""How often the driver looks for what a command asks of it."""
+"""The time between two looks of the driver for requests of other commands. Units: seconds."""
 
 SIGNS_S = 10.0
-"""How often the checkpoints of runs are looked at."""
+"""The time between two looks at the checkpoints of runs. Units: seconds."""
 SLOW_S = 2.0
-"""How long that may take; what is not looked at then is looked at the next time."""
+"""How long such a look may take. Checkpoints that it does not reach must wait for the next look. Units: seconds."""
 
 
 class Unsaved:
-    """A part of Tune whose state is never read again: a study resumes from its journal."""
+    """An object that Tune saves and whose state is never read again: a study resumes from its journal."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
 class Attending(Unsaved, tune.Callback, tune.Stopper):  # type: ignore[misc]
-    """Calls `check` at each event and `look` about once a second, and says if all runs in flight wait for resources.
+    """Calls `check` at each event and `look` about once a second, and notes if all runs in flight wait for resources.
 
-    A stop then ends them. Tune itself would wait for ever, because a run that has not begun makes no report at which it
-    could end. Raises: what `check` and `look` raise.
+    If a stop is asked for meanwhile, these runs end. Tune itself would wait for ever, because a run that has not begun
+    makes no report at which it could end. Raises: what `check` and `look` raise.
     """
 
     def __init__(
@@ -164,7 +171,7 @@ class Attending(Unsaved, tune.Callback, tune.Stopper):  # type: ignore[misc]
         self._looked_at = 0.0
 
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
-        """Is called by Tune after each event, and at least ten times a second."""
+        """Does all of this. Tune calls it after each event, and at least ten times a second."""
         now = time.monotonic()
         if {trial.status for trial in trials if not trial.is_finished()} != {TuneTrial.PENDING}:
             self._waits_since, self._noted = None, False
@@ -180,7 +187,7 @@ class Attending(Unsaved, tune.Callback, tune.Stopper):  # type: ignore[misc]
             self.look()
 
     def stop_all(self) -> bool:
-        """Returns whether Tune must forget the runs in flight, none of which has begun."""
+        """Returns whether a stop is asked for and none of the runs in flight has begun: then Tune forgets them."""
         return bool(self.driver.stop) and self._waits_since is not None
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -188,9 +195,10 @@ class Attending(Unsaved, tune.Callback, tune.Stopper):  # type: ignore[misc]
 
 
 class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
-    """Kills the processes of runs that no longer report. `killed`: why, and whether another attempt is of no use.
+    """Kills the processes of runs that no longer report.
 
-    It remembers which nodes were alive when each run began: a death that Ray does not explain may be its node's.
+    `killed` holds, by trial, the reason and whether another attempt is of no use. The object remembers which nodes were
+    alive when each run began: where Ray does not explain the death of a process, its node may be dead.
     """
 
     def __init__(self, run_hours: float | None) -> None:
@@ -233,9 +241,9 @@ class Watch(Unsaved, tune.Callback):  # type: ignore[misc]
                 ray.kill(trial.temporary_state.ray_actor)
 
     def is_node_gone(self, trial: TuneTrial) -> bool:
-        """Returns whether a node of a run's begin is dead, does not answer, or was started again at the same address.
+        """Returns whether a node that was alive when a run began is dead, is silent, or was replaced at its address.
 
-        Ray itself notices after some 20 s. What was started again answers in the place of the dead one.
+        Ray itself notices a death after some 20 s. A node that was started again answers in place of the dead one.
         """
         before = self._nodes.pop(trial.trial_id, set())
         nodes = [((node["NodeManagerAddress"], node["NodeManagerPort"]), node) for node in ray.nodes()]
@@ -259,5 +267,5 @@ def jobs_of(trial: TuneTrial) -> list[Job]:
 
 @lru_cache(maxsize=1024)
 def _job(text: str) -> Job:
-    """Returns a job. It is read once: a class of the user's own reads its files then, and they may be away later."""
+    """Returns the job of a text of JSON. It is read once: this may read files of the user, which may be gone later."""
     return Job.read_text(text)

@@ -1,1 +1,1 @@
-"""What to do next and how large: the schedule, the sampler, the placement, the estimate. Starts nothing."""
+"""Decides what a study does next and what it will take: schedule, sampler, placement, estimate. It starts nothing."""

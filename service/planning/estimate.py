@@ -1,6 +1,7 @@
-"""What a study would train, in numbers and in words: what is there already, what is missing and why, time and memory.
+"""Estimates the work of a study: which runs have an answer, which are to be trained and why, the time and the memory.
 
-It only reads files. The time comes from the epochs of earlier answers; it is unknown before the first one.
+An answer is the stored outcome of a run. Files are only read. The time follows from the epochs of earlier answers. It
+is unknown before the first epoch.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from trainables.recipe.cost import Cost, estimate_cost, most_forward_flops, trai
 from trainables.spec import digest
 
 MOST = 12
-"""How many arms that are still to be tuned have a row of their own."""
+"""How many arms that are still to be tuned get a row each; more of them share one row."""
 
 RunWork = Literal["done", "reused", "missing"]
 
 
 @dataclass(frozen=True)
 class WorkRow:
-    """One trial: its runs that are done in this study, reused from the answers of others, and to be trained."""
+    """One trial, and how many of its runs are `done` here, `reused` from other studies, or `missing`: to be trained."""
 
     label: str
     name: str
@@ -68,7 +69,7 @@ class WorkRow:
 
 
 def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) -> tuple[WorkRow, ...]:
-    """Returns one row per trial, parents too. `work`: what is to be done for a run, by key."""
+    """Returns a row for each trial, parents too. `work` says for each run, by key, whether it is done."""
     tuning = [trial for trial in history.of("tuning") if not history.tuning.is_settled(trial)]
     waiting = [trial for trial in tuning if "done" not in (work.get(run.key) for run in history.asked(trial))]
     labels = {trial.label for trial in waiting}
@@ -83,7 +84,7 @@ def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) 
     arms = unlisted_arms(history)
     rows += [_row(arm.label, arm.name, history.asked(arm), work) for arm in arms]
 
-    parents: dict[str, dict[str, Run]] = {}  # those that the journal does not list yet, by the name of their trial
+    parents: dict[str, dict[str, Run]] = {}  # parents that the journal does not list yet, by the name of their trial
     for run in (run for trial in [*history.trials, *arms] for run in history.asked(trial)):
         for use, parent in run.parents.items():
             for ancestor in [*ancestors(parent), parent]:
@@ -102,7 +103,7 @@ def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) 
 
 
 def _tuning_rows(history: History, waiting: list[Trial], work: Mapping[str, RunWork]) -> list[WorkRow]:
-    """Returns what tuning proposes, and the arms whose values it chooses. `waiting`: the trials that have not begun."""
+    """Returns a row for the trials that tuning will train, and rows for its arms. `waiting` lists trials not begun."""
     tune, arms, ahead = tuning_of(history.edition), history.tuning.untuned_arms(), [*unplanned(history)]
     if len(arms) > MOST:
         rows = [WorkRow("", f"{len(arms)} arms, as tuned", missing=len(arms) * history.seeds)]
@@ -119,30 +120,43 @@ def _tuning_rows(history: History, waiting: list[Trial], work: Mapping[str, RunW
 
 
 def _row(label: str, name: str, runs: Iterable[Run], work: Mapping[str, RunWork]) -> WorkRow:
+    """Returns the row that counts these runs by their work."""
     kinds = [work.get(run.key) for run in runs]
     return WorkRow(label, name, *(kinds.count(kind) for kind in ("done", "reused", "missing")))
 
 
 GPU_FLOPS = 50e12
-"""Floating-point operations that a GPU is taken to do in a second while it trains. It is an assumption: the peak of an
-A100 is 312e12 in bfloat16 (NVIDIA's data sheet), and small transformers reach a part of it."""
+"""How many floating-point operations a GPU is assumed to do in a second while it trains. The peak of an A100 is 312e12
+in bfloat16 (NVIDIA's data sheet), and small transformers reach a part of it."""
 STEP_S = 0.02
-"""The least time of a step of training, also an assumption: Python starts a thousand kernels, however small."""
+"""The least time that a step of training is assumed to take: Python starts a thousand kernels. Units: seconds."""
 
 
 @dataclass(frozen=True)
 class WorkEstimate:
-    """Counts of runs: `done` in this study, `reused` from the outcomes, `missing`, `unknown` (points not yet proposed).
+    """The runs of a study, counted by the work that is left, and what this work takes.
 
-    `uncounted`: the answers that do not count, because another code trained them: those of this study, which `status`
-    and the report count, too, and those of other studies; `changed`: the files in which that code differs; `absent`: a
-    sentence for each file of weights and each data set that missing runs need and that is not there; `about`: sentences
-    on a run and its images; `notes`: on early stopping and the sampler. `points` counts the points of a space that has
-    fewer than the `trials` that are asked for; elsewhere it equals them. `peak_gib`: the most memory that a run took,
-    where one is known; `work`: a row a trial; `races`: whether arms may get fewer seeds than are asked for;
-    `stated_time`: what the study says that the budget takes on 2 cores; `weights`: the cost of each arm or first point;
-    `recipes`: one for each run to train, the base where a point is unknown; `gpu_hours`: see `with_gpu_hours`.
-    Units: seconds, bytes.
+    Args:
+        done: How many runs this study has ended with an answer.
+        reused: How many runs have a stored answer that another study has trained.
+        missing: How many known runs are to be trained.
+        unknown: How many runs belong to points that are not proposed yet, at most.
+        uncounted: How many answers, of this study and of others, do not count, because another code trained them;
+            `status` and the report count those of this study alone.
+        changed: The files in which that code differs from today's.
+        seconds: How long the rest will take; None if that is not known, or nothing is to be trained.
+        weights: The cost of each arm or first point.
+        absent: A sentence for each file of weights and each data set that missing runs need and that is not there.
+        about: Sentences on a run and its images.
+        notes: Sentences on early stopping and the sampler.
+        trials: How many trials are asked for.
+        points: As many, or as many as the space of the search has points, if these are fewer.
+        peak_gib: The most memory that a run was measured to take, in GiB; None if no run was measured.
+        work: A row for each trial.
+        stated_time: What the study says that the budget takes on 2 cores, in words.
+        recipes: A recipe for each run to train; for a point that is not proposed yet, that of its arm or the base.
+        gpu_hours: The hours that one GPU is assumed to need (`with_gpu_hours`).
+        races: Whether arms may get fewer seeds than are asked for.
     """
 
     done: int
@@ -168,21 +182,25 @@ class WorkEstimate:
 
     @property
     def run_gib(self) -> float:
-        """The memory of one run: measured where one is known, else by arithmetic."""
+        """The memory of one run: the measured one or, where no run was measured, a predicted one. Units: GiB."""
         most = max(weight.memory_bytes for weight in self.weights)
         return most / 2**30 if self.peak_gib is None else self.peak_gib
 
     def beside(self, seconds: float, peak_gib: float | None) -> str:
-        """Returns what was predicted beside what was measured. Units: seconds of the whole study; GiB of a run."""
+        """Returns the predicted time and memory beside the measured ones, in words.
+
+        Units: seconds of the whole study; GiB of a run.
+        """
         time = "time unknown" if self.seconds is None else clock(self.seconds)
         measured = "" if peak_gib is None else f" and {peak_gib:.1f} GiB a run"
         return f"predicted: {time} and {self.run_gib:.1f} GiB a run; measured: {clock(seconds)}{measured}"
 
     def with_gpu_hours(self) -> WorkEstimate:
-        """Returns the estimate with the hours of one GPU at `GPU_FLOPS`, where nothing else is known of the time.
+        """Returns the estimate with the hours of one GPU at `GPU_FLOPS`, if nothing else is known of the time.
 
-        Torch counts the operations, where they and not the steps may decide; what it counted is kept. The hours stay
-        unknown without torch, and for a model of the user's own whose forward pass reads numbers.
+        A run takes the longer of two times: that of its operations, or that of its steps. Torch counts the operations
+        of large recipes; the counts are kept in a file. The hours stay unknown without torch, and for a model of the
+        user's own whose forward pass reads numbers.
         """
         if self.seconds is not None or self.stated_time or not self.recipes:
             return self
@@ -215,7 +233,7 @@ class WorkEstimate:
 
     @property
     def to_train(self) -> int:
-        """How many runs would be trained, at most."""
+        """The number of runs that would be trained, at most."""
         return self.missing + self.unknown
 
     def lines(self, id: str) -> Iterator[str]:
@@ -255,13 +273,14 @@ class WorkEstimate:
 
 
 START_S = 11.0
-"""What a study takes beside its epochs: the start and the end of Ray, and workers that import torch and timm."""
+"""How long a study takes beside its epochs: Ray starts and ends, and workers import torch and timm. Units: seconds."""
 
 
 def estimate_work(history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests) -> WorkEstimate:
-    """Returns the plan of a study in its present state.
+    """Returns the estimate of a study in its present state.
 
-    The history gets what its driver writes first: that failed runs are tried again, and which answers are lost.
+    It adds to the history the facts that a driver writes first: that failed runs are tried again, and which answers are
+    lost.
     """
     if any(state.failures for state in history.states.values()):
         history.add(Counts(seeds=history.seeds, trials=history.trials_asked or None))
@@ -303,7 +322,7 @@ def _estimate(
     uncounted: int,
     changed: tuple[str, ...],
 ) -> WorkEstimate:
-    """Returns the estimate of the work for each run by key. `recipes`: those of the runs to be trained."""
+    """Returns the estimate. `work` says for each run, by key, whether it is done; `recipes` are of missing runs."""
     edition, ahead, counts = history.edition, unproposed(history), Counter(work.values())
     left = [*recipes, *ahead.recipes]
     absent: set[str] = set()
@@ -341,7 +360,7 @@ def _estimate(
 
 
 def run_size(recipes: Iterable[Recipe]) -> str:
-    """Returns the epochs and images of a run; if recipes differ, the least and the most."""
+    """Returns in words how many epochs and images a run has; if recipes differ, the least and the most."""
     recipes = list(recipes)
     counts = [recipe.data.image_counts for recipe in recipes]
     epochs = _range(recipe.optimizer.epochs for recipe in recipes)
@@ -353,7 +372,7 @@ def run_size(recipes: Iterable[Recipe]) -> str:
 
 
 def _choices(edition: Edition, placement: Placement) -> Iterator[str]:
-    """Yields what follows from the images and the base recipe: sizes, how images are read, and what would be faster."""
+    """Yields sentences on what follows from images and base recipe: sizes, the reading of images, faster ways."""
     base, size = edition.study.base, edition.study.budgets.get(edition.budget)
     if size is not None and size.fit is not None:
         tuned = ""
@@ -378,10 +397,10 @@ def _choices(edition: Edition, placement: Placement) -> Iterator[str]:
 
 
 def image_sources(recipes: Iterable[Recipe]) -> list[str]:
-    """Returns which images of each set of photographs are used, and where those of each split come from, a line a set.
+    """Returns a line for each set of photographs: how many images are used, and where those of each split come from.
 
-    Behind it what a reader should know: if images are few, and of a folder, such as files that are not read, a
-    sentence each.
+    After the line of a set come sentences on what a reader should know: that images are few, or that files of the
+    folder are not read.
     """
     sets: dict[tuple[str, str], list[ImagesSpec]] = {}
     for data in (recipe.data for recipe in recipes):
@@ -404,13 +423,13 @@ def image_sources(recipes: Iterable[Recipe]) -> list[str]:
 
 
 SCORED: tuple[tuple[SplitName, str], ...] = (("val", "validation"), ("test", "test"))
-"""The splits that are scored, and what their images are called."""
+"""The splits that are scored, each with the word for its images."""
 FEW = 200
-"""With fewer images one image is more than half a percent of an accuracy."""
+"""Below this number of images a line says that they are few: one is more than half a percent of an accuracy."""
 
 
 def _few(data: ImagesSpec) -> Iterator[str]:
-    """Yields, if few images are scored, what one is of a score and how more may be; and that classes may lack one."""
+    """Yields a sentence if few images are scored, with ways to score more, and one if a class may have none."""
     counts, available = data.image_counts, data.available
     few = [
         f"{data.score(data.step(split), split) - data.score(0.0, split):.2g} of a score on {count} {word} images"
@@ -437,5 +456,6 @@ def _few(data: ImagesSpec) -> Iterator[str]:
 
 
 def _range(numbers: Iterable[int]) -> str:
+    """Returns the least and the greatest number in words, or the number if all are equal."""
     values = sorted(set(numbers))
     return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"

@@ -1,6 +1,7 @@
-"""The runs of a study, known, to be chosen or lost; how much of it is done, and how long the rest takes.
+"""Finds the runs of a study that are known, not chosen yet or lost, and predicts how long the rest of the study takes.
 
-A forecast itself is pure. Lost answers, and the times of epochs in other studies, are read from the files of answers.
+A forecast itself reads no files. `lost_answers` and `measured_times_and_peaks` read the files of answers, the stored
+outcomes of runs.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ def known_trials(edition: Edition) -> list[Trial]:
 
 @dataclass(frozen=True)
 class Unproposed:
-    """A recipe for each run of a point that is not chosen yet, at most, and for each parent that these runs need.
+    """A recipe for each run of the `points` that are not chosen yet, at most, and for each of the runs' `parents`.
 
-    It is that of the point's arm, or a search's base. Confirmations count, and the arms whose tuning has not ended. If
-    a point changes its parent, there are more.
+    The recipe is that of the point's arm or, in a search, of the base. Confirmations are points here, and so are the
+    arms whose tuning has not ended. If a point changes its parent, there are more parents than listed here.
     """
 
     points: list[Recipe]
@@ -53,7 +54,7 @@ class Unproposed:
 
 
 def unproposed(history: History) -> Unproposed:
-    """Returns what is ahead beside the runs that a history knows."""
+    """Returns the recipes of the runs that a study will train beside those that its history knows."""
     edition, plan = history.edition, history.edition.study.plan
     points: list[tuple[Recipe, int]] = []
 
@@ -88,7 +89,7 @@ def unproposed(history: History) -> Unproposed:
 
 
 def most_trials(history: History) -> int:
-    """Returns how many trials a search can have: as many as asked for, or as its space has points."""
+    """Returns how many trials a study can have: as many as asked for or, in a search, as its space has points."""
     plan, count = history.edition.study.plan, history.trial_count
     if not isinstance(plan, Search) or not (is_finite(plan.space) or plan.sampler == "grid"):
         return count
@@ -97,9 +98,9 @@ def most_trials(history: History) -> int:
 
 
 def blind(history: History, max_concurrent: int) -> str:
-    """Returns, in words, that so many concurrent runs leave TPE hardly a point to choose; nothing if it chooses more.
+    """Returns a warning that so many concurrent runs leave TPE hardly a point to choose; "" if it chooses more.
 
-    About as many points are open as runs train together, and of those TPE knows no score.
+    About as many points as runs train together have not ended, and TPE knows no score of them.
     """
     plan, most = history.edition.study.plan, most_trials(history)
     if not isinstance(plan, Search) or plan.sampler != "tpe" or not len(history.of("trial")) < most > STARTUP_TRIALS:
@@ -118,10 +119,11 @@ LOST = "its answer or its weights are gone, damaged or replaced; it is trained a
 
 
 def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
-    """Returns facts for the journal, so that runs with lost answers train again, or take the answers that are there.
+    """Returns facts for the journal that let runs with lost answers train again, or take the answers that are there.
 
-    An answer is replaced when another study trains its run again for its weights, and gets other numbers.
-    Of weights only those are read that some run will start from. Cost: 0.1 ms a run, 0.4 ms where it has 100 epochs.
+    An answer counts as lost if its file is missing, damaged or replaced by one with other numbers: another study may
+    train the run again for its weights. Weights are read only if some run will start from them.
+    Cost: 0.1 ms a run, 0.4 ms where it has 100 epochs.
     """
     runs = {run.key: run for trial in history.trials for run in history.runs(trial).values()}
     lost = {
@@ -145,7 +147,7 @@ def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
 
 
 def unlisted_arms(history: History) -> list[Trial]:
-    """Returns the arms of an ablation that its journal does not list yet; of tuned arms, those with fixed values."""
+    """Returns the arms of an ablation that its journal does not list yet; a tuned arm only once it has its values."""
     if not isinstance(history.edition.study.plan, Ablation):
         return []
     listed = {trial.name for trial in history.of("trial")}
@@ -153,7 +155,7 @@ def unlisted_arms(history: History) -> list[Trial]:
 
 
 def known_runs(history: History) -> list[Run]:
-    """Returns the runs whose recipes are known, without doubles."""
+    """Returns the runs of a study whose recipes are known, each once, with their parents."""
     runs: dict[str, Run] = {}
     for trial in [*history.trials, *unlisted_arms(history)]:
         runs |= runs_of(history, trial)
@@ -161,13 +163,13 @@ def known_runs(history: History) -> list[Run]:
 
 
 def runs_of(history: History, trial: Trial) -> dict[str, Run]:
-    """Returns the runs of a trial and those that they need, by key."""
+    """Returns the runs of a trial, and all runs whose weights they need, by key."""
     runs = history.asked(trial)
     return {run.key: run for child in runs for run in (*ancestors(child), child)}
 
 
 def planned_runs(history: History) -> int:
-    """Returns how many runs the study will have at most, as the plan, `status` and MLflow count them."""
+    """Returns how many runs a study will have at most; the plan, `status` and MLflow show this number."""
     return len(known_runs(history)) + len(unproposed(history).recipes)
 
 
@@ -175,12 +177,12 @@ TIMELESS = (
     "lr", "weight_decay", "epochs", "schedule", "warmup", "min_lr", "betas", "eps", "layer_decay", "lr_base_size",
     "momentum", "nesterov", "adjust_lr_fn", "ema_warmup", "lengths", "cooldown",
 )  # fmt: skip
-"""Values of an optimizer that change no time of an epoch."""
+"""The fields of an optimizer that do not change how long an epoch takes."""
 
 
 @dataclass(frozen=True)
 class RunTime:
-    """How long an epoch of one run took, in seconds. `work`: see `work_of`; `epochs`: those of the whole run."""
+    """How many seconds an epoch of one run took. `work` is that of `work_of`; `epochs` counts the whole run's."""
 
     work: str
     epochs: int
@@ -188,7 +190,7 @@ class RunTime:
 
 
 def work_of(recipe: Recipe) -> str:
-    """Returns a recipe's work. Recipes that differ only in what changes no time, such as the rate, share it."""
+    """Returns a digest of what in a recipe changes the time of an epoch. The learning rate, for example, does not."""
     values = {name: value for name, value in recipe.identity().items() if name != "init"}
     steps = {name: value for name, value in values["optimizer"].items() if name not in TIMELESS}
     return digest({**values, "optimizer": steps})
@@ -197,10 +199,10 @@ def work_of(recipe: Recipe) -> str:
 def run_time(
     recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool, work: Callable[[Recipe], str] = work_of
 ) -> RunTime | None:
-    """Returns the time of a run from the metrics of its epochs; None if no epoch was measured.
+    """Returns the time of a run's epochs from the metrics that they measured; None if no epoch was measured.
 
-    Of a run that has ended the mean counts, because the last epoch also takes the time of the tests. Of a run that goes
-    on it is the median, because the first epoch may take much longer than the next ones.
+    For a run that has `ended` it is the mean, because the last epoch also takes the time of the tests. For a run that
+    goes on it is the median, because the first epoch may take much longer than the next ones.
     """
     seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
     if not seconds:
@@ -209,11 +211,11 @@ def run_time(
 
 
 class EpochTimes:
-    """The time of an epoch of a recipe: of the same work where a run of it was measured, else the usual one.
+    """Predicts how long an epoch of a recipe takes, from runs of the same work or, without one, from all runs.
 
-    Of the same work the median counts, because a run may have waited for the machine. The usual time is the mean over
-    the kinds of work, because a sum is predicted with it. A kind counts by the epochs of its runs: the only epoch of a
-    short run also takes the time of its tests.
+    For runs of the same work it is the median, because a run may have waited for the machine. The usual time is the
+    mean over the kinds of work, because a sum is predicted with it. A kind is weighted by the epochs of its runs: the
+    only epoch of a short run also takes the time of its tests.
     """
 
     def __init__(self, times: Iterable[RunTime | None], work: Callable[[Recipe], str] = work_of) -> None:
@@ -227,12 +229,12 @@ class EpochTimes:
         self.usual = fmean(self._alike.values(), weights=epochs) if kinds else None
 
     def __call__(self, recipe: Recipe) -> float | None:
-        """Returns the seconds; None before the first epoch."""
+        """Returns how many seconds an epoch of a recipe takes; None if no epoch of any recipe was measured."""
         return self._alike.get(self._work(recipe), self.usual)
 
 
 def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
-    """Returns how long runs of these times take, each begun as soon as one before it has ended."""
+    """Returns how many seconds runs of these times take together. A run begins as soon as an earlier run has ended."""
     ends = [0.0] * max(1, min(max_concurrent, len(seconds)))
     for duration in seconds:
         heapreplace(ends, ends[0] + duration)
@@ -241,7 +243,7 @@ def side_by_side(seconds: Sequence[float], max_concurrent: int) -> float:
 
 @dataclass(frozen=True)
 class Left:
-    """Runs that have ended, all that a study will have at most, and the seconds until the end, where they are known."""
+    """How many runs are `done`, how many a study has in `total` at most, and the `seconds` left; None: not known."""
 
     done: int
     total: int
@@ -250,7 +252,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Span:
-    """When a run began and ended, and what it took beside its epochs. Units: seconds."""
+    """When a run began and ended, and how long it took beside its epochs. Units: seconds."""
 
     begun: float
     end: float
@@ -258,12 +260,13 @@ class Span:
 
 
 class Forecast:
-    """Says how much of a study is left, before it runs and while it runs. It looks only once at a trial that has ended.
+    """Predicts how much of a study is left, before it runs and while it runs. It reads each ended trial only once.
 
-    An epoch of a run takes as long as in runs of the same work so far, or those of the study on average. A run takes
-    its start, too, and the wait for its place, as the runs that have ended did. Concurrent runs are taken to finish
-    equally many epochs. `earlier`: the times of epochs in other studies, before the first epoch of this one; without
-    them no time is said before costs were measured or two runs have ended: one run says little of the others.
+    An epoch is predicted to take as long as in runs of the same work so far, or in all runs of the study on average. To
+    this come the start of a run and the wait for its place, which take as long as in the runs that have ended.
+    Runs that train together are assumed to finish equally many epochs. `earlier` are the times of epochs in other
+    studies, for use before the first epoch of this one. Without them no time is predicted before costs were measured
+    or two runs have ended: one run says little of the others.
     """
 
     def __init__(self, history: History, earlier: EpochTimes | None = None) -> None:
@@ -273,17 +276,18 @@ class Forecast:
         self._forget()
 
     def _forget(self) -> None:
+        """Drops all that was read of ended trials, because the history has invalidated something."""
         self._invalidations = self.history.invalidations
         self._settled: set[str] = set()
         self._runs: dict[str, bool] = {}
-        """The runs of settled trials by their keys, and whether they were answered."""
+        """Whether each run of the settled trials was answered, by key. A settled trial needs no more training."""
         self._times: list[RunTime] = []
-        """Those of the runs of settled trials."""
+        """The times of the runs of settled trials."""
         self._spans: list[Span] = []
-        """Those of the runs of settled trials that were trained here."""
+        """The spans of those runs of settled trials that this study has trained."""
 
     def __call__(self, max_concurrent: int, reused: Collection[str] = ()) -> Left:
-        """Returns what is left now. `reused`: the keys of runs whose answers other studies have; they take no time."""
+        """Returns what is left now. `reused` holds the keys of runs that take no time: other studies trained them."""
         history = self.history
         if self._invalidations != history.invalidations:
             self._forget()
@@ -338,9 +342,9 @@ class Forecast:
         return {key: run for key, run in unsettled.items() if key not in self._runs}
 
     def _measured(self, runs: Iterable[Run]) -> tuple[list[RunTime], list[Span]]:
-        """Returns the times of runs, and the spans of those that were trained here to their end.
+        """Returns the times of runs, and the spans of those runs that this study has trained to their end.
 
-        A reused run has the times of its own study. Of a run with several tries the last one counts.
+        A reused run has the times of the study that trained it. If a run had several attempts, the last one counts.
         """
         times, spans = [], []
         for run in runs:
@@ -354,7 +358,7 @@ class Forecast:
         return times, spans
 
     def _costs(self) -> Iterator[RunTime]:
-        """Yields the times of the arms whose cost was measured before any of their runs."""
+        """Yields a time for each arm whose cost was measured before the study trained its runs."""
         for arm in self.history.edition.arms() if self.history.costs.arms else []:
             if cost := self.history.costs.arms.get(arm.name):
                 counts, count = arm.recipe.data.image_counts, arm.recipe.optimizer.trained_epochs
@@ -364,19 +368,19 @@ class Forecast:
                 yield RunTime(self._work(arm.recipe), count, epoch_s)
 
     def _work(self, recipe: Recipe) -> str:
-        """Returns a recipe's work. It is kept with the recipe, whose id stays so, because a study asks for it often."""
+        """Returns `work_of` a recipe, from memory after the first time. The recipe is kept, too, so its `id` stays."""
         if id(recipe) not in self._works:
             self._works[id(recipe)] = (recipe, work_of(recipe))
         return self._works[id(recipe)][1]
 
 
 def run_peaks(history: History) -> list[float]:
-    """Returns the memory of a run in every epoch that this study has measured. Units: GiB."""
+    """Returns the memory of a run in each epoch that this study has measured. Units: GiB."""
     return _peaks(epoch.values for state in history.states.values() for epoch in state.curve.values())
 
 
 def _peaks(epochs: Iterable[Mapping[str, float]]) -> list[float]:
-    """Returns the memory of one run in the epochs that have it, also of a run that trained as one with others."""
+    """Returns the memory of one run in each epoch that measured it, also if several runs trained as one model."""
     name = "memory/peak_gib"
     return [one_of_fused_gib(values[name], int(values.get(TOGETHER, 1))) for values in epochs if name in values]
 
@@ -384,9 +388,10 @@ def _peaks(epochs: Iterable[Mapping[str, float]]) -> list[float]:
 def measured_times_and_peaks(
     history: History, outcomes: Outcomes, placement: Placement | None = None
 ) -> tuple[EpochTimes, list[float]]:
-    """Returns the epoch times and memory of runs: of this study, else of earlier answers.
+    """Returns the epoch times of runs, and the memory of a run in each epoch in GiB.
 
-    These are of the same data, model and kind of device (CPU or GPU).
+    They come from this study or, before its first epoch, from the newest answers of the home that have the same data,
+    model and kind of device (CPU or GPU).
     """
     states = [(run.recipe, history.state(run)) for run in known_runs(history)]
     times = EpochTimes(
@@ -408,9 +413,9 @@ def measured_times_and_peaks(
 
 
 def run_memory(history: History, outcomes: Outcomes, grad_checkpointing: bool = False) -> float:
-    """Returns the memory of a run, for the choice of how many share a GPU: of the largest arm or first point.
+    """Returns the memory of the largest run, which decides how many runs share a GPU.
 
-    It is the largest of what was measured and of what follows by arithmetic, because arms differ. Units: GiB.
+    It is the largest of the measured memory and of the memory predicted for each arm or first point. Units: GiB.
     """
     study = history.edition.study
     recipes = [trial.recipe for trial in known_trials(history.edition)] or [study.base]

@@ -1,7 +1,7 @@
-"""How runs share the machine: how many train together, with how many threads, workers and devices. Pure.
+"""Decides how runs share a machine: how many train together, with how many threads, workers and devices.
 
-A placement is never part of a recipe or a key: it changes the speed of a study, not its question. The default is one
-thread a run, because two processes of one thread train faster than one process of two.
+Nothing is read or written here. A placement is never part of a recipe or a key: it changes the speed of a study, not
+its question. The default is one thread a run, because two processes of one thread train faster than one process of two.
 """
 
 from __future__ import annotations
@@ -16,30 +16,32 @@ from trainables.recipe.fusing import fuses
 from trainables.spec import Spec, SpecError
 
 FILLED = 0.8
-"""The share of a GPU's or a machine's memory that runs may fill by prediction."""
+"""The share of the memory of a GPU or a machine that runs may fill, by their predicted memory."""
 CONTEXT_GIB = 0.5
-"""What CUDA itself holds of a GPU's memory for each process."""
+"""How much of a GPU's memory CUDA itself takes for each process. Units: GiB."""
 
 LOADER_GIB, SHARED_GIB = 0.5, 0.25
-"""What a loader worker holds (measured: 0.42 GiB where it is spawned, for Python, torch and timm), and what waits in
-shared memory for those of a process that trains: `trainables.data.streamed_torch.SHARED_BYTES`."""
+"""The memory of a loader worker (measured: 0.42 GiB where it is spawned, for Python, torch and timm), and the shared
+memory for all of a process that trains (`trainables.data.streamed_torch.SHARED_BYTES`). Units: GiB."""
 SMALL_PARAMETERS = 2_000_000
-"""A model of fewer is worth a word on `fuse`: a GPU computes its step in less time than Python asks for it."""
+"""The most parameters of a small model, which `fuse` makes faster: a GPU computes its step before Python can ask for
+the next one."""
 HOST_GIB = 3.0
-"""What a process that trains on a GPU holds of the host's memory: Python, torch, the libraries of CUDA."""
+"""The memory of the host that a process with a GPU takes for Python, torch and the libraries of CUDA. Units: GiB."""
 
 
 class Node(Spec):
-    """One machine of a cluster: its cores, and the memory that runs may fill there. Units: GiB."""
+    """One machine of a cluster: its CPU cores, and the memory that runs may fill there, in GiB."""
 
     cores: int
     gib: float
 
 
 class Machine(Spec):
-    """The CPU cores and GPUs of a machine or a cluster, and the memory of its smallest GPU where that is known.
+    """The CPU cores and GPUs of a machine or a cluster.
 
-    `nodes`: its machines, where their memory is known. `grows`: it is a cluster, which more machines may join.
+    `gpu_gib` is the memory of the smallest GPU in GiB; None if it is not known. `nodes` are the machines, or empty if
+    their memory is not known. `grows` says that more machines may join, as in a cluster.
     """
 
     cores: int
@@ -50,15 +52,16 @@ class Machine(Spec):
 
 
 class Placement(Spec):
-    """How many runs train together, and with what.
+    """How many runs train together, and with which threads, workers, devices and memory.
 
-    `workers` 0: a run trains in Tune's own process; n: in a group of n workers, or of at least `min_workers` where not
-    all have room. `loader_workers`: processes of a run that decode images which are streamed. `compile`: a training
-    step is compiled by torch. `grad_checkpointing`: training keeps what goes into each block alone. `deterministic`: a
-    GPU adds up in one order. `runs_per_gpu`: how many processes share a GPU. `fuse`: how many runs of one shape a
-    process trains as one model. `gpu_gib`: the memory of a GPU, where it is known. `run_gib`: the memory that each
-    worker of a run asks for on its node; None asks for none. `by_memory`: memory, not cores, decides how many runs
-    train together. `fits`: how many find a place on the machine, or on a cluster before more machines join it.
+    With 0 `workers` a run trains in Tune's own process; with n, in a group of n workers, or of at least `min_workers`
+    where not all have room. `loader_workers` is how many processes of a run decode images that are streamed. `compile`
+    lets torch compile a training step. `grad_checkpointing` keeps only the inputs of each block while a model trains.
+    `deterministic` lets a GPU add up in one order. `runs_per_gpu` is how many processes share a GPU. `fuse` is how many
+    runs of one shape a process trains as one model. `gpu_gib` is the memory of a GPU; None if it is not known.
+    `run_gib` is the memory that each worker of a run asks for on its node; None asks for none. `by_memory` says that
+    memory, not cores, decides how many runs train together. `fits` is how many runs have a place on the machine, or on
+    a cluster before more machines join it. Units: GiB.
     """
 
     max_concurrent: int
@@ -79,11 +82,11 @@ class Placement(Spec):
 
     @property
     def run_bytes(self) -> int | None:
-        """The memory that each process of a run asks for. Units: bytes."""
+        """The memory that each process of a run asks for; None asks for none. Units: bytes."""
         return None if self.run_gib is None else int(self.run_gib * 2**30)
 
     def of_a_job(self) -> dict[str, Any]:
-        """Returns what each process of a run is told of this, by the names of `Job`."""
+        """Returns the fields of this placement that a job carries, by the names of `Job`."""
         names = (
             "device", "threads", "workers", "min_workers", "loader_workers", "runs_per_gpu", "compile",
             "grad_checkpointing", "deterministic",
@@ -122,10 +125,10 @@ def place(
     """Returns the placement of a study on a machine. Concurrent runs x threads x workers never exceed the cores.
 
     Runs on CPUs that each take `run_gib` by prediction never exceed the memory of any node either. One run is always
-    placed, because a prediction may be too high. On a cluster that grows, so many runs as are asked for may wait.
-    By default a run on GPUs has as many loader workers as cores and memory are left for it, a run on CPUs none: it
-    would share its cores with them. Those that are asked for count with the memory that a run takes.
-    Raises: SpecError for what does not fit.
+    placed, because a prediction may be too high. On a cluster that grows, runs that have no place yet may wait.
+    By default a run on GPUs has as many loader workers as it has cores and memory left. A run on CPUs has none: they
+    would share its cores. The memory of loader workers that are asked for is added to `run_gib`.
+    Raises: SpecError for options that do not fit each other or the machine.
     """
     for name, count, least in (
         ("max-concurrent", max_concurrent, 1), ("threads", threads, 1), ("workers", workers, 0),
@@ -179,7 +182,7 @@ def place(
 def _most_runs(
     machine: Machine, threads: int, group: int, runs_per_gpu: int, run_gib: float | None
 ) -> tuple[int, bool, str, str]:
-    """Returns how many runs fit a machine, whether its memory decides, and what it has and a run asks for, in words."""
+    """Returns how many runs fit a machine, whether memory limits them, and in words what it has and a run takes."""
     each = threads * group
     most = min(machine.gpus * runs_per_gpu // group if machine.gpus else machine.cores, machine.cores // each)
     if run_gib and machine.nodes and not machine.gpus:
@@ -191,7 +194,7 @@ def _most_runs(
 
 
 def _loaders(machine: Machine, processes: int, threads: int) -> int:
-    """Returns how many loader workers each process that trains may have, by cores; by memory, too, but one at least."""
+    """Returns how many loader workers each process that trains may have, by free cores and memory (one at least)."""
     by_cores = max(machine.cores // processes - threads, 0)
     if not machine.nodes:
         return by_cores
@@ -200,12 +203,12 @@ def _loaders(machine: Machine, processes: int, threads: int) -> int:
 
 
 def fused_gib(run_gib: float, fuse: int) -> float:
-    """Returns the memory of a process that trains so many runs as one: all but the process itself, so many times."""
+    """Returns the memory of a process that trains `fuse` runs as one model; its own part counts once. Units: GiB."""
     return run_gib + (fuse - 1) * max(0.0, run_gib - PROCESS_BYTES / 2**30)
 
 
 def one_of_fused_gib(peak_gib: float, fuse: int) -> float:
-    """Returns the memory of one run by itself, from that of a process that trains so many as one (`fused_gib`)."""
+    """Returns the memory of one run, from that of a process that trains `fuse` runs as one model. Units: GiB."""
     return (peak_gib + (fuse - 1) * min(peak_gib, PROCESS_BYTES / 2**30)) / fuse
 
 
@@ -220,12 +223,12 @@ def runs_by_memory(gpu_gib: float, run_gib: float) -> int:
 
 
 def runs_by_cores(machine: Machine, threads: int) -> int:
-    """Returns how many runs of so many threads the cores have room for, a GPU."""
+    """Returns how many runs of so many threads the cores have room for, for each GPU."""
     return max(1, machine.cores // threads // machine.gpus)
 
 
 def gpu_advice(recipe: Recipe, placement: Placement) -> tuple[str, ...]:
-    """Returns what would make a study faster on a GPU: a precision, and runs that are trained as one model."""
+    """Returns sentences on what would make a study faster on a GPU: another precision, or runs trained as one model."""
     advice: list[str] = []
     if placement.device != "cuda":
         return ()

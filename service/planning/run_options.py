@@ -1,4 +1,4 @@
-"""Options of one command: where and how a study runs. They never change a recipe, a key or a definition."""
+"""Holds the options of one command: where and how a study runs. They never change a recipe, a key or a definition."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ WORKERS = "a number of workers a run, 0 or more, or the fewest (1 or more) and t
 class RunOptions(Spec):
     """What a user may choose for one command.
 
-    `home`, `tracking` and `experiment` (of MLflow): None means the defaults of `storage.home`. `storage`: the URI of a
-    place that outlives this machine's disk, where copies go; a path becomes one. `address`: "local" (or None) starts a
-    Ray for this command, "auto" joins the cluster at hand. `download`: known data sets that are not there are fetched.
-    `device`: auto takes GPUs where there are any. `compile`: torch compiles training steps. `deterministic`: a GPU
-    adds up in one order. `grad_checkpointing`: training keeps what goes into each block alone. `workers`: of a run, or
-    the fewest and the most: each attempt takes as many as have room, so a run goes on without a node that is lost.
-    `runs_per_gpu`: "auto" is as many as their predicted memory and the cores allow. `fuse`: so many runs that differ in
-    seeds, or numbers of their encoding, are trained as one model.
+    Where `home`, `tracking` or `experiment` (the last two of MLflow) is None, the default of `storage.home` holds.
+    `storage` is the URI of a place that outlives this machine's disk, where copies go; a path becomes a URI. With the
+    `address` "local" (or None) the command starts its own Ray; with "auto" it joins the cluster at hand. `download`
+    fetches known data sets that are not there. The `device` "auto" takes GPUs if there are any. `compile` lets torch
+    compile training steps. `deterministic` lets a GPU add up in one order. `grad_checkpointing` keeps only the inputs
+    of each block while it trains. `workers` is the number of workers of a run, or the fewest and the most: each attempt
+    takes as many as have room, so a run goes on without a node that is lost. `runs_per_gpu` is how many runs share a
+    GPU; "auto" is as many as their predicted memory and the cores allow. `fuse` is how many runs that differ only in
+    seeds, or in numbers of their encoding, are trained as one model.
     Units: `hours` of wall-clock, for the command; `run_hours`, for each run.
     """
 
@@ -53,22 +54,22 @@ class RunOptions(Spec):
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> Self:
-        """Returns the options among a verb's arguments; the verb has each of them by its name and with its default."""
+        """Returns the options among a verb's arguments, which have the names and the defaults of all options."""
         return cls(**{name: arguments[name] for name in cls.model_fields})
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process than this one runs the study, on the cluster at `address`."""
+        """Whether the study runs in another process than this one, on the cluster at `address`."""
         return self.address not in ("local", "auto")
 
     @property
     def most_workers(self) -> int:
-        """How many workers a run has at most."""
+        """The number of workers that a run has at most."""
         return self.workers if isinstance(self.workers, int) else self.workers[1]
 
     @property
     def min_workers(self) -> int | None:
-        """With how many workers a run may begin or go on; None: with all alone."""
+        """The number of workers with which a run may begin or go on; None if it needs all of them."""
         return None if isinstance(self.workers, int) else self.workers[0]
 
     @field_validator("storage")
@@ -121,7 +122,7 @@ class Options(TypedDict, total=False):
 
 
 class OptionsAndAddress(Options, total=False):
-    """The same for verbs that need no address."""
+    """The types of `Options` and of `address`, for verbs that take an address."""
 
     address: str
 
@@ -131,7 +132,7 @@ R = TypeVar("R")
 
 
 def takes_options(verb: Callable[P, R]) -> Callable[P, R]:
-    """Spells out `**options` in the signature of a verb, for `help` and completion; other names are a TypeError."""
+    """Returns the verb with all options in its signature, for `help` and completion. Other names are a TypeError."""
     signature = inspect.signature(verb)
     named = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
     options = [

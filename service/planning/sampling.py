@@ -1,7 +1,7 @@
-"""Which point a search tries next, and which coordinates matter for the score: the only door to Optuna.
+"""Proposes the points of a search, and says which coordinates matter for the score. Only this file imports Optuna.
 
-The sampler is made for each point, seeded by the study and the point's number, and is told of every trial, whether it
-has ended or not; so a search that was cut anywhere proposes the points of the undisturbed one.
+A new sampler is made for each point. Its seed follows from the study and the point's number, and it is told of every
+trial, ended or not. So a search that was interrupted anywhere proposes the same points as one that was not.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from service.storage.history import History
 from trainables.recipe import Recipe, Run
 
 ATTEMPTS = 16
-"""How many points are drawn from each sampler before its proposals count as repetitions."""
+"""How many points are drawn from a sampler until it counts as one that only repeats earlier points."""
 MOST_ATTEMPTS = 4_000
-"""How many points are drawn at random before a space with real numbers counts as exhausted. Where most kinds of a
-choice have no number, many draws in a row repeat a point. 4,000 take a few seconds, once."""
+"""How many points are drawn at random before a space with real numbers counts as exhausted. If most kinds of a choice
+have no number, many draws in a row repeat a point. 4,000 draws take a few seconds, once."""
 LEARNED = ("completed", "stopped", "diverged")
-"""The ends of trials from which TPE learns."""
+"""The statuses of ended trials from which TPE learns. TPE is the sampler that learns from scores."""
 TOLD = ("open", *LEARNED)
-"""What TPE is told of; a trial that failed for another reason than its recipe's is no point of its own."""
+"""The statuses of trials that TPE is told of. A trial that failed, but not because of its recipe, is left out."""
 
 
 @dataclass(frozen=True)
 class _Searched:
-    """What is searched: a space, the recipe that its points are put on, and the trials from which TPE learns.
+    """A search: its space, the `base` recipe that a point changes, and the trials from which TPE learns.
 
-    `name` seeds what is drawn by chance.
+    The seeds of all random draws follow from `name`.
     """
 
     name: str
@@ -57,7 +57,7 @@ class _Searched:
 class Sampler:
     """Proposes the points of one study.
 
-    What Optuna was told is kept between two proposals, because to tell it 10,000 trials again takes half a second.
+    Optuna keeps its trials between two proposals, because to tell it of 10,000 trials again takes half a second.
     """
 
     def __init__(self, history: History) -> None:
@@ -65,10 +65,10 @@ class Sampler:
         self._told: dict[str, _Told] = {}
 
     def propose(self, number: int, role: Role = "trial") -> dict[str, Any] | None:
-        """Returns the values of a new point, for a `rival` one drawn at random; None if every point was tried.
+        """Returns the values of a new point; None if every point was tried.
 
-        The plan's own first points come first, then those of its sampler. A point with the recipe of an earlier trial
-        would train nothing, so another one is drawn instead.
+        For the role `rival` the point is drawn at random. Else the points that the plan lists come first, then those of
+        its sampler. A point with the recipe of an earlier trial would train nothing, so another one is drawn instead.
         """
         history, edition, plan = self.history, self.history.edition, self.history.edition.study.plan
         assert isinstance(plan, Search)
@@ -86,9 +86,9 @@ class Sampler:
     def propose_tuning(self, arm: str, number: int) -> dict[str, Any]:
         """Returns the values of a new point that may tune an arm.
 
-        What is drawn follows from the study's name and the number, not from the arm: so all arms try the same points,
-        until TPE has learned from their scores. Nor does it follow from the budget or the user's own values: so the
-        editions of a study try the same points, of which one with fewer trials tries the first ones, and share runs.
+        The point follows from the study's name and the number, not from the arm. So all arms try the same points, until
+        TPE has learned from their scores. The point does not depend on the budget or the user's own values either. So
+        the editions of a study try the same points and share runs; an edition with fewer trials tries the first ones.
         A study whose space has too few points is refused when it is made.
         """
         history, edition, plan = self.history, self.history.edition, self.history.edition.study.plan
@@ -107,9 +107,9 @@ class Sampler:
         return point
 
     def _candidates(self, arm: str, searched: _Searched, sampler: str, name: str) -> Iterator[dict[str, Any]]:
-        """Yields points to try, the best guess first. Each has a new sampler, seeded by its name.
+        """Yields points to try, the best guess first. Each comes from a new sampler, whose seed follows from `name`.
 
-        All of a finite space come up in the end. Of an endless one, points are drawn on at random.
+        In a finite space every point comes in the end. In an endless one, more points are drawn at random.
         """
         space, base = searched.space, searched.base
         if sampler == "grid":
@@ -133,25 +133,26 @@ class Sampler:
 
 
 class _Told:
-    """The trials of a search as an Optuna study, in the order in which they were planned; those under way are RUNNING.
+    """Holds the trials of a search as an Optuna study, in the order in which they were planned.
 
-    So TPE keeps away from points that are being trained (its constant liar), and a study that is filled at once has the
-    trials of one that grew.
+    Trials that have not ended are RUNNING, so TPE keeps away from their points (its constant liar). A study that is
+    filled at once has the same trials as one that grew.
     """
 
     def __init__(self) -> None:
         self._forget()
 
     def _forget(self) -> None:
+        """Begins with an empty Optuna study."""
         self._storage = optuna.storages.InMemoryStorage()
         self._study = _new_study(self._storage)
         self._answers: dict[str, tuple[int, TrialAnswer]] = {}
-        """Of each trial its id in the storage, and what was told of it."""
+        """The id in Optuna's storage of each trial, and the answer that Optuna was told, by the label of the trial."""
 
     def study(self, searched: _Searched) -> optuna.Study:
-        """Returns the study, with the trials that were planned or have ended since the last call.
+        """Returns the Optuna study, once it was told of the trials that were planned or have ended since the last call.
 
-        A new study is filled with all trials where an answer that it was told has changed, or does not count any more.
+        If an answer that it was told has changed, or no longer counts, a new study is filled with all trials.
         """
         answers = {trial.label: ended_answer(searched.history, trial) for trial in searched.trials}
         for label, (_, earlier) in self._answers.items():
@@ -183,7 +184,9 @@ def _new_study(storage: optuna.storages.InMemoryStorage | None = None) -> optuna
 
 
 def _tpe(seed: int) -> optuna.samplers.TPESampler:
-    """Returns TPE of all coordinates together, those that are open for a value of another one apart (`group`).
+    """Returns a TPE sampler that looks at all coordinates together.
+
+    Coordinates that a point has only for some values of another one form groups of their own (`group`).
 
     Source: Bergstra et al. 2011; Falkner et al. 2018 (multivariate). Differs: chosen by `tests/calibration/search.py`.
     """
@@ -195,7 +198,7 @@ def _tpe(seed: int) -> optuna.samplers.TPESampler:
 
 
 def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer) -> FrozenTrial:
-    """Returns a trial as TPE gets it.
+    """Returns a trial with its answer in the form in which TPE is told of it.
 
     Source: Bergstra et al. 2011 (TPE). Differs: a point that is out of the race counts with the mean of the seeds that
     it has; a diverged trial counts as pruned at step 0 with the chance score, because TPE forgets failed trials and
@@ -218,7 +221,7 @@ def _frozen_trial(space: Space, base: Recipe, trial: Trial, answer: TrialAnswer)
 
 
 def _coordinates(space: Space, base: Recipe, trial: Trial) -> dict[str, Any]:
-    """Returns the coordinates of a trial as Optuna creates one with them."""
+    """Returns the values of a trial and their distributions, as arguments of Optuna's `create_trial`."""
     distributions: dict[str, BaseDistribution] = {}
     coordinates = space.coordinates(base, trial.values)
     for name, (coordinate, _) in coordinates.items():
@@ -233,6 +236,7 @@ def _coordinates(space: Space, base: Recipe, trial: Trial) -> dict[str, Any]:
 
 
 def _suggest(trial: optuna.Trial, name: str, coordinate: Coordinate) -> Any:
+    """Returns the value that Optuna's sampler chooses for a coordinate."""
     match coordinate:
         case Real(low=low, high=high, log=log):
             return trial.suggest_float(name, low, high, log=log)
@@ -243,20 +247,21 @@ def _suggest(trial: optuna.Trial, name: str, coordinate: Coordinate) -> Any:
 
 
 FEWEST_POINTS = 40
-"""From 12 points a coordinate that does nothing is shown above one with a fifth of the variance in a third of cases."""
+"""The fewest points for importances. From 12 points, a coordinate without effect is shown above one with a fifth of the
+variance in a third of cases."""
 MOST_POINTS = 100
-"""The time grows with the square of the points: 100 take 0.2 s, 1,000 take 12 s. Of more, so many are drawn."""
+"""The most points for importances; of more, so many are drawn. 100 points take 0.2 s, 1,000 take 12 s."""
 TREES = 16
-"""Of the forest. Optuna's default, 64, takes four times as long."""
+"""The number of trees in the forest of fANOVA. Optuna's default, 64, takes four times as long."""
 
 
 def importances(history: History) -> dict[str, float]:
-    """Returns the share of the score's variance by coordinate, of those that every point has; their sum is 1.
+    """Returns which share of the score's variance comes from each coordinate that every point has; the sum is 1.
 
-    The search's own points count, and its random rivals: those that completed, or are out of the race, with the mean of
-    their seeds, diverged ones with chance. Points that were stopped at a rung have no comparable score. Of more than
-    `MOST_POINTS` points, so many are drawn, always the same.
-    Empty for fewer than `FEWEST_POINTS` points, one coordinate, or equal scores, and where scikit-learn is missing.
+    The search's own points and its random rivals count. Points that completed or are out of the race count with the
+    mean of their seeds, diverged points with the chance score. Points that were stopped at a rung have no comparable
+    score. Of more than `MOST_POINTS` points, so many are drawn, always the same.
+    The result is empty for fewer than `FEWEST_POINTS` points, one coordinate or equal scores, or without scikit-learn.
     Source: Hutter et al. 2014, An efficient approach for assessing hyperparameter importance (fANOVA).
     """
     plan, base = history.edition.study.plan, history.edition.study.base
@@ -284,6 +289,6 @@ def importances(history: History) -> dict[str, float]:
 
 
 def scored_points(history: History) -> list[tuple[Trial, TrialAnswer]]:
-    """Returns the points whose scores can be compared: those with a last epoch, and diverged ones."""
+    """Returns the points whose scores can be compared (with a last epoch, or diverged), and their answers."""
     points = [(trial, history.answer(trial)) for role in POINTS for trial in history.of(role)]
     return [(trial, answer) for trial, answer in points if answer.raced or answer.status in ("completed", "diverged")]

@@ -1,10 +1,10 @@
-"""What a study does next, and the facts that this writes: a history and the runs in flight give one action.
+"""Decides what a study does next from its history and its runs in flight, and turns each decision into facts.
 
 One function serves search, ablation, resume and extension: unfinished runs first, then the next arm or a new point,
-then the confirmation of a search's best trials on fresh seeds. A point that is stopped early trains its seeds one after
-another, each only while the point may still be among the best. The random rivals of a search come after its own points,
-so that these are what they would be without rivals. An ablation whose arms are tuned begins with that. No run trains in
-two processes, because the runs in flight are known by key; this holds also when two arms share a parent.
+then the confirmation of a search's best trials on fresh seeds. In a search with early stopping, a point trains its
+seeds one after another, each only while the point may still be among the best. The random rivals of a search come after
+its own points, so that these are what they would be without rivals. An ablation with tuning tunes its arms first. No
+run trains in two processes, because the runs in flight are known by key, also when two arms share a parent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assign:
-    """Train this run next."""
+    """The action to train this run of this trial next."""
 
     run: Run
     trial: Trial
@@ -38,14 +38,14 @@ class Assign:
 
 @dataclass(frozen=True)
 class MarkDiverged:
-    """Record this run as diverged without training it, because a parent of it diverged."""
+    """The action to record this run as diverged without training it, because a parent of it diverged."""
 
     run: Run
 
 
 @dataclass(frozen=True)
 class RegisterParent:
-    """Register a parent run as a trial (p1, p2, ...). `use`: what its child needs it for."""
+    """The decision to list a parent run as a trial (p1, p2, ...). `use` says for what its child needs it."""
 
     parent: Run
     use: Use
@@ -53,7 +53,7 @@ class RegisterParent:
 
 @dataclass(frozen=True)
 class Propose:
-    """Ask the sampler for the point of this number; for the role `rival` a random one."""
+    """The decision to ask the sampler for the point of this number; for the role `rival`, for a random one."""
 
     number: int
     role: Role = "trial"
@@ -61,7 +61,7 @@ class Propose:
 
 @dataclass(frozen=True)
 class Tune:
-    """Ask the sampler for the point of this number that may tune an arm."""
+    """The decision to ask the sampler for the point of this number that may tune this arm."""
 
     arm: str
     number: int
@@ -69,7 +69,10 @@ class Tune:
 
 @dataclass(frozen=True)
 class Choose:
-    """Fix the values of an arm: those of the trial of this number; None: its own, because every trial diverged."""
+    """The decision to give an arm the values of its tuning trial of this number.
+
+    With None the arm keeps the values that the plan gives it, because every trial diverged.
+    """
 
     arm: str
     number: int | None
@@ -77,14 +80,14 @@ class Choose:
 
 @dataclass(frozen=True)
 class PlanArms:
-    """List these arms of the ablation. Some are listed already where a driver was killed while it listed them."""
+    """The decision to list these arms in the journal. A driver that was killed may have listed some of them already."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Confirm:
-    """Confirm these trials on fresh seeds, best first. `rivals`: those of the random points."""
+    """The decision to train these trials on fresh seeds, best first. `rivals` are the numbers of random points."""
 
     numbers: tuple[int, ...]
     rivals: tuple[int, ...] = ()
@@ -92,7 +95,7 @@ class Confirm:
 
 @dataclass(frozen=True)
 class LeaveOut:
-    """Do not train this run: its point cannot reach the mean `cutoff` of the best points any more."""
+    """The decision not to train this run: to stay in the race, its point or arm would have needed the mean `cutoff`."""
 
     run: Run
     cutoff: float
@@ -100,12 +103,12 @@ class LeaveOut:
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing can start until a run in flight ends."""
+    """The action to wait: nothing can start until a run in flight ends."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """Nothing is left to do."""
+    """The action to end: nothing is left to do."""
 
 
 Decision = RegisterParent | PlanArms | Propose | Confirm | LeaveOut | Tune | Choose
@@ -113,7 +116,7 @@ Action = Assign | MarkDiverged | Decision | Wait | Done
 
 
 def next_action(history: History, in_flight: set[str]) -> Action:
-    """Returns the next thing to do, given the keys of the runs in flight."""
+    """Returns what a study does next. `in_flight` holds the keys of the runs that are being trained."""
     plan = history.edition.study.plan
     if isinstance(plan, Ablation):
         if choice := next_choice(history):
@@ -121,7 +124,7 @@ def next_action(history: History, in_flight: set[str]) -> Action:
         listed, chosen = {trial.name for trial in history.of("trial")}, history.tuning.chosen
         names = [name for name in plan.arms if name not in listed and (plan.tune is None or name in chosen)]
         tuning = [trial for trial in history.of("tuning") if not history.tuning.is_settled(trial)]
-        # Arms are compared when all are tuned. One whose trials all failed does not keep the others waiting.
+        # Arms are compared when all are tuned. An arm whose trials all failed does not keep the other arms waiting.
         if names and not any(unplanned(history)) and all(history.answer(trial).status != "open" for trial in tuning):
             return PlanArms(tuple(names))
     for trial, run in _startable(history):
@@ -148,10 +151,10 @@ def next_action(history: History, in_flight: set[str]) -> Action:
 
 
 def next_choice(history: History) -> Choose | None:
-    """Returns an arm whose trials have all ended, and the one with the highest validation mean.
+    """Returns the choice for an arm whose tuning trials have all ended: the trial with the highest validation mean.
 
-    No choice is made where no trial completed and one failed for a reason that is not its recipe's: the next command
-    tries it again.
+    It returns None if there is no such arm. An arm gets no choice if none of its trials completed, but one failed for a
+    reason that is not its recipe's: the next command tries that trial again.
     """
     tune = tuning_of(history.edition)
     for arm in history.tuning.untuned_arms():
@@ -165,14 +168,17 @@ def next_choice(history: History) -> Choose | None:
 
 
 def best_number(history: History, arm: str) -> int | None:
-    """Returns the number of an arm's completed trial with the highest validation mean; the lowest of equal ones."""
+    """Returns the number of an arm's completed tuning trial with the highest validation mean.
+
+    If means are equal, it returns the lowest number; if no trial completed, None.
+    """
     answers = {trial.number: history.answer(trial) for trial in history.tuning.trials(arm)}
     means = [(answer.mean or 0.0, -number) for number, answer in answers.items() if answer.status == "completed"]
     return -max(means)[1] if means else None
 
 
 def unplanned(history: History) -> Iterator[Tune]:
-    """Yields the trials of tuning that are not planned yet, in the order in which they will be."""
+    """Yields the decisions for tuning trials that are not planned yet, in the order in which they will be planned."""
     tune = tuning_of(history.edition)
     planned = {(trial.tunes and trial.tunes[0], trial.number) for trial in history.of("tuning")}
     for number in range(tune.trials if tune else 0):
@@ -180,7 +186,7 @@ def unplanned(history: History) -> Iterator[Tune]:
 
 
 def _startable(history: History) -> Iterator[tuple[Trial, Run]]:
-    """Yields the runs that may be started now, in order: of a point its first seed, then, if that completed, others."""
+    """Yields the runs that may start now, in order. A point's first seed must complete before its others start."""
     plan = history.edition.study.plan
     if isinstance(plan, Ablation):
         for trial in history.of("tuning"):
@@ -189,7 +195,7 @@ def _startable(history: History) -> Iterator[tuple[Trial, Run]]:
                 yield trial, first
                 if history.state(first).status == "completed":
                     yield from ((trial, run) for run in others)
-        if plan.race:  # no arm is two seeds ahead of another one, which may still be out
+        if plan.race:  # no arm is two seeds ahead of another: either may still leave the race
             yield from _by_seed(history, racers(history), max(rounds(history) + 2, FEWEST))
         else:
             yield from _by_seed(history, history.of("trial"))
@@ -204,9 +210,10 @@ def _startable(history: History) -> Iterator[tuple[Trial, Run]]:
 
 
 def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> Iterator[tuple[Trial, Run]]:
-    """Yields each trial's first seed, then each trial's second seed: a study that is cut short is balanced and paired.
+    """Yields the run of each trial's first seed, then of each trial's second seed, and so on.
 
-    `most`: how many seeds may begin.
+    So a study that is cut short has equally many seeds of all trials. `most` is how many seeds of each trial may begin;
+    None sets no limit.
     """
     rows = [list(history.runs(trial).values()) for trial in trials]
     for runs in islice(zip(*rows, strict=True), most):
@@ -214,7 +221,7 @@ def _by_seed(history: History, trials: list[Trial], most: int | None = None) -> 
 
 
 def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> Action | None:
-    """Returns the next step towards the answer of this run, or None if nothing can be done now."""
+    """Returns the next action that leads to the answer of this run; None if nothing can be done for it now."""
     state = history.state(run)
     if (state.answered and not state.left_out) or run.key in in_flight or history.given_up(run):
         return None
@@ -234,7 +241,7 @@ def _towards(history: History, trial: Trial, run: Run, in_flight: set[str]) -> A
 
 
 def _best(history: History, role: Role) -> dict[str, int]:
-    """Returns the numbers of a role's completed trials by the key of their first run, best first, each recipe once."""
+    """Returns the numbers of a role's completed trials, best first, each recipe once, by the key of their first run."""
     best: dict[str, int] = {}
     for trial in history.highest(len(history.of(role)), role):
         best.setdefault(history.first_run(trial).key, trial.number)
@@ -242,18 +249,19 @@ def _best(history: History, role: Role) -> dict[str, int]:
 
 
 def parent_name(parent: Run, use: Use) -> str:
-    """Returns the name of a parent's trial: its encoding, its data, and whether it is a teacher."""
+    """Returns the name of a parent's trial: 'teacher' if it is one, its encoding, and its data."""
     data = parent.recipe.data
     name = f"{parent.recipe.encoding.label} on {getattr(data, 'task', data.kind)}"
     return f"teacher: {name}" if use == "teacher" else name
 
 
 Cutoff = Callable[[str, str, Measurement], float | None]
-"""The score that a run would have needed to go on, where it ends at a measurement of its key and code; None if not."""
+"""A function of a run's key, its code digest and a measurement. It returns the score that the run would have needed to
+go on, or None if it goes on."""
 
 
 class Decisions:
-    """Turns the decisions of one study's schedule into facts. The sampler of its points is kept."""
+    """Turns the decisions of one study into facts for its journal, with one sampler for all points."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -265,7 +273,7 @@ class Decisions:
         return Sampler(self.history)
 
     def facts(self, decision: Decision) -> list[Fact]:
-        """Returns the facts to write, in order."""
+        """Returns the facts that a decision adds to the journal, in order."""
         history = self.history
         match decision:
             case RegisterParent(parent=parent, use=use):
@@ -299,9 +307,9 @@ def _planned(trial: Trial, role: Role) -> Planned:
 
 
 def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: None) -> Iterator[Fact]:
-    """Yields the facts of an answer that is there already. It is judged as it would have been when trained here.
+    """Yields the facts of an answer that is there already, as if its run were trained here: it may be stopped early.
 
-    Each fact must be in the history before the next one is asked for. `cutoff`: where early stopping ends a run.
+    Each fact must be in the history before the next one is asked for. `cutoff` says where early stopping ends a run.
     """
     key, code = answer.run.key, answer.name
     for measured in answer.outcome.curve:
@@ -314,11 +322,11 @@ def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: 
 
 
 def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[str]:
-    """Adds to a history what its tuning proposes and chooses while the answers of other studies are there.
+    """Adds to a history all that tuning proposes and chooses from answers that other studies have trained.
 
-    Returns the keys of the runs that are reused so. `find`: returns the answer that counts, where one is there. TPE's
-    points depend on answers, so an arm gets none while a run of it is to be trained. What an answer measured of time
-    and memory is left out: it may be of another device.
+    Returns the keys of the runs that are reused so. `find` returns the answer of a run that counts, or None. TPE's
+    points depend on answers, so an arm gets no point while a run of it is to be trained. Times and memory of an answer
+    are left out: another device may have measured them.
     """
     tune, reused, training = tuning_of(history.edition), set[str](), set[str]()
     if tune is None:  # an ablation's runs are known, and a search has points of its own in each edition
@@ -326,6 +334,7 @@ def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[
     decisions = Decisions(history)
 
     def play(trial: Trial, arm: str) -> None:
+        """Adds the facts of a trial's stored answers to the history, up to the first run without one."""
         for run in history.runs(trial).values():
             if not history.state(run).answered:
                 answer = find(run)

@@ -1,4 +1,4 @@
-"""Early stopping: at rungs (successive halving) and by races over seeds; what it saved, how well it judged. Pure."""
+"""Stops points and arms early, at rungs (successive halving) or by races over seeds, and judges how well it did."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from trainables.recipe import Run
 
 
 def ended_answer(history: History, trial: Trial) -> TrialAnswer:
-    """Returns the answer of a trial; if it gets further seeds, that of the seeds that were asked for at first.
+    """Returns the answer of a trial, or of the seeds asked for at first if these have ended and more were asked for.
 
-    So a sampler goes on knowing the scores of points that had ended when seeds were added.
+    So a sampler still knows the scores of points that had ended when seeds were added.
     """
     answer, first = history.answer(trial), trial.seeds(history.first_seeds)
     if trial.tunes or answer.status != "open" or not {*first} <= {*answer.values}:
@@ -30,23 +30,23 @@ def ended_answer(history: History, trial: Trial) -> TrialAnswer:
 
 
 FIRST_RUNG = 3
-"""The first rung is at a third of the epochs: before it, good and bad trials are both at chance."""
+"""The first rung is at this part (a third) of the epochs: before it, good and bad trials both score like guesses."""
 
 
 def rungs(epochs: int) -> range:
-    """Returns the epochs after which trials are compared: a third of all, rounded up, and twice that, not the last."""
+    """Returns the epochs after which trials are compared: a third of all, rounded up, and twice that; not the last."""
     first = math.ceil(epochs / FIRST_RUNG)
     return range(first, epochs, first)
 
 
 class EarlyStopper:
-    """Successive halving of trials that cannot become one of the best any more.
+    """Stops trials that can hardly become one of the best any more, by successive halving.
 
-    At each rung the best 1/factor of the trials that reached it continue. So does a trial that would end among the best
-    `CONFIRMED` if it gained as much from there on as the mean of one of these lies above the lowest of its seeds there.
-    Until so many have ended, none is stopped; nor where one of their seeds was no better than guessing: seeds begin to
-    learn so late that one of them says nothing. The measurements of a journal, reported in their order, give the same
-    decisions again.
+    A rung is an epoch after which trials are compared. There the best 1/factor of the trials that reached it continue.
+    A trial also continues if it would end among the best `CONFIRMED` with the largest gain that one of these had: from
+    the lowest of its seeds at the rung to its mean at the end. No trial is stopped before so many have ended, nor if a
+    seed of these was no better than guessing at the rung: then seeds learn so late that one of them says nothing. The
+    measurements of a journal, reported in their order, give the same decisions again.
     Source: Li et al. 2018 (ASHA). Differs: the rungs are at thirds of the epochs for every factor; a trial that was
     stopped is never continued; the second condition, because trials that learn slowly may end as the best.
     """
@@ -62,10 +62,10 @@ class EarlyStopper:
         self._values: dict[int, dict[int, dict[int, float]]] = {epoch: {} for epoch in epochs}
 
     def report(self, number: int, epoch: int, value: float, seed: int = 0) -> float | None:
-        """Adds a measurement of a trial; the cut-off where the trial is to be stopped, else None.
+        """Adds a measurement of a trial, and returns the score that it would have needed to go on; None if it goes on.
 
-        `seed`: which of the trial's seeds it is of, from 0; only the first is stopped. The first report of an epoch
-        counts: a resumed run measures some epochs again.
+        `number` is that of the trial; `seed` counts its seeds from 0, only the first is stopped. The first report of
+        an epoch counts: a resumed run measures some epochs again.
         """
         reached, ends = self._values.get(epoch), self._values[self.epochs]
         if reached is None or seed in reached.setdefault(number, {}):
@@ -86,20 +86,20 @@ class EarlyStopper:
 
 
 FEWEST = 3
-"""How many seeds every arm gets."""
+"""How many seeds every arm gets at least."""
 LOST = 0.05
-"""How often the best arm may be out of the race, over all looks and arms."""
+"""The greatest probability that the best arm leaves the race, over all arms and looks (times of comparison)."""
 
 
 def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
-    """Returns the mean that a point or an arm would need for its next seed; None if it gets that seed.
+    """Returns the mean that a point or an arm would have needed to get this run, its next seed; None if it gets it.
 
     A run that has begun goes on: a part of it would look like an answer.
 
-    A point is out where its mean would be below the points that would be confirmed now, even if each seed that it lacks
-    scored as high as the best seed so far, of its own and theirs. An arm is out where it is below the best one by more
-    than seeds explain. The baseline stays, for what the best arm gains is measured on it. So does an arm with a higher
-    mean than that of all seeds of any other one: the first seeds of the best may be lucky.
+    A point is out of the race if its mean would be below the points that would be confirmed now, even if each seed that
+    it lacks scored as high as the best seed so far, of its own and theirs. An arm is out if it is below the best arm by
+    more than seeds explain. The baseline stays, because the gain of the best arm is measured against it. An arm also
+    stays if its mean over all its seeds is the highest: the first seeds of the best arm may be lucky.
     Source: Maron and Moore 1994 (races). Differs: the bound of a point is the best seed seen, and not one of a
     distribution, because the seeds of a point may lie in two groups.
     """
@@ -134,12 +134,12 @@ def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
 
 
 def racers(history: History) -> list[Trial]:
-    """Returns the arms that are in the race."""
+    """Returns the arms that are still in the race."""
     return [trial for trial in history.of("trial") if history.answer(trial).status != "stopped"]
 
 
 def rounds(history: History) -> int:
-    """Returns how many first seeds have ended in all arms of the race. A run that fails for good keeps none waiting."""
+    """Returns how many first seeds have ended in all arms of the race. A run that failed for good counts as ended."""
     runs = [history.runs(trial).values() for trial in racers(history)]
     ended = takewhile(
         lambda of_seed: all(history.state(run).answered or history.given_up(run) for run in of_seed),
@@ -151,10 +151,10 @@ def rounds(history: History) -> int:
 def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: float = 0.0) -> list[str]:
     """Returns the arms that are clearly below the best.
 
-    `rows`: a score a seed of those in the race, of `arms` in all; `step`: what one image changes of a score; `overlap`:
-    as data sets have it, where seeds are folds.
-    At 3, 4, 5 and so on seeds the level is 3 a / (n (n + 1)), shared by all arms but one: it adds up to a, however many
-    seeds there may be.
+    `rows` holds, for each arm in the race, a score for each seed. `arms` counts all arms. `step` is how much one image
+    changes a score. `overlap` is that of the data set if seeds are folds, and else 0.
+    At n = 3, 4, 5 and so on seeds the level is 3 a / (n (n + 1)), shared by all arms but one, where a is `LOST`. The
+    levels add up to a, however many seeds there may be.
     """
     if not rows:
         return []
@@ -166,8 +166,8 @@ def behind(rows: dict[str, list[float]], arms: int, step: float = 0.0, overlap: 
 def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0, overlap: float = 0.0) -> float:
     """Returns the one-sided p of the null hypothesis that an arm is no worse than the best so far.
 
-    `rows`: a score a seed. All arms say how much seeds differ, so that three of them suffice; if this pair differs more
-    than all do, its own seeds alone say it.
+    `rows` holds a score for each seed of each arm. How much seeds differ is estimated from all arms, so that three
+    seeds suffice; if the gaps of this pair differ more than that, they are estimated from its own seeds alone.
     Source: two-way layout without replication (Fisher 1925); races: Maron and Moore 1994, F-Race (Birattari et al.
     2002). Differs: the larger of the two variances, with its degrees of freedom; at least the error of two scores that
     are rounded to a step; folds of the same images are no independent seeds (Nadeau and Bengio 2003).
@@ -190,9 +190,10 @@ def p_below(rows: dict[str, list[float]], arm: str, best: str, step: float = 0.0
 
 @dataclass(frozen=True)
 class Saved:
-    """Points or arms that were stopped, and the training images that they would have seen with all epochs and seeds.
+    """Counts of points or arms that were stopped early, and of the training images that this saved.
 
-    `halving`: at a rung of their first seed; `racing`: by the race; `trained`: the images that all have seen.
+    `halved` points were stopped at a rung, which saved `halving` images; `raced` ones by the race, which saved `racing`
+    images. `trained` counts the images that all points or arms have seen. `noun` is "point" or "arm".
     """
 
     halved: int = 0
@@ -213,7 +214,7 @@ class Saved:
 
 
 def saved_images(history: History) -> Saved:
-    """Returns what was saved so far. A point that was stopped at a rung would have trained its other seeds, too."""
+    """Returns the images that were saved so far. A point stopped at a rung would have trained its other seeds, too."""
     counts = dict.fromkeys(("halved", "halving", "raced", "racing", "trained"), 0)
     for trial in [trial for role in POINTS for trial in history.of(role) if history.races(trial)]:
         runs, answer = history.runs(trial).values(), history.answer(trial)
@@ -227,15 +228,16 @@ def saved_images(history: History) -> Saved:
 
 
 FEWEST_TRIALS = 4
-"""With fewer trials a rank correlation says nothing: of three, six orders are possible."""
+"""The fewest trials for a rank correlation. With fewer it says nothing: three trials have only six orders."""
 
 
 @dataclass(frozen=True)
 class Rung:
     """One epoch after which trials are compared.
 
-    `reached`: how many trials were measured there; `ended`: how many of these completed; `correlation`: Spearman's, of
-    the first seed's value there with the mean score at the end over all seeds; None for fewer than four, or equal ones.
+    `reached` is how many trials were measured there, and `ended` how many of these completed. `correlation` is
+    Spearman's: of the first seed's score there with the mean score of all seeds at the end. It is None for fewer than
+    four trials, or equal scores.
     """
 
     epoch: int
@@ -245,9 +247,9 @@ class Rung:
 
 
 def judge_rungs(history: History) -> list[Rung]:
-    """Returns each rung of a search, also if nothing was stopped; empty for an ablation.
+    """Returns the rungs of a search that some trial reached, also if nothing was stopped; no rungs for an ablation.
 
-    Where trials are stopped, the correlation is that among the better ones, and is lower than among all.
+    If trials are stopped, only the better ones are correlated, so the correlation is lower than among all trials.
     Source: Spearman 1904; Li et al. 2018 on successive halving, which relies on this order.
     """
     if not isinstance(history.edition.study.plan, Search):
@@ -268,7 +270,7 @@ def judge_rungs(history: History) -> list[Rung]:
 
 
 def rank_correlation(pairs: list[tuple[float, float]]) -> float | None:
-    """Correlates ranks (Spearman); equal values share a rank. None for fewer than four pairs, or equal values."""
+    """Returns Spearman's correlation (equal values share a rank); None for fewer than four pairs, or equal values."""
     if len(pairs) < FEWEST_TRIALS or any(len({pair[side] for pair in pairs}) < 2 for side in (0, 1)):
         return None
     from scipy.stats import spearmanr  # here, for the commands that only look must start without scipy
@@ -297,7 +299,7 @@ def cdf(t: float, df: int) -> float:
 
 @cache
 def quantile(p: float, df: int) -> float:
-    """Returns the t below which a share `p` of the distribution lies, found by bisection."""
+    """Returns the t below which a share `p` of Student's t distribution lies, found by bisection."""
     if p < 0.5:
         return -quantile(1 - p, df)
     low, high = 0.0, 1.0
