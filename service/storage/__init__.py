@@ -1,4 +1,4 @@
-"""The files of a home: the journal, the outcomes, the editions, and the history that they add up to."""
+"""Reads and writes the files of a home: journals, answers of runs and definitions of studies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that should agree among what was written about a study. `detail`: what was compared, or disagrees."""
+    """One comparison of a study's files. `detail` says what was compared or, where `ok` is false, what disagrees."""
 
     name: str
     ok: bool
@@ -17,13 +17,13 @@ class Check:
 
     @classmethod
     def of(cls, name: str, looked: int, things: str, wrong: list[str]) -> Self:
-        """Returns a check that is good if nothing is wrong; at most three wrong things are named."""
+        """Returns the check of `looked` things, which is `ok` if `wrong` is empty and else names three wrong things."""
         few = "; ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
         return cls(name, not wrong, few or f"{looked} {things}")
 
 
 def plain_json(text: str | bytes) -> Any:
-    """Returns the value of a JSON text. Raises: ValueError for any other, and for one that is nested too deeply."""
+    """Returns the value of a JSON text. Raises: ValueError for a text that is no JSON, or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Finds the edition that a name means, and the code that it carries; refuses another definition under an earlier id."""
+"""Finds and stores editions: an edition is a study at one budget. Its id never gets another definition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainables.whole_files import sealed, unsealed, write_whole
 
 
 def carried(home: Home, id: str) -> dict[tuple[str, str], None]:
-    """Returns the name and text of each file that a study's definition, its journal or its answers carry, each once."""
+    """Returns the (name, text) of each file of code that a study's definition, journal or answers carry, as keys."""
 
     def values_in(path: Path, *, is_sealed: bool) -> list[Any]:
         values = []
@@ -41,12 +41,12 @@ def carried(home: Home, id: str) -> dict[tuple[str, str], None]:
 
 
 def has_own(edition: Edition) -> bool:
-    """Returns whether a definition holds a class of somebody's own, whose files may change while the text stays."""
+    """Returns whether a definition holds a class of a user, whose files may change while the definition stays."""
     return any(True for _ in sources(edition.plain()))
 
 
 def sources(value: Any) -> Iterator[tuple[str, str]]:
-    """Yields each kind of somebody's own in a plain value, with the text beside it: of a node, or of paths to one."""
+    """Yields the name of each file of user code in a plain value (of JSON types), and the text of that file."""
     if isinstance(value, list):
         for item in value:
             yield from sources(item)
@@ -60,16 +60,18 @@ def sources(value: Any) -> Iterator[tuple[str, str]]:
 
 
 class EditionError(LocusError):
-    """An id that nobody has run, or a definition that differs from the one under its id."""
+    """The error for an id that nobody has run, and for a definition that differs from the one stored under its id."""
 
 
 class DamagedError(EditionError):
-    """A file of a study's definition that is not as it was written."""
+    """The error for a study's definition whose file was changed after locus wrote it."""
 
 
 def stored(home: Home, id: str) -> Edition:
-    """Returns the edition of an id, as it was run. Raises: EditionError for an id that is not in this home, and for a
-    file that is damaged, of another locus, or of another id.
+    """Returns the edition that the home stores under an id.
+
+    Raises: EditionError for an id that is not in this home, and for a file that is damaged, of another version of
+    locus, or of another id.
     """
     ids = home.ids()
     if id not in ids:  # a name such as ../x would lead out of the home
@@ -100,7 +102,10 @@ def stored(home: Home, id: str) -> Edition:
 
 
 def latest(home: Home, name: str) -> str:
-    """Returns the id that a name means: itself, or the latest edition of that name. Raises: EditionError for none."""
+    """Returns the id that a name means: the name if it is an id, else the id of its latest edition.
+
+    Raises: EditionError if the home has no edition of that name.
+    """
     ids = home.ids()
     named = [id for id in ids if id == name or id.partition("@")[0] == name]
     if name in ids:
@@ -115,7 +120,7 @@ def latest(home: Home, name: str) -> str:
 
 
 def only(home: Home, name: str) -> str:
-    """Returns what `latest` does, for what cannot be undone. Raises: EditionError for several editions, too."""
+    """Returns the id that a name means, for a command that cannot be undone. Raises: EditionError unless it is one."""
     several = [id for id in home.ids() if id.partition("@")[0] == name]
     if len(several) > 1:
         raise EditionError(f"{name} must name one version, got {len(several)}: {', '.join(several)}")
@@ -123,9 +128,10 @@ def only(home: Home, name: str) -> str:
 
 
 def of_name(home: Home, name: str) -> Edition | None:
-    """Returns the latest edition of a name that is no named study; None if this home has none.
+    """Returns the latest edition of a study that is not in the library.
 
-    Raises: EditionError if the working folder has a file of that name, too, for it may hold another study by now.
+    It returns None if the library has a study of this name, or this home has no edition of it.
+    Raises: EditionError if the working folder has a file of that name, which may hold another study.
     """
     if name in library.names() or not any(id.partition("@")[0] == name for id in home.ids()):
         return None
@@ -136,7 +142,7 @@ def of_name(home: Home, name: str) -> Edition | None:
 
 
 def of_id(home: Home, id: str) -> Edition:
-    """Returns the edition of an id: that of a named study, or one that was run here. Raises: EditionError."""
+    """Returns the edition of an id: from the library, else from this home. Raises: EditionError if neither has it."""
     name, _, rest = id.partition("@")
     if name in library.names() and rest in library.find(name).budgets:
         return library.find(name).at(rest)
@@ -148,12 +154,12 @@ def of_id(home: Home, id: str) -> Edition:
 
 
 def resolve_edition(edition: Edition, home: Home) -> Edition:
-    """Returns the edition to run, as the home goes on with it.
+    """Returns the edition to run: the given one, with the order of arms that the home has stored for it.
 
-    Its arms are in the order of before, by which its journal numbers them; new ones come last. Where a person named the
-    arms that run, those of before stay, with what the study says of them: as seeds, arms may become more, and never
-    fewer. A class of the user's own reads its files again, as an object in memory may be older than they are.
-    Raises: EditionError if the id has another definition, with the difference.
+    The journal numbers arms (the settings that the study compares) in the stored order, so new arms come last. If a
+    person named the arms to run, the stored arms stay, with their claims and published numbers: the number of arms
+    never falls. A class of the user is read from its files again, which may be newer than the object in memory.
+    Raises: EditionError, which says the difference, if the stored definition is another one.
     """
     edition = Edition.read(edition.plain()) if has_own(edition) else edition
     if edition.id not in home.ids():
@@ -188,12 +194,12 @@ def resolve_edition(edition: Edition, home: Home) -> Edition:
 
 
 def arms_of(edition: Edition) -> list[str]:
-    """Returns the names of an ablation's arms; none for a search."""
+    """Returns the names of an ablation's arms, and an empty list for a search."""
     return [*edition.study.plan.arms] if isinstance(edition.study.plan, Ablation) else []
 
 
 def with_fewer_arms(edition: Edition, home: Home) -> Edition:
-    """Returns an edition under the id of the latest one here that lacks nothing but some of its arms, else itself."""
+    """Returns the edition, with the id of the latest stored one that differs from it only by fewer arms, if any."""
     definition, arms, ids = edition.definition, {*arms_of(edition)}, home.ids()
     for id in [] if edition.id in ids else reversed(ids):
         if id.startswith(f"{edition.study.name}@{edition.budget}~"):
@@ -206,11 +212,12 @@ def with_fewer_arms(edition: Edition, home: Home) -> Edition:
 
 
 def save_edition(edition: Edition, home: Home) -> None:
-    """Writes the resolved edition to its folder."""
+    """Writes the result of `resolve_edition` to the folder of its study."""
     write_whole(home.study(edition.id).study, sealed(edition.plain()))
 
 
 def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    """Yields a sentence for each value that differs between two definitions; `path` leads to the value."""
     if isinstance(before, dict) and isinstance(now, dict):
         for name in sorted({*before, *now}):
             yield from _differences(before.get(name), now.get(name), f"{path}.{name}" if path else name)

@@ -1,10 +1,11 @@
-"""What a journal tells: its facts, and the state of a run, a trial and a tuning that they add up to.
+"""Defines the facts of a journal, and computes the state of a run, a trial or a tuning from them.
 
-A fact says when it was written, and by which driver.
+A fact, a line of the journal, is one event of a study. It says when and by which driver (the process that runs the
+study) it was written.
 
 A journal may come from a stranger, in a copied home, an archive or a storage. Its keys and codes become names of files
-and folders, and its counts become loops. So each of them has a form and a bound, and a line beyond these is no fact. A
-checksum ends each line, so that one byte that changes in it is seen.
+and folders, and its counts become loops. So each of them has a form and a bound, and a line with other values is no
+fact. A checksum ends each line, so that a changed byte is noticed.
 """
 
 from __future__ import annotations
@@ -24,18 +25,20 @@ from search_spaces.study import Ablation, Edition, Search, Study, Trial, Tuning
 from trainables.spec import Spec
 
 FORM = 5
-"""The form of the journals that this code writes and reads. A new kind of fact or a changed one makes a new form."""
+"""The form of journals that this code reads and writes. It rises when a kind of fact is added or changed."""
 KEY = "[0-9a-f]{16}"
 RunKey = Annotated[str, Field(pattern=f"^{KEY}$", description="16 hex digits")]
-"""The key of a run, as `Run.key` gives it."""
+"""The key of a run, the digest that `Run.key` returns."""
 Code = Annotated[str, Field(pattern="^[0-9a-f]{12}$", description="12 hex digits")]
 """The digest of the code that trains a run."""
 Count = Annotated[int, Field(ge=0, le=1_000_000, description="a number from 0 to 1,000,000")]
-"""An epoch, a place in a list, an attempt."""
+"""The number of an epoch, a place in a list, a seed or an attempt."""
 
 
 class Stamped(Spec):
-    """What the journal adds to each fact. `by`: the number of the driver's session. Units: seconds since 1970."""
+    """The two values that the journal adds to each fact: `time`, when it was written, and `by`, the number of the
+    driver that wrote it. Units: `time` in seconds since 1970.
+    """
 
     time: float = Field(default=0.0, ge=0, le=1e11, kw_only=True)
     by: int = Field(default=0, ge=0, lt=2**53, kw_only=True)
@@ -45,10 +48,10 @@ class Stamped(Spec):
 
 
 class Opened(Stamped):
-    """A driver has opened the journal, and writes from here on; every session begins with this fact.
+    """A driver has opened the journal; this is the first fact that each driver writes.
 
-    `form`: the form of the journal. `version`: that of locus. `claims`: the digest of the study's claims at that
-    time, so that a page can say whether they were written before the runs.
+    `form` is the form of the journal, `version` the version of locus. `claims` is the digest of the study's claims at
+    that time, so that a page can say whether the claims were written before the runs.
     """
 
     fact: Literal["opened"] = Field(default="opened", init=False)
@@ -60,14 +63,14 @@ class Opened(Stamped):
 
 
 class Planned(Stamped):
-    """A trial was added. `tunes`: the arm that a point may tune."""
+    """A trial was added to the study. `tunes` is the name of the arm that the trial tunes, or empty."""
 
     fact: Literal["planned"] = Field(default="planned", init=False)
     role: Role
     number: Count
     name: str
     values: dict[str, Any]
-    """The point or arm; of a parent, the `key` of its first run."""
+    """The values of the point or arm; for a parent (a run that other runs need), the `key` of its first run."""
     tunes: str = ""
 
 
@@ -84,7 +87,7 @@ class Started(Stamped):
 
 
 class Measured(Stamped):
-    """The numbers of an epoch. The first fact of an epoch counts; a resumed run reports some epochs again."""
+    """A run has measured numbers in an epoch. A resumed run reports some epochs again; the first fact counts."""
 
     fact: Literal["measured"] = Field(default="measured", init=False)
     run: RunKey
@@ -94,7 +97,10 @@ class Measured(Stamped):
 
 
 class StoppedAt(Stamped):
-    """The study stopped a run at a rung; at epoch 0, it left the run out, because its point was out of the race."""
+    """The study stopped a run at a rung, because its score was below `cutoff`.
+
+    `epoch` is 0 for a run that never began, because its trial could not become one of the best.
+    """
 
     fact: Literal["stopped"] = Field(default="stopped", init=False)
     run: RunKey
@@ -104,7 +110,10 @@ class StoppedAt(Stamped):
 
 
 class FailedWith(Stamped):
-    """A run failed, not by its recipe. `counts`: not for a lost node; `final`: a second attempt cannot help."""
+    """A run failed, without an answer. `counts` is false if its node was lost: this failure is not counted.
+
+    `final` is true if a second attempt cannot help.
+    """
 
     fact: Literal["failed"] = Field(default="failed", init=False)
     run: RunKey
@@ -115,7 +124,7 @@ class FailedWith(Stamped):
 
 
 class Ended(Stamped):
-    """A run has its answer: trained here, or found among the outcomes (`reused`)."""
+    """A run has its answer, the outcome of its training. `reused` is true if the answer was stored already."""
 
     fact: Literal["ended"] = Field(default="ended", init=False)
     run: RunKey
@@ -126,7 +135,10 @@ class Ended(Stamped):
 
 
 class Counts(Stamped):
-    """How many trials and seeds are asked for. `looks`: how many there were before a repair cut the journal here."""
+    """The command asks for so many seeds of each trial, and, in a search, so many trials.
+
+    `looks` is set where a repair cut the journal: how many times verdicts could be seen before.
+    """
 
     fact: Literal["counts"] = Field(default="counts", init=False)
     seeds: int = Field(ge=1, le=MOST_SEEDS)
@@ -135,7 +147,10 @@ class Counts(Stamped):
 
 
 class Confirms(Stamped):
-    """The trials chosen for the confirmation, best first. `rivals`: those of the random points."""
+    """The search has chosen trials to train again as a confirmation, the best first, by their numbers.
+
+    `rivals` are the numbers of the trials chosen among random points.
+    """
 
     fact: Literal["confirms"] = Field(default="confirms", init=False)
     numbers: tuple[Count, ...] = Field(strict=False)
@@ -143,7 +158,7 @@ class Confirms(Stamped):
 
 
 class Exhausted(Stamped):
-    """The space has no further point. `rival`: the search of random points, which may find fewer."""
+    """The search has used up the `trials` points of the space. `rival` is true for the search of random points."""
 
     fact: Literal["exhausted"] = Field(default="exhausted", init=False)
     trials: Count
@@ -151,7 +166,10 @@ class Exhausted(Stamped):
 
 
 class Tuned(Stamped):
-    """The values of an arm are fixed: those of the trial of this number; None: its own, as every trial diverged."""
+    """The tuning of an arm has ended: it takes the values of the trial `number`.
+
+    `number` is None if every trial diverged; the arm then keeps the values that the study gives it.
+    """
 
     fact: Literal["tuned"] = Field(default="tuned", init=False)
     arm: str
@@ -159,14 +177,17 @@ class Tuned(Stamped):
 
 
 class ArmCost(Spec):
-    """What an arm takes in each of its turns. Units: seconds an image, of training and of prediction."""
+    """The times that an arm took for training and for prediction, one for each turn. Units: seconds per image."""
 
     train_s: tuple[float, ...] = Field(strict=False)
     predict_s: tuple[float, ...] = Field(strict=False)
 
 
 class Costed(Stamped):
-    """What arms cost, measured side by side. `load`: of the machine before, over a minute; `cores`: that it has."""
+    """The costs of arms were measured side by side, on a machine with `cores` processor cores.
+
+    `load` is the average load of that machine in the minute before.
+    """
 
     fact: Literal["costed"] = Field(default="costed", init=False)
     arms: dict[str, ArmCost]
@@ -175,7 +196,7 @@ class Costed(Stamped):
 
     @property
     def busy(self) -> str:
-        """How busy the machine was, in words; nothing if half of its cores were free."""
+        """A text about the machine's load, to be added to a sentence; it is empty if half of the cores were free."""
         return f" (a load of {self.load:.1f} on {self.cores} cores)" if self.load > self.cores / 2 else ""
 
 
@@ -185,19 +206,19 @@ Fact = Annotated[
     Field(discriminator="fact"),
 ]  # fmt: skip
 FACT: TypeAdapter[Fact] = TypeAdapter(Fact)
-"""Reads a fact from the JSON of a line."""
+"""The adapter that reads a fact from the JSON of a line."""
 SUM = re.compile(rb'(.*),"sum":"([0-9a-f]{8})"\}\s*', re.DOTALL)
-"""How a line ends: with the CRC-32 of the bytes before, in hex digits."""
+"""The pattern of a line: it ends with the CRC-32 of the bytes before, in hex digits."""
 
 
 def line_of(plain: Mapping[str, Any]) -> bytes:
-    """Returns the line of a fact's plain values."""
+    """Returns the line of the journal, with its checksum, for a fact's values of JSON types."""
     content = json.dumps(plain, separators=(",", ":")).encode().removesuffix(b"}")
     return b'%s,"sum":"%08x"}\n' % (content, zlib.crc32(content))
 
 
 def content_of(line: bytes) -> bytes | None:
-    """Returns the JSON of a line without its checksum; None without one. Raises: ValueError for a wrong checksum."""
+    """Returns the JSON of a line without its checksum; None if it has none. Raises: ValueError if it is wrong."""
     match = SUM.fullmatch(line)
     if match is None:
         return None
@@ -209,12 +230,12 @@ def content_of(line: bytes) -> bytes | None:
 RunStatus = Literal["missing", "running", "stopped", "failed", "completed", "diverged"]
 TrialStatus = Literal["open", "completed", "stopped", "diverged", "incomplete"]
 TRIES = 2
-"""How often a failing run is tried before it is left to the next command."""
+"""The number of failures after which a command does not try a run again; the next command does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What a run measured in one epoch, and when. Units: `time` in seconds since 1970."""
+    """The values that a run measured in one epoch. Units: `time`, when it wrote them, in seconds since 1970."""
 
     values: dict[str, float]
     time: float
@@ -222,7 +243,12 @@ class Epoch:
 
 @dataclass(slots=True)
 class RunState:
-    """The state of one run in one study, by the code that counts. `lost`: how often its answer was lost."""
+    """The state of one run in one study, trained by one version of the code.
+
+    `lost` is the number of times that the run's answer (its stored outcome) was lost, `cutoff` the score below which
+    the study stopped it. `begun` is the time when its latest attempt started, `last` the time of its latest fact.
+    Units: `begun` and `last` in seconds since 1970.
+    """
 
     status: RunStatus = "missing"
     curve: dict[int, Epoch] = field(default_factory=dict)
@@ -238,12 +264,12 @@ class RunState:
 
     @property
     def epoch(self) -> int:
-        """The last epoch that was measured."""
+        """The number of the last epoch that was measured; 0 if none was."""
         return max(self.curve, default=0)
 
     @property
     def values(self) -> dict[int, dict[str, float]]:
-        """The values of each epoch that was measured, in order."""
+        """The values of each epoch that was measured, in the order of the epochs."""
         return {epoch: self.curve[epoch].values for epoch in sorted(self.curve)}
 
     @property
@@ -252,16 +278,16 @@ class RunState:
 
     @property
     def left_out(self) -> bool:
-        """True if its point was out of the race before the run began."""
+        """True if the run never began, because its trial could not become one of the best."""
         return self.status == "stopped" and not self.curve
 
     @property
     def was_run(self) -> bool:
-        """True if the run was started, or its answer was found among the outcomes."""
+        """True if the run was started, or its answer was stored already."""
         return self.status != "missing" and not self.left_out
 
     def value(self, metric: str) -> float | None:
-        """Returns a metric at the last epoch measured."""
+        """Returns the value of a metric at the last measured epoch, and None if there is none."""
         return self.curve[self.epoch].values.get(metric) if self.curve else None
 
 
@@ -269,8 +295,9 @@ class RunState:
 class TrialAnswer:
     """The result of a trial over its seeds.
 
-    `values`: the last score of each answered seed; a diverged seed is at chance. `raced`: whether a point was stopped
-    after whole seeds, because its mean could not become one of the best; else it was stopped at a rung.
+    `values` holds the last score of each seed that has an answer; a diverged seed counts as chance. `asked` is how many
+    seeds the study asks for. `raced` is true if the trial was stopped between two seeds, because its mean could not
+    become one of the best, and false if at a rung.
     """
 
     status: TrialStatus
@@ -287,13 +314,13 @@ class TrialAnswer:
 
 
 def first_left_out(states: Iterable[RunState]) -> RunState | None:
-    """Returns the run that the race left out, of a trial's runs in order; None if one before it has lost its answer."""
+    """Returns a trial's first run that the study left out; None without one, or if a run before has no answer."""
     state = next((state for state in states if state.left_out or not state.answered), None)
     return state if state and state.left_out else None
 
 
 def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
-    """Adds one fact to the state of its run."""
+    """Changes the state of a run by one fact about it."""
     match fact:
         case Started(attempt=attempt, placement=placement):
             state.status, state.attempts, state.placement = "running", attempt, placement
@@ -312,10 +339,10 @@ def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith 
 
 
 class ArmTunings:
-    """The trials that tune each arm, and `chosen`: the number of the one whose values an arm has.
+    """The trials that tune each arm. `chosen` holds, for each arm, the number of the trial whose values it takes.
 
-    An arm is in `chosen` from the moment on in which its values are fixed; None: every trial diverged, so the arm has
-    the values that the study gives it.
+    An arm is in `chosen` once its tuning has ended. Its number is None if every trial diverged; the arm then has the
+    values that the study gives it.
     """
 
     def __init__(self, edition: Edition) -> None:
@@ -328,47 +355,47 @@ class ArmTunings:
         self._trials.setdefault(trial.tunes[0], []).append(trial)
 
     def trials(self, arm: str) -> list[Trial]:
-        """Returns the trials that tune an arm, by number."""
+        """Returns the trials that tune an arm, sorted by number."""
         return sorted(self._trials.get(arm, ()), key=lambda trial: trial.number)
 
     def is_settled(self, trial: Trial) -> bool:
-        """Returns whether a trial tunes an arm whose values are fixed: nothing of it is trained any more."""
+        """Returns whether a trial belongs to a tuning that has ended: no run of it is trained any more."""
         return trial.tunes is not None and trial.tunes[0] in self.chosen
 
     def chosen_trial(self, arm: str) -> Trial | None:
-        """Returns the trial whose values an arm has; None before the choice, and where every trial diverged."""
+        """Returns the trial whose values an arm takes; None before it is chosen, and if every trial diverged."""
         number = self.chosen.get(arm)
         if number is None:
             return None
         return next(trial for trial in self.trials(arm) if trial.number == number)
 
     def arm(self, number: int, name: str) -> Trial:
-        """Returns an arm with its values: those of the study, with what its tuning chose."""
+        """Returns the trial of an arm, with the values that its tuning chose, or else those of the study."""
         plan, chosen = self.edition.study.plan, self.chosen_trial(name)
         assert isinstance(plan, Ablation)
         return self.edition.trial(number, plan.arms[name] if chosen is None else chosen.values, name)
 
     def known_arms(self) -> list[Trial]:
-        """Returns the arms whose values are fixed, in order: all of them where no arm is tuned."""
+        """Returns the arms whose tuning has ended, in the order of the study; all arms if the study tunes none."""
         plan, untuned = self.edition.study.plan, self.untuned_arms()
         names = [*plan.arms] if isinstance(plan, Ablation) else []
         return [self.arm(number, name) for number, name in enumerate(names) if name not in untuned]
 
     def untuned_arms(self) -> list[str]:
-        """Returns the arms whose values depend on a tuning that has not ended."""
+        """Returns the names of the arms whose tuning has not ended."""
         plan = self.edition.study.plan
         arms = plan.arms if isinstance(plan, Ablation) and plan.tune else {}
         return [name for name in arms if name not in self.chosen]
 
 
 def tuning_of(edition: Edition) -> Tuning | None:
-    """Returns how the arms of an edition are tuned; None if they are not, and for a search."""
+    """Returns how the arms of an edition are tuned; None for a search, and for an ablation without tuning."""
     plan = edition.study.plan
     return plan.tune if isinstance(plan, Ablation) else None
 
 
 def arms_ahead(edition: Edition, trials: list[Trial]) -> set[str]:
-    """Returns the arms of which no trial is planned."""
+    """Returns the names of the arms that none of these trials belongs to."""
     plan = edition.study.plan
     if not isinstance(plan, Ablation):
         return set()
@@ -376,8 +403,9 @@ def arms_ahead(edition: Edition, trials: list[Trial]) -> set[str]:
 
 
 def shows_verdict(study: Study, tested: list[Trial]) -> bool:
-    """Returns whether a test could be seen: of a confirmed point, of the trials of a claim, of two arms, or of an arm
-    and its published number.
+    """Returns whether these trials, which have enough answers, suffice for one statistical test.
+
+    A test needs a confirmed point, two arms, all trials of a claim, or an arm with a published number.
     """
     if isinstance(study.plan, Search):
         return bool(tested)
@@ -387,7 +415,10 @@ def shows_verdict(study: Study, tested: list[Trial]) -> bool:
 
 
 def misfit(fact: Fact, edition: Edition, tuning: ArmTunings, of: Callable[[str], list[Trial]]) -> str:
-    """Returns why a fact is none of an edition; empty if it may be one. `of`: returns the planned trials of a role."""
+    """Returns why a fact cannot belong to an edition; an empty text if it can.
+
+    `of` returns the trials of a role that are planned already.
+    """
     if not isinstance(fact, Planned | Tuned | Confirms):
         return ""
     arms = [*edition.study.plan.arms] if isinstance(edition.study.plan, Ablation) else []

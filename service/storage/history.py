@@ -1,6 +1,6 @@
-"""What a study's facts add up to: its trials, its runs, and the answer of each trial.
+"""Computes the state of a study from its facts: its trials, its runs, and the answer of each trial.
 
-The driver, `status`, the report and MLflow all read this one object. Only facts of today's code count.
+The driver, `status`, the report and MLflow all read this one object. Answers count only if today's code gave them.
 """
 
 from __future__ import annotations
@@ -41,20 +41,22 @@ from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
 
 SETTLED = ("completed", "stopped", "diverged")
-"""Ends of a trial that change only if `invalidations` goes up."""
+"""The statuses of a trial that has ended. They change only if `History.invalidations` goes up."""
 TESTED = 3
-"""With fewer answers of a trial nothing is tested."""
+"""The number of seeds with answers that a trial needs before it takes part in a statistical test."""
 ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What Python itself says of values that have another form than those of a point."""
+"""The errors that Python raises for values that have another form than those of a point."""
 
 
 class History:
-    """The state that a study's facts add up to. `code_of` returns today's code digest of a recipe.
+    """The state of a study, computed from its facts.
 
-    `invalidations` goes up when trials that were settled may no longer be: whoever keeps results of them drops these.
-    `parents`: how many were planned, with those that no run needs today. `first_seeds`: how many were asked for first.
-    `costs`: what arms cost, as it was measured last. `begun`: when the first run began; `claims_since`: by the digest
-    of claims, when they were first asked. Units: seconds since 1970.
+    `code_of` returns the digest of today's code that trains a recipe. `invalidations` goes up when trials that had
+    ended may have to go on: a caller then drops results that it kept of them. `parents` is the number of parents (runs
+    that other runs need) that were planned, also of those that no run needs today. `first_seeds` is the number of seeds
+    that was asked for first. `costs` is the last measurement of what arms cost. `begun` is the time of the first fact
+    about a run, `last` that of the latest fact; `claims_since` holds, by the digest of the claims, the time at which
+    they were first stored. Units: times in seconds since 1970.
     """
 
     def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
@@ -87,7 +89,7 @@ class History:
 
     @classmethod
     def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None) -> History:
-        """Returns the history of an edition by its journal and today's code. Raises: JournalError."""
+        """Returns the history of an edition, read from its journal. Raises: JournalError if it cannot be read."""
         codes, journal = codes or CodeDigests(), home.study(edition.id).journal
         history = cls(edition, lambda recipe: codes(recipe).digest)
         for number, fact in read_lines(journal):
@@ -98,7 +100,7 @@ class History:
         return history
 
     def add(self, fact: Fact) -> None:
-        """Adds one fact. Raises: UnfitError for a fact that is none of this study, such as of an unknown arm."""
+        """Adds one fact. Raises: UnfitError for a fact that does not fit this study, such as one of an unknown arm."""
         self._facts += 1
         if isinstance(fact, Opened):
             if fact.claims:
@@ -141,9 +143,10 @@ class History:
                 add_fact(state, fact)
 
     def _add_trial(self, fact: Planned) -> None:
-        """Adds a trial, but for a parent that no run needs, as its images have changed.
+        """Adds a trial, unless it is a parent that no run needs because the images have changed.
 
-        An arm that is added after verdicts could be seen is another look: one for all arms of a command.
+        If verdicts could be seen before a command adds arms, this counts as one more look (a time at which verdicts
+        are computed), however many arms the command adds.
         Raises: UnfitError if the study has no such trial, or has it already.
         """
         arm = fact.name if fact.role == "trial" else fact.tunes
@@ -184,10 +187,10 @@ class History:
         return UnfitError(f"a fact {fact.fact!r} must fit {self.edition.id}, but {why} {remedy(self.edition.id)}")
 
     def _look(self, seeds: int, trials: int, least: int = 0, *, before: int) -> None:
-        """Counts a look where more seeds or points are asked for after verdicts could be seen.
+        """Counts one more look if verdicts could be seen before more seeds or points were asked for.
 
-        `least`: the looks before the journal was cut. Its facts do not say what was seen then, so each raise counts.
-        `before`: how many facts the journal had before this.
+        `least` is the number of looks before a repair cut the journal: the facts left do not say what was seen, so each
+        later request for more counts. `before` is the number of facts before this one.
         """
         earlier, self._counted = self._counted, (seeds, trials)
         self.first_seeds = seeds if earlier is None else self.first_seeds
@@ -200,24 +203,27 @@ class History:
 
     @property
     def looks(self) -> int:
-        """How many times verdicts could be seen, the present time with them, whatever code gave the answers."""
+        """The number of times at which verdicts could be seen, the present one included, whatever code gave answers."""
         return max(1 + len(self._look_starts), self._least_looks) + self._look_ahead
 
     def at_earlier_look(self, home: Home) -> History | None:
-        """Returns the history as it stood before its present look; None at the first one."""
+        """Returns the history as it was before the present look; None at the first look."""
         if not self._look_starts:
             return None
         lines = read_lines(home.study(self.edition.id).journal)
         return History(self.edition, self._code_of, (fact for _, fact in islice(lines, self._look_starts[-1])))
 
     def _tested(self, seeds: int) -> list[Trial]:
-        """Returns the trials with `TESTED` answers of so many seeds, by any code, lost and replaced ones too."""
+        """Returns the trials that have answers for `TESTED` of their first `seeds` seeds.
+
+        Answers of any code count, also those that were lost or replaced.
+        """
         seen = {key for (key, _), state in self.states.items() if state.answered or state.lost}
         trials = self.of("confirmation" if isinstance(self.edition.study.plan, Search) else "trial")
         return [trial for trial in trials if sum(trial.run(seed).key in seen for seed in trial.seeds(seeds)) >= TESTED]
 
     def raise_counts(self, edition: Edition) -> None:
-        """Raises the counts of seeds and trials to what an edition asks for. They never fall. Its arms may be more."""
+        """Raises the counts of seeds and trials to those of an edition, which may have more arms. They never fall."""
         self._unsettle()
         plan, seeds, trials = edition.study.plan, max(self.seeds, edition.study.seeds), self.trials_asked
         if isinstance(plan, Search):
@@ -229,19 +235,19 @@ class History:
 
     @property
     def trial_count(self) -> int:
-        """How many trials the search will have: as many as asked for, or as the space has points."""
+        """The number of trials that the search will have: as many as asked for, at most the points of the space."""
         return self.trials_asked if self.exhausted is None else min(self.trials_asked, self.exhausted)
 
     @property
     def rival_count(self) -> int:
-        """How many random points the search will be compared with: as many as it has trials itself, or none."""
+        """The number of random points that the search will be compared with; 0 if the study asks for none."""
         plan = self.edition.study.plan
         if not (isinstance(plan, Search) and plan.rival):
             return 0
         return self.trial_count if self.rivals_exhausted is None else min(self.trial_count, self.rivals_exhausted)
 
     def confirmations(self, role: Role) -> list[Trial]:
-        """Returns the confirmations of a role that count; an extension of the study may have replaced others."""
+        """Returns the confirmations of a role that count; more trials of the study may have replaced earlier ones."""
         numbers = {"confirmation": self.confirms, "rival_confirmation": self.rival_confirms}[role]
         return [trial for trial in self.of(role) if trial.number in numbers]
 
@@ -249,7 +255,7 @@ class History:
         return trial.role in CONFIRMATIONS and trial not in self.confirmations(trial.role)
 
     def code(self, run: Run) -> str:
-        """Returns the digest of today's code for a run: answers of another code do not count."""
+        """Returns the digest of today's code that trains a run; answers of other code do not count."""
         if run.key not in self._codes:
             self._codes[run.key] = self._code_of(run.recipe)
         return self._codes[run.key]
@@ -258,7 +264,7 @@ class History:
         return self.states.get((run.key, self.code(run))) or RunState()
 
     def runs(self, trial: Trial) -> dict[int, Run]:
-        """Returns the runs of a trial, by seed; a parent's are those that some child needs."""
+        """Returns the runs of a trial by seed; of a parent, only the runs that another run needs."""
         if trial.role == "parent":
             needed = [parent for run in self._everyone() for parent in ancestors(run)]
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
@@ -270,7 +276,10 @@ class History:
         return trial.run(trial.seeds(1)[0])
 
     def asked(self, trial: Trial) -> list[Run]:
-        """Returns the runs that exist or will run. After a stop, or a diverged first seed, others are skipped."""
+        """Returns the runs of a trial that were or will be trained.
+
+        If the trial was stopped, or its first seed diverged, its other runs are skipped.
+        """
         runs = list(self.runs(trial).values())
         if trial.role == "parent":
             children = [run for child in self.trials if child.role != "parent" for run in self.asked(child)]
@@ -285,11 +294,11 @@ class History:
         return runs
 
     def unsettled(self, role: str) -> list[Trial]:
-        """Returns the trials of a role that may need training. Others are remembered, because a large study has many.
+        """Returns the trials of a role that may need training. All other trials are remembered, for speed.
 
-        A trial is settled when all its seeds have answers, or, in a search, when its first one stopped or diverged, or
-        a later one was left out and all before it have answers. A parent is never asked about: a new child may need it
-        at one more seed, so it may be settled and then not.
+        A trial is settled when all its seeds have answers; in a search also when its first seed was stopped or
+        diverged, or when a later seed was left out and all seeds before it have answers. Do not ask for parents: a new
+        trial may need a parent with one more seed, so a settled parent may need training again.
         """
         waiting, unsettled = (self._waiting or {}).get(role), []
         for trial in self.of(role) if waiting is None else waiting:
@@ -302,10 +311,11 @@ class History:
         return list(unsettled)
 
     def waiting(self) -> set[str]:
-        """Returns the labels of the points and confirmations that may need training."""
+        """Returns the labels of the trials of the roles `COMPARED` that may need training."""
         return {trial.label for role in COMPARED for trial in self.unsettled(role)}
 
     def _unsettle(self) -> None:
+        """Forgets which trials are settled, and their answers; callers see it by `invalidations`."""
         self._waiting = None
         self._answers.clear()
         self.invalidations += 1
@@ -314,12 +324,12 @@ class History:
         return isinstance(self.edition.study.plan, Search) and trial.role in POINTS
 
     def races(self, trial: Trial) -> bool:
-        """Returns whether a trial may be refused its next seed: a search's point, or an arm of a racing ablation."""
+        """Returns whether the study may refuse a trial its next seed: a point, or an arm of an ablation that races."""
         plan = self.edition.study.plan
         return self._is_point(trial) or (isinstance(plan, Ablation) and plan.race and trial.role == "trial")
 
     def keeps(self, run: Run) -> bool:
-        """Returns whether a run's weights are needed: the study keeps them, or another run needs them."""
+        """Returns whether the weights of a run must be kept: the study asks for it, or another run needs them."""
         if "weights" in self.edition.study.keep:
             return True
         return any(run.key == parent.key for child in self._everyone() for parent in ancestors(child))
@@ -328,7 +338,10 @@ class History:
         return [trial for trial in self.trials if trial.role == role]
 
     def answer(self, trial: Trial) -> TrialAnswer:
-        """Folds a trial's seeds: stopped or diverged with the first one in a search, incomplete where one failed."""
+        """Returns the answer of a trial, over its seeds.
+
+        In a search, it is stopped or diverged if its first seed is. It is incomplete if a seed failed and none waits.
+        """
         if trial.label not in self._answers:
             answer = self._fold(trial)
             if answer.status not in SETTLED or trial.role == "parent":  # a parent may get more runs
@@ -363,24 +376,24 @@ class History:
         return TrialAnswer("incomplete" if hopeless else "open", values, len(states), epoch, reason=reason)
 
     def given_up(self, run: Run) -> bool:
-        """Returns True if a run, or one that it needs, failed too often to be tried again by this command."""
+        """Returns whether a run, or one that it needs, failed too often for this command to try it again."""
         return any(self.state(needed).failures >= TRIES for needed in (run, *ancestors(run)))
 
     @property
     def failed(self) -> int:
-        """How many of the runs asked for ended in a failure."""
+        """The number of runs that were asked for and whose last attempt failed."""
         states = (self.state(run) for trial in self.trials for run in self.asked(trial))
         return sum(state.status == "failed" for state in states)
 
     @property
     def stale(self) -> int:
-        """How many answers of the study do not count, because another code trained them."""
+        """The number of the study's answers that do not count, because other code than today's gave them."""
         codes = {run.key: self.code(run) for trial in self.trials for run in self.runs(trial).values()}
         answers = [run for run, state in self.states.items() if state.status in ("completed", "diverged")]
         return sum(code != codes.get(key) for key, code in answers)
 
     def highest(self, count: int = 1, role: Role = "trial") -> list[Trial]:
-        """Returns the completed trials of a role with the highest validation means. Earlier ones win ties."""
+        """Returns the `count` completed trials of a role with the highest validation means. Earlier ones win ties."""
         answers = [(trial, self.answer(trial)) for trial in self.of(role)]
         complete = [
             (answer.mean or 0.0, -trial.number, trial) for trial, answer in answers if answer.status == "completed"
@@ -388,13 +401,17 @@ class History:
         return [trial for _, _, trial in sorted(complete, key=lambda row: row[:2], reverse=True)[:count]]
 
     def _everyone(self) -> Iterable[Run]:
+        """Yields the runs of all trials that are no parents."""
         for trial in self.trials:
             if trial.role != "parent":
                 yield from self.runs(trial).values()
 
 
 def ancestors(run: Run) -> Iterable[Run]:
-    """Yields the runs that a run needs before it, each before those that it needs; one that two need comes twice."""
+    """Yields the runs that must be trained before a run: each one before those that it needs itself.
+
+    A run that two others need is yielded twice.
+    """
     for parent in run.needs():
         yield parent
         yield from ancestors(parent)

@@ -1,8 +1,8 @@
-"""Where everything lies: one folder that the driver keeps, the name of every file in it, and where MLflow shows it.
+"""Names the files of a home, the folder in which locus keeps all studies and answers, and the addresses of MLflow.
 
-The names come from journals, which may be a stranger's: a name that leads anywhere else is refused. A link (to a larger
-disk, for example) is unlinked; what it leads to stays. If `outcomes`, `studies` or `artifacts` is a link that leads out
-of the home, what lies there may be another home's, and nothing is removed.
+The names come from journals, which may be a stranger's: a name that leads out of its folder is refused. If a link (to a
+larger disk, for example) is removed, the files that it leads to stay. If `outcomes`, `studies` or `artifacts` is a link
+that leads out of the home, the files there may be another home's, and nothing is removed.
 
 <home>/outcomes/<key>/<code>.json, .pt          answers, shared by all studies; <code>.<probe>.npz, what probes found
 <home>/outcomes/.claims/<key>.<code>            a run that some driver trains now: a file that is locked
@@ -15,7 +15,7 @@ of the home, what lies there may be another home's, and nothing is removed.
 <home>/data/                                     known data sets, decoded images in decoded/, and images that Python
                                                  handed over, arrays-<digest>.npz (or $LOCUS_DATA)
 
-An address of MLflow is shown without its password, in logs, reports and lists of processes.
+Logs, reports and lists of processes show an address of MLflow without its password.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ from trainables.whole_files import rename_durably
 
 
 def remove_member(within: Path, *names: str) -> None:
-    """Removes what names lead to in a folder, if it is there. Raises: LocusError for a name that leads out."""
+    """Removes the file, link or folder `within/names[0]/names[1]/...`, if it exists.
+
+    Raises: LocusError for a name that leads out of `within`.
+    """
     path = _member(within, names)
     if path.is_symlink() or path.is_file():
         path.unlink()
@@ -55,7 +58,7 @@ def remove_member(within: Path, *names: str) -> None:
 
 
 def check_removable(within: Path, name: str) -> None:
-    """Looks whether `remove_member` can remove what lies in a folder under a name. Raises: LocusError if it cannot."""
+    """Checks that `remove_member` can remove `within/name`, and removes nothing. Raises: LocusError if it cannot."""
     path, folders = _member(within, (name,)), [within]
     if path.is_dir() and not path.is_symlink():
         if path.is_mount():
@@ -67,7 +70,7 @@ def check_removable(within: Path, name: str) -> None:
 
 
 def _member(within: Path, names: tuple[str, ...]) -> Path:
-    """Returns the path of names in a folder; of a link on the way, the link itself."""
+    """Returns the path `within/names[0]/names[1]/...`, or that of the first link on the way."""
     path = within
     for name in names:
         if name in ("", ".", "..") or "/" in name or "\0" in name:
@@ -88,7 +91,7 @@ class StudyFolder:
         self.study = self.root / "study.json"  # the edition, as resolved
         self.journal = self.root / "journal.jsonl"  # the ordered facts
         self.control = self.root / "control.json"  # what a command asks of the driver, until the driver has read it
-        self.lock = self.root / "lock"  # of the one writer
+        self.lock = self.root / "lock"  # the file that the driver locks
         self.drivers = self.root / DRIVERS  # the files in which drivers say that they run this study
         self.presence = self.root / "presence.json"  # what the driver tells other drivers of the home
         self.storage = self.root / "storage"  # the URI of `--storage`, where the last driver had one
@@ -103,7 +106,7 @@ class StudyFolder:
 
     @property
     def driver(self) -> Holder | None:
-        """The driver that runs this study now, here or on another host. Cost: 0.1 s where one does."""
+        """The driver that runs this study now, here or on another host; None if none does. Cost: 0.1 s if one does."""
         try:
             if self.lock.exists():
                 with FileLock(self.lock, timeout=0.1):  # who asks holds it for a moment, too
@@ -137,8 +140,8 @@ class Home:
     def __post_init__(self) -> None:
         self.outcomes = self.root / "outcomes"
         self.claims = self.outcomes / ".claims"  # files that drivers lock while they train
-        self.database = self.root / "mlflow.db"  # of the default MLflow store
-        self.artifacts = self.root / "artifacts"  # of the default MLflow store
+        self.database = self.root / "mlflow.db"  # the database of the default MLflow store
+        self.artifacts = self.root / "artifacts"  # the files of the default MLflow store
         self.fetched = self.root / "fetched"  # where this home was fetched from; no file if studies are run
 
     @classmethod
@@ -148,12 +151,12 @@ class Home:
 
     @property
     def option(self) -> str:
-        """What a command needs to find this home, with a blank before it; nothing for the usual one."""
+        """The option ` --home FOLDER` that a command needs to find this home; empty if it finds it without."""
         return "" if self.root == Home.find().root else f" --home {shlex.quote(str(self.root))}"
 
     @classmethod
     def usable(cls, given: str | Path | None = None) -> Home:
-        """Returns the home, which is a folder or can become one. Raises: LocusError if it cannot."""
+        """Returns the home that `find` returns. Raises: LocusError if it is no folder and cannot become one."""
         home = cls.find(given)
         if "::" in str(home.root):
             raise LocusError(f"home must be a path without '::', got {home.root}")
@@ -171,7 +174,7 @@ class Home:
 
     @property
     def id(self) -> str | None:
-        """The name that no other home has; None before it has one. A home that was moved or copied has another name."""
+        """The name that no other home has; None if it has no name yet. A home that was moved or copied has another."""
         try:
             name, _, root = (self.root / "id").read_text(encoding="utf-8").strip().partition("\n")
         except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -180,7 +183,7 @@ class Home:
         return name if is_original else digest([name, str(self.root)], 12)
 
     def named(self) -> str:
-        """Returns the name of this home. A home without a name gets one; two that ask together get the same."""
+        """Returns the name of this home, after giving it one if needed; two processes at a time get the same name."""
         if self.id is None:
             draft = self.root / f".id.{os.getpid()}.{threading.get_ident()}"
             draft.write_text(f"{uuid.uuid4().hex[:12]}\n{self.root}\n", encoding="utf-8")
@@ -199,25 +202,26 @@ class Home:
 
     @property
     def tracking(self) -> str:
-        """The URI of the default MLflow store. If the path has `?` or `%`, it holds for this process alone."""
+        """The URI of the default MLflow store. If the path has `?` or `%`, only this process can use the URI."""
         folder = _linked(self.root) if {"?", "%"} & {*str(self.root)} else self.root  # both mean something else there
         return f"sqlite:///{folder / self.database.name}"
 
     @property
     def data(self) -> Path:
-        """The folder of known data sets and of decoded images: $LOCUS_DATA, else `data` in this one."""
+        """The folder of data sets and of decoded images: $LOCUS_DATA, else `data` in this home."""
         return Path(os.environ.get("LOCUS_DATA") or self.root / "data").expanduser().resolve()
 
     def study(self, id: str) -> StudyFolder:
         return StudyFolder(self.root / "studies" / id)
 
     def others(self, id: str) -> list[str]:
+        """Returns the ids of the other editions of the study that an id belongs to."""
         return [other for other in self.ids() if other != id and other.partition("@")[0] == id.partition("@")[0]]
 
     def ids(self) -> list[str]:
-        """Returns the ids of all studies here, the one that ran last at the end.
+        """Returns the ids of all studies in this home, sorted by time: the one that ran last is at the end.
 
-        A folder that this user cannot look into counts as one.
+        A folder that this user cannot look into counts as a study.
         """
         began: dict[str, float] = {}
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -233,7 +237,7 @@ class Home:
 
 
 def _last_time(journal: Path) -> float:
-    """Returns when the last whole line of a journal was written; infinity if none says so. Cost: 30 us."""
+    """Returns the time of a journal's last whole line, in seconds since 1970; infinity if it has none. Cost: 30 us."""
     try:
         with journal.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2**16))
@@ -245,6 +249,7 @@ def _last_time(journal: Path) -> float:
 
 @cache
 def _linked(folder: Path) -> Path:
+    """Returns a link to a folder, which is removed when this process ends."""
     temporary = Path(tempfile.mkdtemp(prefix="locus-home-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     link = temporary / "home"
@@ -253,11 +258,11 @@ def _linked(folder: Path) -> Path:
 
 
 SECRETS = ("password", "passwd", "pwd", "token", "secret")
-"""Parts of a query that hold a secret."""
+"""The names of the parts of an address's query that hold a secret."""
 
 
 def tracking_uri(given: str | None = None) -> str | None:
-    """Returns the URI of MLflow: as given, else $MLFLOW_TRACKING_URI. Raises: SpecError for one with credentials."""
+    """Returns the URI of MLflow: as given, else $MLFLOW_TRACKING_URI. Raises: SpecError if it holds credentials."""
     uri = given or os.environ.get("MLFLOW_TRACKING_URI")
     if uri and uri.startswith(("http://", "https://")) and has_secrets(uri):
         raise SpecError(
@@ -268,17 +273,17 @@ def tracking_uri(given: str | None = None) -> str | None:
 
 
 def experiment_name(given: str | None = None) -> str | None:
-    """Returns the MLflow experiment that was chosen: as given, else $MLFLOW_EXPERIMENT_NAME; None if none was."""
+    """Returns the name of the MLflow experiment: as given, else $MLFLOW_EXPERIMENT_NAME, else None."""
     return given or os.environ.get("MLFLOW_EXPERIMENT_NAME") or None
 
 
 def default_experiment(study: str) -> str:
-    """Returns the MLflow experiment of a study where none was chosen: a name that nobody else uses."""
+    """Returns the name of the MLflow experiment of a study if the user chooses none."""
     return f"locus/{study}"
 
 
 def place_in_words(home: Home, id: str, tracking: str | None = None, experiment: str | None = None) -> str:
-    """Returns where MLflow shows an edition of a study once it is run, as a plan says it. MLflow is not asked."""
+    """Returns, in words, the store and the experiment in which MLflow will show a study. MLflow is not asked."""
     store = without_secrets(tracking) if tracking else str(home.database)
     folder = home.study(id)
     has_file = folder.experiment.exists()
@@ -287,13 +292,13 @@ def place_in_words(home: Home, id: str, tracking: str | None = None, experiment:
 
 
 def has_secrets(uri: str) -> bool:
-    """Returns whether an address names a user, or a secret in its query."""
+    """Returns whether an address holds the name of a user, or a secret in its query."""
     parts = urlsplit(uri)
     return "@" in parts.netloc or bool({*SECRETS} & {name.lower() for name in parse_qs(parts.query)})
 
 
 def has_options(uri: str) -> bool:
-    """Returns whether a storage's URI has parts that may hold a secret: query, chain, user (Azure: a container)."""
+    """Returns whether a storage's URI may hold a secret: in a query, a chain (`::`) or a user (Azure has none)."""
     parts = urlsplit(uri)
     user, at, _ = parts.netloc.rpartition("@")
     has_user = bool(at) and (":" in user or not parts.scheme.startswith("abfs"))
@@ -301,25 +306,25 @@ def has_options(uri: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """Returns a text in which the password of every address is `***`."""
+    """Returns a text with `***` in place of each password and secret in its addresses."""
     text = re.sub(r"(://[^/\s:@]*):[^\s]*@", r"\1:***@", text)
     return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 WRITTEN = "files.json"
-"""Beside the page of a report: the names of the files that were written with it, each with the SHA-256 of its content.
+"""The file beside a report's page that lists the files written with it, each with the SHA-256 of its content.
 
-It names itself while a page is being written.
+While a page is being written, the list contains the name of this file itself.
 """
 
 
 def content_digest(content: str | bytes) -> str:
-    """Returns what a file's content is known by."""
+    """Returns the SHA-256 of a file's content, in hex digits."""
     return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
 
 
 def written(folder: Path) -> dict[str, Any]:
-    """Returns what an earlier page wrote, by name. A file that a user has changed since is not ours any more."""
+    """Returns the digests of the files that the last report wrote into a folder, by file name; empty without a list."""
     try:
         digests = plain_json((folder / WRITTEN).read_bytes())
     except (OSError, ValueError):
@@ -328,7 +333,7 @@ def written(folder: Path) -> dict[str, Any]:
 
 
 def as_written(folder: Path) -> dict[str, bool]:
-    """Returns whether each file of a report is there as it was written; nothing while one is being written."""
+    """Returns, for each file of a report, whether its content is unchanged; empty while a report is being written."""
     if not (folder / WRITTEN).exists():
         return {}
     digests, sound = written(folder), {}

@@ -1,8 +1,8 @@
-"""The journal of a study: its ordered facts, one JSON line each, written by one driver at a time.
+"""Reads and writes the journal of a study: its ordered facts, one JSON line each, written by one driver at a time.
 
-All decisions and measurements of a study are here, and what is to be done next follows from them. Facts that another
-process or a later decision relies on are fsynced (`planned`, `stopped`, `failed`, `ended` and so on). A measurement is
-only flushed, because its epoch can be trained again. A torn last line is dropped, and reported.
+All decisions and measurements of a study are here, and its next step follows from them. Facts that another process or a
+later decision relies on are fsynced (`planned`, `stopped`, `failed`, `ended` and so on). A measurement is only flushed,
+because its epoch can be trained again. A last line that a crash cut is dropped, and reported.
 """
 
 from __future__ import annotations
@@ -27,24 +27,23 @@ from trainables.whole_files import put_aside, require_writable, write_whole
 
 
 class JournalError(LocusError):
-    """A journal that cannot be read."""
+    """The error for a journal that cannot be read."""
 
 
 class UnfitError(JournalError):
-    """A fact that is whole, but not one of this study: of an arm that the study has not, for example."""
+    """The error for a whole fact that does not fit its study, for example one about an unknown arm."""
 
 
 class FormError(JournalError):
-    """A journal of another form than this locus reads: of a newer or an older one."""
+    """The error for a journal whose form is that of a newer or an older version of locus."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A place between two lines of a journal. `by`: the highest number of a driver before it.
+    """A place between two lines of a journal: after `lines` lines, which take `offset` bytes.
 
-    `opened`: the numbers of all drivers that have opened the journal before it. `left_out`: how many lines before it do
-    not count.
-    Units: `offset` in bytes.
+    `by` is the highest number of a driver before this place, `opened` the numbers of all drivers that opened the
+    journal before it. `left_out` is the number of lines before it that do not count.
     """
 
     offset: int = 0
@@ -58,16 +57,16 @@ START = Place()
 
 
 def read(path: Path) -> tuple[list[Fact], bool]:
-    """Returns the facts of a journal, and whether a torn last line was dropped. Raises: JournalError as `read_on`."""
+    """Returns the facts of a journal, and whether a cut last line was dropped. Raises: JournalError as `read_on`."""
     facts, end = read_on(path)
     return facts, path.exists() and end.offset < path.stat().st_size
 
 
 def read_on(path: Path, position: Place = START) -> tuple[list[Fact], Place]:
-    """Returns the facts of a journal file from a place on, and the place of the next one. A torn last line waits.
+    """Returns the facts of a journal file after a place, and the place after them. A cut last line is not read.
 
-    A line of a driver with a lower number than one before it is left out: that driver was suspended while it wrote, and
-    another one has gone on without it.
+    A line is left out if a driver with a higher number has written before it: the line's driver was suspended while it
+    wrote, and the other driver has taken the study over.
     Raises: JournalError for a line that is no fact, FormError for a journal of a newer or an older locus.
     """
     facts: list[Fact] = []
@@ -95,15 +94,15 @@ def read_lines(path: Path) -> list[tuple[int, Fact]]:
 def whole_lines(content: bytes) -> list[bytes]:
     """Returns the lines of a journal that were written to their end.
 
-    What follows the last line break is the torn rest of one line; if it has breaks of another kind (CR), the file
-    was changed by something else, and all of it counts, for a torn rest is dropped.
+    The bytes after the last line break are the beginning of a line, and are dropped. If they have breaks of another
+    kind (CR), something else than locus changed the file, and they are returned, too.
     """
     end = content.rfind(b"\n") + 1
     return (content if b"\r" in content[end:] else content[:end]).splitlines(keepends=True)
 
 
 def _next(line: bytes, path: Path, position: Place) -> tuple[Fact | None, Place]:
-    """Returns the fact of the line at a place, None if it does not count, and the place after it."""
+    """Returns the fact of the line at a place (None if the line does not count), and the place after the line."""
     number, opened = position.lines + 1, position.opened
     fact = fact_of(line, path, number)
     if isinstance(fact, Opened):
@@ -116,7 +115,10 @@ def _next(line: bytes, path: Path, position: Place) -> tuple[Fact | None, Place]
 
 
 def fact_of(line: bytes, path: Path, number: int) -> Fact:
-    """Returns the fact of the line of a number, the first one being 1. Raises: JournalError, FormError."""
+    """Returns the fact of a line. `path` and `number` (1 for the first line) are for the error.
+
+    Raises: JournalError, FormError.
+    """
     try:
         content = content_of(line)
     except ValueError as error:
@@ -152,24 +154,24 @@ def fact_of(line: bytes, path: Path, number: int) -> Fact:
 
 
 def no_fact(line: bytes, path: Path, number: int) -> JournalError:
-    """Returns the error of a line that is no fact."""
+    """Returns the error that says that a line is no fact."""
     return JournalError(f"{path}, line {number}, is no fact: {line[:80]!r} {remedy(path.parent.name)}")
 
 
 def remedy(id: str) -> str:
-    """Returns what to do about a line that cannot be read."""
+    """Returns the advice for a line that cannot be read, in words."""
     return f"(locus verify {id} --repair cuts the journal there)"
 
 
 PATIENCE_S = 0.5
-"""How long a driver waits for the lock. `status` holds it for a moment, to check whether a driver does."""
+"""The seconds that a driver waits for the lock, which `status` holds for a moment to learn whether a driver has it."""
 
 
 class Journal:
     """The one writer of a journal file: `with Journal(path, lock) as journal: journal.write(fact)`.
 
-    `facts`: those that the file held when it was opened. `session`: what says that this driver may write. `claims`: the
-    digest of the claims that are asked.
+    `facts` are the facts that the file held when it was opened; `torn` is true if its last line was cut, and dropped.
+    `session` tells whether this driver may still write. `claims` is the digest of the study's claims.
     Raises: HeldError if another driver runs the study, JournalError if the file cannot be read.
     """
 
@@ -205,10 +207,11 @@ class Journal:
         self._opened.close()
 
     def write(self, fact: Fact) -> Fact:
-        """Appends a fact with the time. It is on the disk before this returns, unless it measures or starts a run.
+        """Appends a fact, and returns it with the time and the driver's number.
 
-        Raises: TakenOverError if another driver has taken the study over; nothing is written then. Before a
-        measurement nothing is looked at, as there may be thousands in a row: `look` first.
+        It is on the disk before this returns, unless it is a `Measured` or `Started`. Before a `Measured`, of which
+        there may be thousands in a row, the driver's file is not checked: call `look` first.
+        Raises: TakenOverError if another driver has taken the study over; nothing is written then.
         Cost: 1-2 ms.
         """
         if isinstance(fact, Measured):
@@ -229,6 +232,7 @@ class Journal:
 
     @property
     def lost(self) -> bool:
+        """True if another driver has taken the study over."""
         try:
             self.look()
         except TakenOverError:
@@ -237,11 +241,11 @@ class Journal:
 
 
 def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: None) -> tuple[int, list[Fact]] | None:
-    """Cuts a journal at the first line that is no fact, and keeps the whole file beside, as `.damaged`.
+    """Cuts a journal at the first line that is no fact, and keeps a copy of the whole file, named `.damaged`.
 
-    `add` is called with each fact, and raises JournalError for one that does not fit the study, which is cut as well.
-    What the later lines told is lost but for the answers, which are files of their own. Returns the number of the line,
-    and the facts of the later lines, those that can be read; None if all lines are facts.
+    `add` is called with each fact; if it raises JournalError because a fact does not fit the study, the journal is cut
+    there, too. The later facts are lost, but not the answers, which have files of their own. Returns the number of the
+    first line that was cut, and the readable facts of the lines after it; None if all lines are facts.
     Raises: HeldError if a driver runs the study, FormError for a journal of another form, which is not cut.
     """
     session = Session(path.parent / DRIVERS)
@@ -282,7 +286,10 @@ def cut(path: Path, lock: Path, add: Callable[[Fact], object] = lambda fact: Non
 
 @contextmanager
 def _locked(lock: Path, drivers: Path) -> Iterator[None]:
-    """Holds the lock of a study. Raises: HeldError, LocusError if its folder can only be read."""
+    """Holds the lock of a study while the block lasts.
+
+    Raises: HeldError if another driver holds it, LocusError if its folder can only be read.
+    """
     require_writable(lock.parent)
     file = FileLock(lock)
     try:

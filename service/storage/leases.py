@@ -1,15 +1,15 @@
-"""Which driver may write to a study, at home and at a storage.
+"""Decides which driver (a process that runs a study) may write to a study, in a home and at a storage.
 
 On one machine a locked file decides, and a killed driver leaves no lock. Between hosts, whose file system may lack
-working locks, the files `drivers/<number>.json` decide: one driver alone can create a file of a name. The file is
-touched every few seconds while its driver lives. Who begins removes the files of all lower numbers before it writes
+working locks, the files `drivers/<number>.json` decide: only one driver can create a file of a given name. It touches
+the file every few seconds while it lives. A driver that begins removes the files of all lower numbers before it writes
 anything. So a driver whose own file is gone has lost the study, which it finds out before its next fact.
 
 The age of a file is the difference of two times that the file server has set; the clocks of the hosts do not matter.
 
 Homes on different machines may share a storage, and no lock reaches both. There, too, each driver takes a number that
-no other one has, and gives a sign of life every few seconds; who finds a greater number than its own has lost the
-study.
+no other one has, and writes its file again every few seconds, as a sign of life; a driver that finds a greater number
+than its own has lost the study.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ if TYPE_CHECKING:
     from trainables.remote_files import RemoteFolder
 
 DRIVERS = "drivers"
-"""The folder of the files of a study's drivers, beside its journal."""
+"""The name of the folder beside a study's journal that holds the files of its drivers."""
 BEAT_S = 5.0
-"""How often a driver touches its file."""
+"""The seconds between two signs of life of a driver."""
 STALE_S = 60.0
-"""How long a driver on another host may give no sign of life before another one may take its study over."""
+"""The seconds without a sign of life after which another driver may take over the study of one on another host."""
 TRIES = 50
 PAUSE_S = 0.02
-"""How often, and after which pause, a driver tries again that finds others who begin at the same moment."""
+"""How many times, and after how many seconds, a driver tries again if others begin at the same moment."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class HeldError(LocusError):
-    """A study that another driver runs."""
+    """The error for a study that another driver runs."""
 
 
 class TakenOverError(LocusError):
-    """A study that another driver has taken over: this one must write nothing more."""
+    """The error of a driver whose study another driver has taken over: it must write nothing more."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """A machine. `boot` is another one after each start; two containers of one machine have the same."""
+    """A machine. `boot` changes with each start of the machine; all its containers have the same `boot`."""
 
     name: str
     boot: str
 
     @classmethod
     def here(cls) -> Host:
-        """Returns the machine of this process. If its system numbers no starts, its name stands for the number."""
+        """Returns the machine of this process. If its system gives starts no id, `boot` is the machine's name."""
         try:
             return cls(socket.gethostname(), BOOT.read_text(encoding="utf-8").strip())
         except OSError:
@@ -71,7 +71,10 @@ class Host:
 
 @dataclass(frozen=True)
 class Holder:
-    """The newest driver of a study, as its file tells. Units: `beat`, its last sign of life, in the server's time."""
+    """The newest driver of a study, as read from its file. `beat` is the time of its last sign of life.
+
+    Units: `beat` in seconds since 1970, by the clock of the file server.
+    """
 
     number: int
     host: Host
@@ -83,14 +86,14 @@ class Holder:
         return f"on {self.host.name} (process {self.pid})" if self.pid else "which begins at this moment"
 
     def is_elsewhere(self, here: Host | None = None) -> bool:
-        """Returns whether this driver is on another machine than `here`, so that no lock tells whether it lives."""
+        """Returns whether this driver is on another machine than `here`: then no lock tells whether it lives."""
         return self.host.boot != (here or Host.here()).boot
 
 
 def newest(folder: Path) -> Holder | None:
-    """Returns the driver with the greatest number; None if no driver was there yet. Cost: 0.1 ms.
+    """Returns the driver with the greatest number; None if the study had no driver yet. Cost: 0.1 ms.
 
-    One whose file is not written yet, or was cut by a crash, is of an unknown host.
+    If its file is not written yet, or was cut by a crash, its host is unknown, and its `pid` is 0.
     """
     for _ in range(TRIES):
         numbers = _numbers(folder)
@@ -111,13 +114,13 @@ def newest(folder: Path) -> Holder | None:
 
 
 def at_work_elsewhere(folder: Path, here: Host | None = None, stale_s: float = STALE_S) -> Holder | None:
-    """Returns the driver of a study that works on another host; None if there is none. Cost: 0.2 ms."""
+    """Returns the driver that runs a study on another host than `here`; None if there is none. Cost: 0.2 ms."""
     holder = at_work(folder, stale_s)
     return holder if holder and holder.is_elsewhere(here) else None
 
 
 def at_work(folder: Path, stale_s: float = STALE_S) -> Holder | None:
-    """Returns the driver of a study whose last sign of life is new; None if there is none. Cost: 0.2 ms."""
+    """Returns the driver of a study that gave a sign of life in the last `stale_s` seconds, or None. Cost: 0.2 ms."""
     holder = newest(folder)
     if holder is None or holder.ended:
         return None
@@ -131,7 +134,7 @@ def at_work(folder: Path, stale_s: float = STALE_S) -> Holder | None:
 
 
 def held(folder: Path, holder: Holder | None) -> HeldError:
-    """Returns the error of a study that another driver runs."""
+    """Returns the error that says that another driver runs a study."""
     who = f", {holder}" if holder and not holder.ended else ""
     return HeldError(f"{folder.parent.name} is being run by another driver{who}; see locus status")
 
@@ -141,7 +144,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 class Session:
-    """The time in which one driver may write to a study: `begin`, `look` before each write, `end`."""
+    """The time in which one driver may write to a study. Call `begin`, then `look` before each write, then `end`."""
 
     def __init__(
         self, folder: Path, host: Host | None = None, *, beat_s: float = BEAT_S, stale_s: float = STALE_S
@@ -151,9 +154,9 @@ class Session:
         self._lost: str | None = None
 
     def begin(self, above: int = 0) -> None:
-        """Takes a number that is greater than `above` and than that of every driver before.
+        """Takes a number for this driver, greater than `above` and than those of all earlier drivers.
 
-        Call it with the study's lock: the driver before is dead then, where it was on this machine.
+        Call it while you hold the study's lock: an earlier driver on this machine has ended then.
         Raises: HeldError if a driver on another host is at work, or begins at the same moment.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -174,7 +177,7 @@ class Session:
         self._thread.start()
 
     def look(self) -> None:
-        """Gives a sign of life. Cost: 4 us on a local disk. Raises: TakenOverError."""
+        """Gives a sign of life. Cost: 4 us on a local disk. Raises: TakenOverError if the study was taken over."""
         self.recall()
         mine, study = self._file(self.number), self.folder.parent.name
         try:
@@ -191,12 +194,12 @@ class Session:
             self.recall()
 
     def recall(self) -> None:
-        """Looks at nothing, and so costs nothing. Raises: TakenOverError if that was found out before."""
+        """Checks without reading any file. Raises: TakenOverError if an earlier `look` or `lose` found it out."""
         if self._lost is not None:
             raise TakenOverError(self._lost)
 
     def lose(self, why: str) -> None:
-        """Records that another driver has taken the study over; the first reason counts. A storage may tell so, too."""
+        """Records that another driver has taken the study over, and why; the first reason given counts."""
         self._lost = self._lost or why
 
     def end(self) -> None:
@@ -211,7 +214,7 @@ class Session:
         return self.folder / f"{number}.json"
 
     def _create(self, number: int, before: set[int]) -> bool:
-        """Creates the file of a number; False if any other driver has begun since `before` was seen."""
+        """Creates the file of a number. Returns False if another driver has created one that is not in `before`."""
         path = self._file(number)
         try:
             opened = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
@@ -245,14 +248,17 @@ class Session:
 
 
 SPACE = Path("/proc/self/ns/pid")
-"""Names the processes that see each other; those of two containers do not."""
+"""The link that identifies the group of processes that see each other; two containers are two groups."""
 
 UNKNOWN: dict[str, object] = {"host": "an unknown machine", "pid": 0, "space": "", "ended": False}
-"""A driver whose file is not written yet, or was cut by a crash: it counts as living until its file is stale."""
+"""The values of a driver whose file is not written yet, or was cut by a crash; it counts as living until `STALE_S`."""
 
 
 class Lease:
-    """The right of one driver to send: `begin`, `beat` every few seconds, `end`. Units: seconds of the storage."""
+    """The right of one driver to send files of a study to a storage: `begin`, `beat` every few seconds, then `end`.
+
+    Units: `stale_s` in seconds, by the clock of the storage.
+    """
 
     def __init__(self, id: str, drivers: RemoteFolder, stale_s: float = STALE_S) -> None:
         self._id, self._drivers, self._stale_s = id, drivers, stale_s
@@ -264,7 +270,10 @@ class Lease:
         self.number = 0
 
     def begin(self, above: int = 0) -> None:
-        """Takes a number above that of every driver before. Raises: HeldError if another one lives, or begins, too."""
+        """Takes a number above `above` and those of all earlier drivers.
+
+        Raises: HeldError if another driver lives, or begins at the same moment.
+        """
         last = max(self._numbers(), default=0)
         other = self._read(last) if last else None
         if other is not None and self._lives(other, last):
@@ -286,7 +295,7 @@ class Lease:
                 self._drivers.remove(f"{number}.json")
 
     def beat(self) -> str | None:
-        """Gives a sign of life. Returns why the study is lost, where it is. Raises: StorageError, after one try."""
+        """Gives a sign of life. Returns None, or words why the study is lost. Raises: StorageError, after one try."""
         drivers = replace(self._drivers, patience=0.0)
         last = max(self._numbers(drivers), default=0)
         other = self._read(max(last, self.number), drivers) or (UNKNOWN if last > self.number else self._me)
@@ -308,6 +317,7 @@ class Lease:
                 replace(self._drivers, patience=0.0).write(f"{self.number}.json", content)
 
     def _lives(self, other: dict[str, object], number: int) -> bool:
+        """Returns whether another driver, given by its file's values and its number, still runs."""
         if other.get("ended"):
             return False
         if other["space"] == self._me["space"]:
@@ -329,7 +339,7 @@ class Lease:
         return [int(name) for name in names if name.isdigit()]
 
     def _read(self, number: int, drivers: RemoteFolder | None = None) -> dict[str, object] | None:
-        """Returns what the file of a driver tells; None if it is gone. One that is not written yet tells nothing."""
+        """Returns the values in the file of a driver; None if it is gone, `UNKNOWN` if it is not written yet."""
         content = (drivers or self._drivers).read(f"{number}.json")
         if content is None:
             return None

@@ -1,8 +1,8 @@
-"""The answers of runs, by the question (a run's key) and the code that trained it, and what probes found beside them.
+"""Reads and writes the answers of runs, their weights, and the findings of probes in trained models.
 
-Only Completed and Diverged are answers. A file is written as a whole, and ends with a digest of all before it. A file
-that differs from its digest is damaged, and counts no more than one that is not there. The same holds for weights,
-whose digests are in the file of the answer.
+An answer is the stored outcome (`Completed` or `Diverged`) of one run, by the run's key and the code that trained it.
+Its file is written as a whole, and ends with a digest of all bytes before. A file that differs from its digest is
+damaged, and counts as missing. The same holds for weights, whose digests are in the file of the answer.
 
 The file of a probe holds the digest of the probe's own code; it counts only if that is today's. It also holds the key
 of its run and its own name, so that a file of another run in its place counts as damaged.
@@ -37,7 +37,7 @@ from trainables.whole_files import put_aside, rename_durably, sealed, unsealed, 
 
 
 def commit() -> str:
-    """Returns the commit of this project, with `+` where files differ from it; empty if it was installed elsewhere."""
+    """Returns the git commit of this project, with `+` if files differ from it; empty if this is no checkout."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():  # installed: a checkout above site-packages is another project's
         return ""
@@ -49,21 +49,21 @@ def commit() -> str:
 
 
 HEADER = "said"
-"""The name of the entry that holds everything but the arrays, as JSON."""
+"""The name of the entry of a probe's file that holds everything except the arrays, as JSON."""
 TIMES: tuple[When, When] = ("before", "after")
 ODD = (
     AttributeError, EOFError, KeyError, NotImplementedError, OSError, RuntimeError, TypeError, ValueError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What numpy and zipfile raise for damaged bytes: an unknown compression, an encrypted entry, a header that is none."""
+"""The errors that numpy and zipfile raise for damaged bytes, such as an unknown compression or an encrypted entry."""
 
 
 class ProbeFileError(LocusError):
-    """A file of a probe that is not as it was written."""
+    """The error for a probe's file that is damaged."""
 
 
 def write_probe(path: Path, probed: Probed, code: str) -> None:
-    """Writes what a probe found in a run, by the digest of the probe's code."""
+    """Writes the findings of a probe in a run to a file. `code` is the digest of the probe's code."""
     import numpy as np
 
     header: dict[str, Any] = {"code": code, "of": f"{path.parent.name}/{path.name}"}
@@ -79,7 +79,7 @@ def write_probe(path: Path, probed: Probed, code: str) -> None:
 
 
 def read_probe(path: Path) -> tuple[str, Probed]:
-    """Returns the digest of a probe's code, and what it found. Raises: ProbeFileError for a file that is damaged."""
+    """Returns the digest of a probe's code, and its findings. Raises: ProbeFileError for a file that is damaged."""
     import numpy as np
 
     findings = []
@@ -99,7 +99,7 @@ def read_probe(path: Path) -> tuple[str, Probed]:
 
 
 def kept_probe(path: Path, code: str) -> Probed | None:
-    """Returns what a probe of this code found; None if there is no such file, or it is damaged, or of other code."""
+    """Returns the findings in a probe's file; None if the file is missing, damaged, or of other code than `code`."""
     if not path.exists():
         return None
     try:
@@ -110,17 +110,18 @@ def kept_probe(path: Path, code: str) -> Probed | None:
 
 
 ENDS = (".pt", "_ema.pt")
-"""How the names of the files of weights end: of the weights, and of their moving average, where there is one."""
+"""The ends of the names of files of weights: of the last weights, and of their moving average."""
 
 Curve = Mapping[int, Mapping[str, float]]
-"""The values of each epoch of a run."""
+"""The values of a run, by epoch and metric."""
 
 
 class Answered(PlannedRun):
-    """One file of outcomes: the run, the code that trained it, how it ended, and where.
+    """The content of an answer's file: the run, the code that trained it, its outcome, and when and where it ended.
 
-    `environment` is recorded and shown where mixed; it does not decide. `ended` is the time of day in seconds.
-    `weights`: the SHA-256 of each file of weights, by the end of its name (`ENDS`); empty if none were kept.
+    `environment` describes the machine and its packages; it does not decide whether the answer counts. `weights`
+    holds the SHA-256 of each file of weights, by the end of its name (`ENDS`); it is empty if none were kept.
+    Units: `ended` in seconds since 1970.
     """
 
     code: CodeDigest
@@ -131,7 +132,7 @@ class Answered(PlannedRun):
 
     @property
     def name(self) -> str:
-        """The name of this answer's files: the digest of its code."""
+        """The name of this answer's files, without ending: the digest of its code."""
         return self.code.digest
 
     @property
@@ -143,50 +144,51 @@ class Answered(PlannedRun):
         return self.outcome.epoch if isinstance(self.outcome, Diverged) else self.outcome.curve[-1].epoch
 
     def repeats(self, before: Answered) -> bool:
-        """Returns whether this answer has the very numbers of an earlier one, apart from times."""
+        """Returns whether this answer has exactly the numbers of an earlier one, apart from times and memory."""
         same = self.outcome.kind == before.outcome.kind
         return same and not compare(before.curve, self.curve)
 
 
 class _AnyRun(Answered):
-    """The file of an answer whose run is not read: to check a recipe takes longer than all the rest."""
+    """An answer whose run is read without a check, as the check takes longer than all the rest."""
 
     run: Any
 
 
 class Outcomes:
-    """The answers of a home."""
+    """All answers that a home stores."""
 
     def __init__(self, home: Home) -> None:
         self.home, self.folder, self.data = home, home.outcomes, home.data
 
     @property
     def without_weights(self) -> str:
-        """Why a result that was fetched has no weights, to be added to an error; empty in a home that trains."""
+        """The text that tells, in an error, where the weights of a fetched result stayed; empty in other homes."""
         if not self.home.fetched.is_file():
             return ""
         return f"; this result was fetched, and weights stayed in {self.home.fetched.read_text(encoding='utf-8')}"
 
     def path(self, key: str, name: str) -> Path:
-        """Returns the file of an answer, by the key of its run and its own name (`Answered.name`)."""
+        """Returns the file of an answer. `key` is the key of its run, `name` its `Answered.name`, here and below."""
         return self.folder / key / f"{name}.json"
 
     def weights(self, key: str, name: str, end: str = ENDS[0]) -> Path:
-        """Returns the file of an answer's weights: a state dict. `end`: which of `ENDS`."""
+        """Returns the file of an answer's weights, a state dict. `end` is one of `ENDS`."""
         return self.folder / key / f"{name}{end}"
 
     def source(self, key: str, name: str) -> str:
+        """Returns the path or URI from which another run reads an answer's weights."""
         return str(self.weights(key, name))
 
     def probe(self, key: str, name: str, probe: str) -> Path:
-        """Returns the file of what a probe found in the model of an answer."""
+        """Returns the file of a probe's findings in the model of an answer."""
         return self.folder / key / f"{name}.{probe}.npz"
 
     def of_run(self, run: Run, name: str, curve: Curve) -> Answered | None:
-        """Returns the answer of that name to a run at hand, or None. Cost: half of `get`, which reads the run, too.
+        """Returns the answer of that name to a run, or None. Cost: half of `get`, which reads the run, too.
 
-        `curve`: the numbers that a study has of the run. None also if the answer has others in the last epoch: it
-        was trained again for another study, and the scores of two trainings must not be mixed.
+        `curve` holds the run's numbers in the study's journal. If the answer has others in the last epoch, it was
+        trained again for another study; this returns None then, as scores of two trainings must not be mixed.
         """
         answered = read_answer(self.path(run.key, name), _AnyRun)
         if answered is None:
@@ -199,10 +201,10 @@ class Outcomes:
         return Answered.model_construct(**{**dict(answered), "run": run})  # both are checked already
 
     def get(self, key: str, name: str, *, whole: bool = False) -> Answered | None:
-        """Returns the answer of that name, or None; `whole`: None also if its weights are gone, or cut.
+        """Returns the answer of that name; None if it is missing, damaged, or the copy of another answer's file.
 
-        None also if the file holds the answer of another run or code: somebody copied it there. A run that diverged
-        has no weights. Cost: 50 us for `whole`.
+        If `whole`, it returns None also if the weights are missing or cut, but not for a run that diverged, which has
+        no weights. Cost: 50 us for `whole`.
         """
         answered = read_answer(self.path(key, name))
         if answered is None or (answered.run.key, answered.name) != (key, name):
@@ -212,19 +214,19 @@ class Outcomes:
         return answered if answered.weights and zipfile.is_zipfile(self.weights(key, name)) else None
 
     def is_there(self, key: str, name: str) -> bool:
-        """Returns whether an answer has its file, every byte as it was written. Cost: 60 us."""
+        """Returns whether the file of an answer exists and is not damaged. Cost: 60 us."""
         return _content(self.path(key, name)) is not None
 
     def has_sound_weights(self, key: str, name: str) -> bool:
-        """Returns whether an answer has its weights, every byte as it was written. Cost: reads them."""
+        """Returns whether the weights of an answer exist and are not damaged. Cost: reads them."""
         digests = _weights_of(self.path(key, name))
         return bool(digests) and all(_digest_of(self.weights(key, name, end)) == digests[end] for end in digests)
 
     def set_aside(self, key: str, name: str, *, answer: bool = False) -> None:
-        """Renames what is damaged of an answer, so that it counts no more: the end of its files is `.damaged` then.
+        """Renames the damaged files of an answer to `.damaged`, so that they do not count any more.
 
-        `answer`: its file is renamed in any case, as it gives way to another one. Weights go with it, for what their
-        bytes must be is not known any more; and so does what probes found in its model.
+        If `answer` is true, all files of the answer are renamed, as another answer replaces it: its own file, its
+        weights, whose digests are not known any more, and the findings of probes in its model.
         """
         path = self.path(key, name)
         if answer:
@@ -241,16 +243,16 @@ class Outcomes:
             put_aside(path)
 
     def of(self, key: str) -> list[Answered]:
-        """Returns every answer of a key, the newest last. A copy of a home may have the files with other times."""
+        """Returns every answer to a run, sorted by the time at which the training ended, the newest last."""
         answers = [answered for path in (self.folder / key).glob("*.json") if (answered := self.get(key, path.stem))]
         return sorted(answers, key=lambda answered: answered.ended)
 
     def usable(self, key: str, code: str, *, whole: bool) -> Answered | None:
-        """Returns the answer to use instead of training, or None; `whole`: one with weights."""
+        """Returns the answer to use instead of training, or None. If `whole`, it must have its weights."""
         return self.get(key, code, whole=whole)
 
     def find(self, start: str) -> list[Answered]:
-        """Returns the answers of the run whose key begins so. Raises: LocusError for none or several."""
+        """Returns the answers to the run whose key begins with `start`. Raises: LocusError for none or several runs."""
         runs = sorted(path.name for path in self.folder.glob("[!.]*")) if self.folder.is_dir() else []
         keys = [key for key in runs if key.startswith(start)]
         if len(keys) != 1:
@@ -263,9 +265,9 @@ class Outcomes:
         return answers
 
     def put(self, answered: Answered, weights: Path | None) -> None:
-        """Writes an answer, its weights first, so that it is never without them. An answer that is there stays.
+        """Writes an answer, its weights first, so that no stored answer lacks its weights.
 
-        Weights that an answer lacks are added to it. What is left of damaged files is kept beside.
+        An answer that is stored already stays, and gets the weights if it lacks them. Damaged files become `.damaged`.
         """
         key, name = answered.run.key, answered.name
         before = self.get(key, name)
@@ -281,12 +283,12 @@ class Outcomes:
 
 
 def averaged(weights: Path) -> Path:
-    """Returns the file of the moving average of some weights, which lies beside them where the recipe asks for one."""
+    """Returns the file of the moving average of some weights. It exists if the recipe asks for one."""
     return weights.with_stem(f"{weights.stem}_ema")
 
 
 def require_sound(weights: Path) -> None:
-    """Looks whether a file of weights is as it was written. Cost: reads it. Raises: LocusError."""
+    """Checks that a file of weights is not damaged. Cost: reads it. Raises: LocusError if it is damaged or missing."""
     end = next(end for end in reversed(ENDS) if weights.name.endswith(end))
     answer = weights.with_name(f"{weights.name.removesuffix(end)}.json")
     digest = _weights_of(answer).get(end)
@@ -298,7 +300,7 @@ def require_sound(weights: Path) -> None:
 
 
 def _digest_of(file: Path) -> str | None:
-    """Returns the SHA-256 of a file; None without one. Cost: 0.5 s a GiB."""
+    """Returns the SHA-256 of a file; None if there is no file. Cost: 0.5 s per GiB."""
     if not file.is_file():
         return None
     with file.open("rb") as content:
@@ -306,7 +308,7 @@ def _digest_of(file: Path) -> str | None:
 
 
 def _content(path: Path) -> bytes | None:
-    """Returns the JSON of the file of an answer; None if there is none, or it was changed since it was written."""
+    """Returns the JSON in the file of an answer; None if the file is missing or damaged."""
     try:
         return unsealed(path.read_bytes())
     except FileNotFoundError:
@@ -314,17 +316,18 @@ def _content(path: Path) -> bytes | None:
 
 
 def _weights_of(path: Path) -> dict[str, str]:
+    """Returns the digests of the weights of an answer, by the end of their names."""
     answered = read_answer(path, _AnyRun)
     return {} if answered is None else answered.weights
 
 
 CLOCKED = ("time/", "train/images_per_s", "memory/")
-"""Metrics that no two runs share."""
+"""The beginnings of names of metrics that differ each time a run is trained."""
 
 
 @dataclass(frozen=True)
 class NumberChange:
-    """A number that did not come out again."""
+    """A metric whose value differs between two trainings of a run; a value of None means that one lacks it."""
 
     epoch: int
     name: str
@@ -333,7 +336,7 @@ class NumberChange:
 
 
 def compare(before: Curve, now: Curve) -> list[NumberChange]:
-    """Returns the numbers in which two curves of one run differ, apart from times."""
+    """Returns the numbers in which two curves of one run differ, apart from those in `CLOCKED`."""
     if before == now:  # nearly always
         return []
     return [
@@ -345,7 +348,10 @@ def compare(before: Curve, now: Curve) -> list[NumberChange]:
 
 
 def read_answer(path: Path, form: type[Answered] = Answered) -> Answered | None:
-    """Returns the answer of a file; None if it is gone or damaged. Raises: LocusError for one of another locus."""
+    """Returns the answer in a file; None if the file is missing or damaged.
+
+    Raises: LocusError for a file that another version of locus wrote.
+    """
     content = _content(path)
     if content is None:
         return None

@@ -1,14 +1,14 @@
-"""What lies where at the URI of `--storage`, how it gets there and back, and how a journal goes while a study runs.
+"""Copies a study's files to the storage, the URI of `--storage`, and back to a home, also while the study runs.
 
 <uri>/outcomes/<key>/<code>.json, .<probe>.npz          answers, shared by all studies, as in a home
 <uri>/outcomes/<key>/<code>.<digest>.pt                 weights, with their digest: if two homes train a run and
                                                         send it at the same time, there are two files
 <uri>/studies/<id>/study.json
-<uri>/studies/<id>/drivers/<number>.json                who runs it (`leases.py`)
+<uri>/studies/<id>/drivers/<number>.json                the driver that runs it (`leases.py`)
 <uri>/studies/<id>/journal/<number>/<segment>.jsonl     the facts of one driver, in pieces
-<uri>/studies/<id>/work/<key>/<code>/<attempt>/         what a worker leaves of a run that is not finished
+<uri>/studies/<id>/work/<key>/<code>/<attempt>/         the files of a run that is not finished
 
-Answers do not come this way: the driver sends each one before it writes that the run has ended.
+The thread of `StorageSync` sends no answers: the driver sends each one before it writes that the run has ended.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from trainables.spec import LocusError
 from trainables.whole_files import put_aside, unsealed, write_whole
 
 SEGMENT = 2**20
-"""The bytes of a segment. The last one is sent again each time, so it must be small."""
+"""The bytes of a segment of a journal. The last segment is sent again each time, so it must be small."""
 TRIES = 5
-"""How often a journal is read again that was removed while it was read."""
+"""How many times a journal is read if it is removed while it is read."""
 SENT = re.compile(r"\d+/\d+\.jsonl")
-"""A segment. What a Mac, a NAS or a cloud's client adds beside, such as `000000 (1).jsonl`, is none."""
+"""The pattern of a segment's name. Files that a cloud's client adds, such as `000000 (1).jsonl`, do not match it."""
 
 
 def sent_journal(remote: RemoteFolder) -> bytes | None:
-    """Returns the whole lines of the journal that was sent last; None if none was. Raises: StorageError."""
+    """Returns the whole lines of the journal that was sent last; None if no journal was. Raises: StorageError."""
     for _ in range(TRIES):
         names = [name for name in remote.names() if SENT.fullmatch(name)]
         begun = [name for name in names if name.endswith("/000000.jsonl")]
@@ -60,7 +60,7 @@ def sent_journal(remote: RemoteFolder) -> bytes | None:
 
 
 class JournalCopy:
-    """Sends what a journal has gained. `number`: the driver's, from its lease. Units: `segment` in bytes."""
+    """Sends the new lines of a journal. `number` is the driver's number in its lease. Units: `segment` in bytes."""
 
     def __init__(self, journal: Path, remote: RemoteFolder, number: int, segment: int = SEGMENT) -> None:
         self._journal, self._remote, self._number, self._segment = journal, remote, number, segment
@@ -86,30 +86,31 @@ class JournalCopy:
         self._sent = end
 
     def remove_older(self) -> None:
-        """Removes the copies of drivers before this one, once this one has sent all. Raises: StorageError."""
+        """Removes the copies of earlier drivers; call it once this one has sent all. Raises: StorageError."""
         for number in _numbers(self._remote):
             if number < self._number:
                 self._remote.remove(f"{number:06}")
 
 
 def _numbers(remote: RemoteFolder) -> set[int]:
-    """Returns the drivers that have sent copies of a journal. A NAS or a Mac adds folders of its own."""
+    """Returns the numbers of the drivers that have sent copies of a journal; other folders are left out."""
     folders = {name.partition("/")[0] for name in remote.names()}
     return {int(number) for number in folders if number.isdecimal()}
 
 
 ANSWER_FILE = re.compile(rf"{KEY}/\w[\w.-]*")
-"""Where the files of answers lie among all answers. A file of another name there is a stranger's, and stays there."""
+"""The pattern of a path of an answer's file in `outcomes`. Files of other names there are not locus's own."""
 
 
 class OtherJournalError(LocusError):
-    """A home and a storage that hold different journals under one id."""
+    """The error for a home and a storage that hold different journals under one id."""
 
 
 class Copies:
-    """The copies of one edition of a study: in the folders `study`, `journal`, and `outcomes`, of all answers.
+    """The copies of one edition of a study at a storage, in the folders `study`, `journal` and `outcomes`.
 
-    `work`: the URI of the work in progress. `patience`: how long the storage is asked again, in seconds.
+    `work` is the URI of the files of unfinished runs. `patience` is the time for which a storage that does not answer
+    is asked again. A `key` below is a run's key, a `name` is `Answered.name`. Units: `patience` in seconds.
     """
 
     def __init__(self, uri: str, home: Home, id: str, patience: float = PATIENCE_S) -> None:
@@ -119,10 +120,10 @@ class Copies:
         self.journal, self.work = self.study.inside("journal"), self.study.inside("work").uri
 
     def keep(self, key: str, name: str) -> None:
-        """Sends an answer, its weights first, so that it is never without them. Raises: StorageError.
+        """Sends an answer, its weights first, so that no answer lacks its weights. Raises: StorageError.
 
-        A sound one with all its weights stays there, for other homes count it; one that has lost weights there gives
-        way. Damaged weights of the home are not sent.
+        If the storage has the answer with all its weights, nothing is sent, for other homes use it; if weights are
+        missing there, the answer is replaced. Damaged weights of the home are not sent.
         """
         outcomes, sent = Outcomes(self.home), self._sent_digests(key, name)
         if not outcomes.is_there(key, name) or sent:
@@ -135,28 +136,28 @@ class Copies:
         self.outcomes.put(outcomes.path(key, name), f"{key}/{name}.json")
 
     def _digests(self, key: str, name: str) -> dict[str, str] | None:
-        """Returns the digests of the weights of the home's answer; None without an answer."""
+        """Returns the digests of an answer's weights in the home; None if the home lacks the answer."""
         path = Outcomes(self.home).path(key, name)
         return _digests_in(path.read_bytes()) if path.exists() else None
 
     def _weights(self, key: str, name: str) -> dict[Path, str]:
-        """Returns where the weights of the home's answer lie, and where they are sent."""
+        """Returns, for each file of an answer's weights in the home, its path at the storage."""
         outcomes, digests = Outcomes(self.home), self._digests(key, name) or {}
         return {outcomes.weights(key, name, end): f"{key}/{_sent_as(name, end, digests[end])}" for end in digests}
 
     def _sent_digests(self, key: str, name: str) -> dict[str, str] | None:
-        """Returns the digests of an answer's weights at the storage: none if it lacks some, None without an answer."""
+        """Returns the digests of an answer's weights at the storage: {} if it lacks some, None without an answer."""
         digests = _digests_in(self.outcomes.read(f"{key}/{name}.json"))
         weights = [f"{key}/{_sent_as(name, end, digest)}" for end, digest in (digests or {}).items()]
         return digests if all(map(self.outcomes.has, weights)) else {}
 
     def has_other(self, key: str, name: str) -> bool:
-        """Returns whether the storage has weights of an answer that are not the home's. Raises: StorageError."""
+        """Returns whether the storage has other weights of an answer than the home. Raises: StorageError."""
         mine = self._digests(key, name)
         return mine is not None and (self._sent_digests(key, name) or mine) != mine
 
     def keep_missing(self, answers: Iterable[tuple[str, str]]) -> None:
-        """Sends the files of answers, by key and name, that are not there yet: of reused ones, and of probes."""
+        """Sends the files of answers, given by key and name, and of their probes, that the storage lacks."""
         sent = set(self.outcomes.names())
         for key, name in answers:
             weights = {target for file, target in self._weights(key, name).items() if file.exists()}
@@ -168,14 +169,17 @@ class Copies:
                     self.outcomes.put(probes[target], target)
 
     def clear_work(self, answered: Iterable[tuple[str, str]]) -> None:
-        """Removes what workers have sent of runs, by key and code, after these were answered. Raises: StorageError."""
+        """Removes the files of unfinished work of answered runs, given by key and code. Raises: StorageError."""
         work = self.study.inside("work")
         left = {tuple(name.split("/")[:2]) for name in work.names()}
         for key, code in left & set(answered):
             work.remove(f"{key}/{code}")
 
     def weights(self, key: str, name: str) -> str:
-        """Returns the URI of an answer's weights, sent if missing. Raises: LocusError for those of another training."""
+        """Returns the URI of an answer's weights, after sending them if the storage lacks them.
+
+        Raises: LocusError if the storage has the weights of another training.
+        """
         mine, sent = self._digests(key, name), self._sent_digests(key, name)
         if sent and sent != mine:
             raise LocusError(
@@ -187,8 +191,9 @@ class Copies:
         return f"{self.outcomes.uri}/{key}/{_sent_as(name, ENDS[0], (mine or {}).get(ENDS[0], ''))}"
 
     def fetch(self) -> int:
-        """Brings home what is only at the storage: the study, its journal, its answers. Returns how many files.
+        """Copies to the home the files that only the storage has: the study, its journal and its answers.
 
+        It returns how many files it copied.
         Raises: OtherJournalError if both have a journal and neither continues the other; HeldError if a driver of this
         machine has the study; StorageError.
         """
@@ -223,14 +228,14 @@ class Copies:
             return count + self._bring(name for name in self.outcomes.names() if _answer_of(name) in answers)
 
     def fetch_answers_of(self, key: str) -> int:
-        """Brings home what answers a run has only at the storage; how many files. Raises: StorageError."""
+        """Copies to the home a run's answers that it lacks. Returns how many files. Raises: StorageError."""
         return self._bring(self.outcomes.names(key))
 
     def _bring(self, names: Iterable[str]) -> int:
-        """Brings home those of some files of answers that are not there; how many.
+        """Copies to the home the named files of answers that it lacks. Returns how many files.
 
-        Nothing comes beside an answer of another training. An answer that comes replaces weights and probes that the
-        home has without one.
+        Nothing is copied beside the answer of another training. A copied answer replaces weights and findings of probes
+        that the home has without an answer.
         """
         answers: dict[tuple[str, str], set[str]] = {}
         for name in filter(ANSWER_FILE.fullmatch, names):
@@ -239,6 +244,7 @@ class Copies:
             return sum(threads.map(self._bring_answer, answers, answers.values()))
 
     def _bring_answer(self, answer: tuple[str, str], sent: set[str]) -> int:
+        """Copies to the home those files of one answer, of the names `sent`, that it lacks. Returns how many."""
         (key, name), file, folder = answer, f"{answer[1]}.json", self.home.outcomes / answer[0]
         comes = file in sent and not (folder / file).exists()
         content = self.outcomes.read(f"{key}/{file}") if comes else None
@@ -261,7 +267,10 @@ class Copies:
 
 
 class SentOutcomes(Outcomes):
-    """The answers of a home with copies. `replaced` gets the key of each that gave way to one of the storage."""
+    """The answers of a home with copies at a storage.
+
+    `replaced` receives the key of each answer that was replaced by that of the storage.
+    """
 
     def __init__(self, copies: Copies, replaced: list[str]) -> None:
         super().__init__(copies.home)
@@ -272,13 +281,13 @@ class SentOutcomes(Outcomes):
         self._copies.keep(answered.run.key, answered.name)
 
     def has_sound_weights(self, key: str, name: str) -> bool:
-        """Returns what `Outcomes.has_sound_weights` does, and False where the storage has those of another training."""
+        """Returns what `Outcomes.has_sound_weights` does, but False if the storage has those of another training."""
         return super().has_sound_weights(key, name) and not self._copies.has_other(key, name)
 
     def usable(self, key: str, code: str, *, whole: bool) -> Answered | None:
         """Returns what `Outcomes.usable` does, but looks in the storage, too: another home may have sent the answer.
 
-        If weights are needed, and the storage has those of another training, its answer takes the place of the home's:
+        If weights are needed, and the storage has those of another training, its answer replaces the home's, because
         other homes start runs from it.
         """
         if whole and self._copies.has_other(key, code):
@@ -296,7 +305,10 @@ class SentOutcomes(Outcomes):
 
 
 def fetch(uri: str, home: Home, name: str) -> str:
-    """Brings home what a storage has of a study that does not run here, by name or id; what was fetched, in words."""
+    """Copies to the home the editions of a name or id that a storage has, unless they run here.
+
+    It returns a sentence about what it copied; empty if it copied nothing.
+    """
     folder = RemoteFolder(uri)
     folder.check()
     counts: dict[str, int] = {}
@@ -309,31 +321,33 @@ def fetch(uri: str, home: Home, name: str) -> str:
 
 
 def _digests_in(answer: bytes | None) -> dict[str, str] | None:
-    """Returns the digests of weights that the file of an answer holds; None if there is no file, or it is damaged."""
+    """Returns the digests of weights in the content of an answer's file; None without content, or if it is damaged."""
     content = None if answer is None else unsealed(answer)
     return None if content is None else dict(plain_json(content).get("weights", {}))
 
 
 def _answer_of(name: str) -> tuple[str, str]:
+    """Returns the key and the name of the answer that a file in `outcomes` belongs to."""
     key, _, file = name.partition("/")
     return key, file.partition(".")[0].removesuffix("_ema")
 
 
 def _sent_as(name: str, end: str, digest: str) -> str:
+    """Returns the name of a file of weights at the storage."""
     return f"{name}.{digest[:16]}{end}"
 
 
 SEND_S = 5.0
-"""How often what is new is sent, with a sign of life. So much may be lost with a disk; no answer is."""
+"""The seconds from one sending of new facts to the next. A lost disk costs the facts of this time, but no answer."""
 CLOSE_S = 60.0
-"""How long the end of a study waits for a storage that does not answer."""
+"""The seconds that the end of a study waits for a storage that does not answer."""
 
 
 class StorageSync:
-    """Sends the copies of one study while it runs: `open`, then `close`. Without copies it does nothing.
+    """Sends the copies of one study while it runs: call `open`, then `close`. If `copies` is None, it does nothing.
 
     It takes the lease before the journal is opened, so that a refused command writes nothing. From then on one thread
-    gives signs of life, also while files go to and fro for minutes.
+    gives signs of life, also while files are copied for minutes.
     """
 
     def __init__(self, copies: Copies | None) -> None:
@@ -343,7 +357,7 @@ class StorageSync:
         self._copy: JournalCopy | None = None
 
     def __enter__(self) -> StorageSync:
-        """Takes the lease, and fetches what was sent until then. Raises: HeldError, OtherJournalError, StorageError."""
+        """Takes the lease, and fetches the files sent before. Raises: HeldError, OtherJournalError, StorageError."""
         if self._copies is not None:
             self._lease = Lease(self._copies.id, self._copies.study.inside("drivers"))
             self._lease.begin(above=max(_numbers(self._copies.journal), default=0))
@@ -357,7 +371,7 @@ class StorageSync:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the lease; not where the thread stands still: the next driver sees no sign of life then."""
+        """Ends the lease, unless the thread hangs: the next driver then sees no sign of life."""
         if self._copies is not None:
             self._end.set()
             self._thread.join(CLOSE_S)
@@ -365,7 +379,7 @@ class StorageSync:
                 self._lease.end()
 
     def open(self, journal: Journal) -> None:
-        """Sends the study and its journal, and from then on what is new. Raises: StorageError."""
+        """Sends the study and its journal, and lets the thread send new facts from then on. Raises: StorageError."""
         if self._copies is None:
             return
         self._copies.home.study(self._copies.id).storage.write_text(self._copies.uri, encoding="utf-8")
@@ -376,7 +390,10 @@ class StorageSync:
         self._journal, self._copy = journal, copy
 
     def close(self, history: History) -> str | None:
-        """Sends what is left and clears what is not needed. Returns a warning where the storage lacks something."""
+        """Sends the files that the storage lacks, and removes unfinished work that no run needs any more.
+
+        It returns a warning if the storage lacks something; else None.
+        """
         if self._copies is None or self._copy is None:
             return None
         if not self._busy.acquire(timeout=CLOSE_S):  # for a thread that stands still nobody waits longer
@@ -394,6 +411,7 @@ class StorageSync:
         return None
 
     def _live(self) -> None:
+        """Gives a sign of life and sends new facts every few seconds, in the thread, until the study ends."""
         while not self._end.wait(SEND_S):
             # of a storage that is away, or a disk: what is new is sent the next time
             with self._busy, suppress(OSError, ValueError):

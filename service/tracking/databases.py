@@ -1,4 +1,4 @@
-"""Whether MLflow's database can be used, where it is a file: it is examined first, which changes nothing in it."""
+"""Checks whether MLflow's database can be used, and says in a sentence if not. The check changes nothing in it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ DAMAGE = re.compile(
     r"file is not a database|unsupported file format|database disk image is malformed|malformed database schema"
     r"|'utf-8' codec can't decode|Could not decode to UTF-8|no such (?:table|column): [\w.]+"
 )
-"""What a database says that no further try can mend."""
+"""The texts of a database's errors after which no further try helps."""
 VERSIONS = re.compile(r"found version (\S+), but expected (\w+)")
-"""What MLflow says of a database that another version of it wrote."""
+"""The text of MLflow's error for a database that another version of MLflow wrote."""
 AGAIN = "move it away, and run each of its studies again, which sends it anew"
 
 latest_schema = cache(_get_latest_schema_revision)
-"""Returns the schema of this MLflow. It is asked once: each time, MLflow reads all files of its migrations."""
+"""Returns the id of this MLflow's schema. The id is cached, as MLflow reads all files of its migrations for it."""
 
 
 class MlflowError(LocusError):
-    """An MLflow that cannot be used."""
+    """The error for an MLflow that cannot be used."""
 
 
 def lasting(error: BaseException, uri: str) -> MlflowError | None:
-    """Returns what is broken for good, and what to do; None for trouble that may pass."""
+    """Returns an error that says what is broken for good, and what to do; None for an error that may pass."""
     if isinstance(error, MlflowError):
         return error
     if damage := DAMAGE.search(str(error)):
@@ -46,25 +46,25 @@ def lasting(error: BaseException, uri: str) -> MlflowError | None:
 
 
 def in_a_sentence(error: Exception, uri: str) -> MlflowError:
-    """Returns an error of MLflow or of its database as one sentence."""
+    """Returns an error that says in one sentence what MLflow or its database answered."""
     text = without_secrets(str(error).partition("\n")[0])[:200]
     return lasting(error, uri) or MlflowError(f"MLflow at {without_secrets(uri)} answers with an error ({text})")
 
 
 def file_of(uri: str) -> Path | None:
-    """Returns the file of an SQLite store; None for another kind of store."""
+    """Returns the path of the file of an SQLite store; None for another kind of store."""
     name = make_url(uri).database if uri.startswith("sqlite") else None
     return Path(name) if name else None
 
 
 def is_there(uri: str) -> bool:
-    """Returns whether a store has tables: a reader makes none. Of a server nothing is known here."""
+    """Returns whether the file of an SQLite store exists and is not empty; True for another kind of store."""
     path = file_of(uri)
     return path is None or (path.is_file() and path.stat().st_size > 0)
 
 
 def check_file(uri: str) -> None:
-    """Looks at the file of an SQLite store, if it is one that is there. Nothing is written.
+    """Checks the file of an SQLite store, if it exists. Nothing is written.
 
     Cost: reads all of it, 0.1 s for 900 runs.
     Raises: MlflowError if it is damaged, lacks a table, or was written by another version of MLflow.

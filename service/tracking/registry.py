@@ -1,6 +1,6 @@
 """Logs a trained model to the MLflow run that trained it, and registers it under a name.
 
-The model is a graph of torch (`pt2`), normalization included: MLflow loads it without locus, and runs no code of ours.
+The model is a graph of torch (`pt2`) with its normalization: MLflow loads it without locus, and runs no code of locus.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from trainables.training.trained import TrainedModel
 
 NAME = "model"
-"""What MLflow calls the logged model at its run."""
+"""The name of the logged model at its MLflow run."""
 
 
 def find_run(home: Home, edition: Edition, tracking: str | None, training: Training) -> Shown:
-    """Returns the MLflow run of a training's label and seed, if it shows that training: its key and its code.
+    """Returns the MLflow run that shows a training: one of the same trial and seed, with the same key and code.
 
-    It shows another one where the study was trained again and this MLflow was not told: it was away, or not asked.
-    Raises: LocusError if MLflow has no such run; MlflowError if it cannot be used.
+    Raises: LocusError if MLflow has no such run, or if it shows another training, because the study was trained again
+    while this MLflow could not be reached, or was not used; MlflowError if MLflow cannot be used.
     """
     label, seed, key, code = training
     check(home, tracking)
@@ -58,9 +58,9 @@ def find_run(home: Home, edition: Edition, tracking: str | None, training: Train
 
 
 def register(home: Home, tracking: str | None, run: Shown, name: str, model: TrainedModel) -> str:
-    """Logs a model to a run, with signature and input example, and registers it; its URI, `models:/NAME/VERSION`.
+    """Logs a model to a run, with signature and input example, registers it, and returns `models:/NAME/VERSION`.
 
-    It takes float32 from 0 (black) to 1 (white), of shape (N, channels, height, width), and gives the outputs.
+    The model takes float32 from 0 (black) to 1 (white), of shape (N, channels, height, width), and returns its outputs.
     Raises: LocusError if torch cannot export the model; MlflowError if MLflow refuses something.
     """
     from trainables.training.trained import texts
@@ -98,7 +98,7 @@ def register(home: Home, tracking: str | None, run: Shown, name: str, model: Tra
 
 
 def _save(saved: Model, path: Path, model: TrainedModel) -> None:
-    """Writes MLflow's folder of a model. Raises: LocusError if torch cannot export it."""
+    """Writes the folder that MLflow stores of a model. Raises: LocusError if torch cannot export the model."""
     import torch
 
     from trainables.training.model_file import made_floats

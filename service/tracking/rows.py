@@ -1,8 +1,8 @@
-"""What MLflow should show of a study: rows at three levels, folded from its history.
+"""Computes what MLflow should show of a study: rows at three levels, from its history.
 
-Pure, without MLflow: a `Row` describes one MLflow run, and `store` writes it. The study is the parent of its trials, a
-trial of its runs. A trial is a search's point, an arm, a confirmation (`c7`), a parent (`p1`), or one that tunes an arm
-(`t2.7`).
+This file does not use MLflow: a `Row` describes one MLflow run, and `store.py` writes it. The study's row is the parent
+of the rows of its trials, and a trial's row that of its runs. A trial is a search's point, an arm, a confirmation
+(`c7`), a parent whose weights other runs need (`p1`), or one that tunes an arm (`t2.7`).
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
     from service.analysis.study_result import StudyResult
 
 MlflowStatus = Literal["RUNNING", "FINISHED", "FAILED", "SCHEDULED"]
-"""MLflow's words. `SCHEDULED`: the study was stopped, and the same command goes on with it."""
+"""MLflow's words. `SCHEDULED` means that the study was stopped, and that the same command goes on with it."""
 RunId = tuple[str, str, int | None]
-"""How a row is known within its study: level, number label, seed."""
+"""The id of a row within its study: its level (study, trial or run), the label of its trial, and its seed."""
 STUDY: RunId = ("study", "", None)
 OUTCOMES: dict[MlflowStatus, str] = {
     "RUNNING": "running", "FINISHED": "completed", "FAILED": "failed", "SCHEDULED": "stopped, continues",
 }  # fmt: skip
-"""What is said of what did not end by itself, by how the study ended."""
+"""The outcome shown for a study, and for trials and runs that have not ended, by MLflow's status of the study."""
 KEY, CODE, AGAIN = "locus.key", "locus.code", "locus.trained_again"
-"""The tags of a run's key, of the code that gave a row's numbers, and of how often an answer was lost."""
+"""The tags for a run's key, for the code that gave a row's numbers, and for the number of times its answer was lost."""
 TRAIN_S = "time/train_s"
-"""The training time up to an epoch: of a run its own, of a trial the sum over its seeds."""
+"""The metric of the training time up to an epoch, in seconds; for a trial, the sum over its seeds."""
 LONGEST, LONGEST_NOTE, MOST_ROWS = 500, 5000, 20
-"""The greatest length of a value, and of a description, in letters, for some MLflow servers store no longer tag; and of
-the table of a description, in trials."""
+"""The most letters of a value and of a description, as some MLflow servers store no longer tag; the most trials in the
+table of a description."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Numbers at a step. Units: `time` in seconds since 1970."""
+    """The values of some metrics at a step: for a run, an epoch. Units: `time` in seconds since 1970."""
 
     step: int
     time: float
@@ -61,10 +61,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Row:
-    """What one MLflow run should look like. Units: times in seconds since 1970.
+    """The content that one MLflow run should have.
 
-    `points` of a run are its epochs, each written once. `values`: the last numbers of a study or a trial, of which
-    those that changed are written at the point's step.
+    `points` are the epochs of a run, each written once. `values` are the last numbers of a study or a trial; those that
+    changed are written at the point's step. `begun` is the time at which the row's first run began, `last` that of its
+    latest fact. Units: `begun` and `last` in seconds since 1970.
     """
 
     id: RunId
@@ -81,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a study found, in words, once it has ended: its headline, a line for each claim, the sentences between."""
+    """The result of a study that has ended, in words: its headline, a line for each claim, and further sentences."""
 
     headline: str = ""
     claims: tuple[str, ...] = ()
@@ -89,7 +90,7 @@ class Conclusion:
 
     @classmethod
     def of(cls, result: StudyResult) -> Conclusion:
-        """Returns what a result says: in MLflow the same numbers as on the page."""
+        """Returns the words for a result; they have the same numbers as the report's page."""
         return cls(headline(result), tuple(map(str, result.claims)), tuple(details(result)))
 
 
@@ -104,10 +105,15 @@ def rows(
     is_news: Callable[[Run], bool] = lambda run: True,
     marks: Collection[str] = (),
 ) -> Iterator[Row]:
-    """Yields the rows of runs with news, and their parents before them; without `is_news` every row of a study.
+    """Yields the study's row, then each trial with news, followed by its runs with news; by default, every row.
 
-    `best`: the best trials, if the caller knows them; `contents`: of trials by label, kept from call to call; `marks`:
-    labels of trials that are news, too.
+    Args:
+        history: the study's history.
+        ended: MLflow's status of the study.
+        best: the best trials, if the caller knows them.
+        contents: the contents of trials by label, which the function fills; keep it from call to call.
+        is_news: returns whether a run has news.
+        marks: the labels of trials that have news, too.
     """
     best, contents = best or find_best(history), {} if contents is None else contents
     yield study_row(history, ended, best=best)
@@ -123,14 +129,14 @@ def rows(
 
 
 def _begun(history: History, trial: Trial) -> list[Run]:
-    """Returns the runs that were started, or whose answer was found among the outcomes."""
+    """Returns the runs of a trial that were started, or whose answer was stored already."""
     return [run for run in history.runs(trial).values() if history.state(run).was_run]
 
 
 def study_row(
     history: History, ended: MlflowStatus, conclusion: Conclusion = NO_CONCLUSION, best: Best | None = None
 ) -> Row:
-    """Returns the study's own row: how much of it is done, and the best trial's numbers."""
+    """Returns the study's own row, with its progress and the best trial's numbers."""
     edition, last, best = history.edition, history.last or 0.0, best or find_best(history)
     runs = [run for trial in history.trials for run in history.runs(trial).values()]
     began = min((state.begun for state in history.states.values() if state.begun), default=last)
@@ -165,7 +171,7 @@ def study_row(
 
 
 def trial_row(history: History, content: TrialContent, best: Best, ended: MlflowStatus = "RUNNING") -> Row:
-    """Returns a trial with the means over its seeds, once its seeds have ended. `best`: the study's best trials."""
+    """Returns the row of a trial, with means over its seeds once these have ended. `best` is the study's best."""
     trial, answer = content.trial, history.answer(content.trial)
     runs = _begun(history, trial)
     states = [history.state(run) for run in runs]
@@ -197,7 +203,7 @@ def trial_row(history: History, content: TrialContent, best: Best, ended: Mlflow
 
 
 def run_row(history: History, content: TrialContent, run: Run, ended: MlflowStatus = "RUNNING") -> Row:
-    """Returns one training, with its curve as it came."""
+    """Returns the row of a run, with the values of each epoch as they were measured."""
     title, state = content.title, history.state(run)
     status: MlflowStatus = "FAILED" if state.status == "failed" else "FINISHED"
     tags = content.tags | {
@@ -225,6 +231,7 @@ def run_row(history: History, content: TrialContent, run: Run, ended: MlflowStat
 
 
 def _reason(state: RunState) -> str:
+    """Returns, in words, why a run failed, was stopped or diverged; empty for other runs."""
     match state.status:
         case "failed":
             return state.reason
@@ -238,7 +245,7 @@ def _reason(state: RunState) -> str:
 
 @dataclass(frozen=True)
 class TrialContent:
-    """What the rows of one trial have in common; it is made once."""
+    """The parts that all rows of one trial share; they are computed once."""
 
     trial: Trial
     label: str
@@ -248,7 +255,7 @@ class TrialContent:
 
 
 def trial_content(edition: Edition, trial: Trial) -> TrialContent:
-    """Returns what tells a trial from others of its study and of its experiment."""
+    """Returns the names, params and tags by which MLflow tells a trial from others of its study and experiment."""
     recipe, trial_title, trial_role = trial.recipe, title(edition, trial), role(edition, trial)
     defaults = {path: value_words(value) for path, value in _leaves(Recipe().identity())}
     identity = without_sources(recipe.identity())
@@ -281,7 +288,7 @@ def trial_content(edition: Edition, trial: Trial) -> TrialContent:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields every path of plain values with its value; a list of nodes has a number for each."""
+    """Yields the path and the value of every leaf of nested values; in the path, a list's nodes are numbered."""
     if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
         value = {str(number): item for number, item in enumerate(value)}
     if not isinstance(value, dict):
@@ -299,7 +306,7 @@ def title(edition: Edition, trial: Trial) -> str:
 
 
 def role(edition: Edition, trial: Trial) -> str:
-    """Returns what a trial is for: an arm, a point, a random point, a confirmation of either, tuning, or a parent."""
+    """Returns the role of a trial in MLflow's words, such as `arm`, `point`, `random point` or `confirmation`."""
     names: dict[Role, str] = {"rival": "random point", "rival_confirmation": "random confirmation"}
     if trial.role == "trial":
         return "arm" if isinstance(edition.study.plan, Ablation) else "point"
@@ -307,12 +314,12 @@ def role(edition: Edition, trial: Trial) -> str:
 
 
 def _is_point(edition: Edition, trial: Trial) -> bool:
-    """Of points no test scores are shown: the test set is looked at for the answer, not for the search."""
+    """Returns whether a trial is a point. Its test scores are not shown, as a search must not use the test set."""
     return trial.role == "tuning" or (trial.role in POINTS and not isinstance(edition.study.plan, Ablation))
 
 
 def seed_curve(state: RunState) -> list[Point]:
-    """Returns a run's curve as it was measured, with the training time up to each epoch."""
+    """Returns the values of a run at each measured epoch, with the training time up to it."""
     seconds = _train_s(state)
     return [
         Point(epoch, fact.time, {**fact.values, **({TRAIN_S: _rounded(seconds[epoch])} if seconds else {})})
@@ -321,7 +328,7 @@ def seed_curve(state: RunState) -> list[Point]:
 
 
 def _train_s(state: RunState) -> dict[int, float]:
-    """Returns the training time of a run up to each epoch measured; empty if an epoch lacks it. Units: seconds."""
+    """Returns the training time of a run up to each measured epoch; empty if it is unknown. Units: seconds."""
     epochs = sorted(state.curve)
     values = [state.curve[epoch].values for epoch in epochs]
     if any("time/epoch_s" not in of_epoch for of_epoch in values):
@@ -332,7 +339,7 @@ def _train_s(state: RunState) -> dict[int, float]:
 
 
 def _rounded(value: float) -> float:
-    """Returns a mean, a deviation or a time in the six digits that are shown."""
+    """Returns a number rounded to the six digits that are shown."""
     return float(f"{value:.6g}")
 
 
@@ -369,7 +376,7 @@ def means(history: History, trial: Trial) -> dict[str, float]:
 
 
 def test_scores(history: History, trial: Trial) -> Scores:
-    """Returns the test scores of the seeds that ended, a diverged one at chance; none of a point of a search."""
+    """Returns the test scores of a trial's seeds that ended; a diverged seed counts as chance, and a point has none."""
     if _is_point(history.edition, trial):
         return Scores({}, 0)
     states = {seed: history.state(run) for seed, run in history.runs(trial).items()}
@@ -378,7 +385,7 @@ def test_scores(history: History, trial: Trial) -> Scores:
 
 
 def score_words(scores: Scores) -> str:
-    """Returns the mean, the standard deviation, how many seeds, and how many failed; empty for no score."""
+    """Returns, as text, the mean, the deviation, and the numbers of seeds and of failed seeds; empty without scores."""
     if not scores.n:
         return ""
     failed = f", {len(scores.failed)} failed" if scores.failed else ""
@@ -386,7 +393,7 @@ def score_words(scores: Scores) -> str:
 
 
 def study_note(history: History, best: Best, conclusion: Conclusion) -> str:
-    """Returns the study: question, answer, verdicts, the trials in a table, the best first, source and expectation."""
+    """Returns the study's description: question, answer, verdicts, trials (the best first), source, expectation."""
     edition, study, lines = history.edition, history.edition.study, list[str]()
     trials = [trial for trial in ranked(history) if history.answer(trial).values]
     if trials:
@@ -423,7 +430,7 @@ def study_note(history: History, best: Best, conclusion: Conclusion) -> str:
 
 
 def cut(text: str) -> str:
-    """Returns a text that is not too long for a tag: whole lines."""
+    """Returns as many whole lines of a text as a tag can hold."""
     if len(text) <= LONGEST_NOTE:
         return text
     return text[: LONGEST_NOTE - 4].rpartition("\n")[0] + "\n..."

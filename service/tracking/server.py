@@ -1,7 +1,7 @@
 """Starts MLflow on this machine, bound to the loopback address, and prints the links of studies.
 
-The server ends with the command, also if its terminal is closed. If MLflow already shows the same runs on that port, it
-is used and left running. For studies on a tracking server, only the links are printed.
+The server ends with the command, also if its terminal is closed. If an MLflow on that port already shows the same runs,
+the command uses it and leaves it running. For studies on a tracking server, it prints only the links.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from trainables.polling import poll
 from trainables.spec import LocusError
 
 READY_S, END_S = 60, 10
-"""How long MLflow may take to start, and to end before it is killed."""
+"""The seconds that MLflow may take to start, and those that it may take to end before it is killed."""
 PAUSE_S = 0.2
-"""How often it is looked whether the server lives."""
+"""The seconds between two checks whether the server lives."""
 
 
 class UiError(LocusError):
-    """An MLflow that does not start or ended by itself, or has nothing to show."""
+    """The error for an MLflow that does not start, ends by itself, or has nothing to show."""
 
 
 def serve(
@@ -44,7 +44,7 @@ def serve(
     tracking: str | None = None,
     note: Callable[[str], None] = print,
 ) -> None:
-    """Starts MLflow on loopback, prints the links of a study (without one, of all), and waits for Ctrl-C.
+    """Starts MLflow on this machine, prints the links of a study (of all, if it is None), and waits for Ctrl-C.
 
     Raises: UiError if nothing was run yet, the server does not start, or it ends by itself.
     """
@@ -81,9 +81,9 @@ def serve(
 def server(
     home: Home, port: int, tracking: str | None = None, received: Sequence[int] = (), log: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """An MLflow server of a home's store while the block lasts; yields its process. Cost: 9 s to start.
+    """Runs an MLflow server for a home's store while the block lasts, and yields its process. Cost: 9 s to start.
 
-    `received`: once it holds a signal, the start is not waited for. `log`: the file of what MLflow prints.
+    Once `received` holds a signal, the function does not wait for the start. MLflow prints to the file `log`.
     Raises: UiError if it does not start.
     """
     log = log or _log_file(home)
@@ -98,7 +98,7 @@ def server(
         )
 
     def group_has(number: int) -> bool:
-        """Sends a signal to the server's group (0 sends none). False if no process of the group is left."""
+        """Sends a signal to the server's processes (0 sends none). Returns False if no process is left."""
         process.poll()  # a process that ended counts as there until it was waited for
         try:
             os.killpg(process.pid, number)
@@ -120,13 +120,13 @@ def server(
 
 
 def _log_file(home: Home) -> Path:
-    """Returns the file of what MLflow prints: in the home, or in a temporary folder where the home can only be read."""
+    """Returns the file to which MLflow prints: in the home, or in a temporary folder if the home can only be read."""
     folder = home.root if os.access(home.root, os.W_OK) else Path(tempfile.mkdtemp(prefix="locus-mlflow-"))
     return folder / "mlflow.log"
 
 
 def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
-    """Returns whether a server has the MLflow run of a study of this home, which no other store has."""
+    """Returns whether a server shows the MLflow run of a study of this home; no other store has a run of its id."""
     for edition in _editions(home, None):
         stored = look_up(home, edition, tracking)
         if stored is None:
@@ -142,13 +142,13 @@ def _shows_same(home: Home, address: str, tracking: str | None) -> bool:
 
 
 def find_links(home: Home, edition: Edition, address: str, tracking: str | None = None) -> Links | None:
-    """Returns the addresses of a study at a server; None if the server does not have it."""
+    """Returns the addresses of a study at a server; None if the store does not have the study."""
     store = look_up(home, edition, tracking)
     return links(store, address) if store else None
 
 
 def reachable_links(home: Home, edition: Edition, server: str) -> Links | None:
-    """Returns `find_links` for a page that can do without them; None also if the server does not answer, or refuses."""
+    """Returns what `find_links` does, but None also if the server does not answer, or answers with an error."""
     try:
         return None if trouble(server) else find_links(home, edition, server, server)
     except MlflowError:
@@ -172,7 +172,7 @@ def _note_links(
 
 
 def _editions(home: Home, edition: Edition | None) -> list[Edition]:
-    """Returns one edition, or all of a home; one that cannot be read hides no other."""
+    """Returns the given edition, or all editions of a home if it is None, without those that cannot be read."""
     readable = [edition] if edition else []
     for id in [] if edition else home.ids():
         with suppress(LocusError, ValueError, OSError):

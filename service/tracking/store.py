@@ -1,11 +1,11 @@
-"""The MLflow runs of one study: found once by their tags, then written.
+"""Finds the MLflow runs of one study by their tags, and writes to them.
 
 Runs have the tags `locus.home`, `locus.study`, `locus.level`, `locus.number` and `locus.seed`, so a second call finds
-the same ones, and never those of another home on a shared server. What MLflow lacks of a row is sent. A run that shows
-another training than its row (another key or code) is deleted, and the row is written as a new run. Tags that a person
-set stay, on the new run too.
+the same runs, and never those of another home on a shared server. Only the parts of a row that MLflow lacks are sent. A
+run that shows another training than its row (another key or code) is deleted, and the row is written as a new run. Tags
+that a person set stay, on the new run too.
 
-An experiment that locus made has the tag `locus.note`. Of another one, only what locus itself added is ever changed.
+An experiment that locus made has the tag `locus.note`. In other experiments, locus changes only what it added itself.
 """
 
 from __future__ import annotations
@@ -48,22 +48,26 @@ from trainables.whole_files import rename_durably
 NOTE = "mlflow.note.content"
 """The tag of an experiment, or of a run, that holds its description."""
 WRITTEN = "locus.note"
-"""The tag with the digest of the description that locus wrote; of an experiment, of two while it changes."""
+"""The tag with the digest of the description that locus wrote; while an experiment's changes, with those of both."""
 HOME = "locus.home"
-"""The tag of the home whose study a run shows: on a shared server, others may run the same study."""
+"""The tag with the id of the home whose study a run shows; on a shared server, other homes may run the same study."""
 OURS = ("locus.", "mlflow.")
-"""How tags begin that no person sets."""
+"""The beginnings of the names of tags that no person sets."""
 IDENTITY = (KEY, CODE, TRAINED_AGAIN)
-"""MLflow deletes no point: a row that differs from MLflow's run in one of these tags is written as a new run."""
+"""The tags that identify a training. A row that differs in one is written as a new run, as MLflow deletes no point."""
 MOST_METRICS = 900
-"""Metrics in a call; MLflow accepts 1,000 entities."""
+"""The most metrics in one call; MLflow accepts 1,000 entities."""
 LARGEST = 1.7976931348623157e308
-"""What MLflow keeps of an infinite number."""
+"""The number that MLflow stores in place of infinity."""
 
 
 @dataclass
 class Shown:
-    """What MLflow has of a row. `step`: the last one with points. `latest`: every metric's last value."""
+    """The MLflow run of a row, as MLflow has it.
+
+    `step` is the last step with points (-1 without any), `latest` the last value of each metric, `files` the URI of
+    the run's files.
+    """
 
     id: str
     status: str
@@ -76,7 +80,7 @@ class Shown:
 
     @classmethod
     def of(cls, run: Any) -> Shown:
-        """Converts MLflow's own entity."""
+        """Returns the run that an entity of MLflow describes."""
         info, data = run.info, run.data
         step = max((metric.step for metric in data._metric_objs), default=-1)
         return cls(
@@ -84,7 +88,7 @@ class Shown:
         )
 
     def news(self, row: Row) -> list[Point]:
-        """Returns the points of a row that were not sent, and its last numbers where they differ."""
+        """Returns the points of a row that were not sent yet, and those of its last numbers that have changed."""
         points = [point for point in row.points if point.step > self.step]
         values = {}
         for name, value in row.values.values.items() if row.values else ():
@@ -96,16 +100,18 @@ class Shown:
         return points
 
     def add(self, points: Iterable[Point]) -> None:
-        """Notes that points were sent."""
+        """Records that points were sent."""
         for point in points:
             self.step = max(self.step, point.step)
             self.latest |= point.values
 
 
 class Store:
-    """The runs of a study of one home in an experiment of an MLflow store. `home`: its id; `name`: the experiment's.
+    """The MLflow runs of one study of one home, in one experiment of an MLflow store.
 
-    `written` counts the calls that changed something. Cost: two calls to look; then none where nothing differs.
+    `home` is the id of the home, `name` the name of the experiment. `shown` holds the run of each row; `others` are the
+    study's runs that show no row, or one that is shown already. `written` counts the calls that changed something.
+    Cost: two calls to find the runs; then none if nothing differs.
     """
 
     def __init__(self, uri: str, home: str, study: str, name: str) -> None:
@@ -129,7 +135,7 @@ class Store:
         return store if isinstance(store, SqlAlchemyStore) else None
 
     def find(self) -> bool:
-        """Looks everything up. False if nothing is shown of this study."""
+        """Reads the experiment and the study's runs from MLflow. Returns False if it shows nothing of this study."""
         self.shown, self.others = {}, []
         experiment = self.client.get_experiment_by_name(self.name)
         self.place = experiment if experiment is not None and experiment.lifecycle_stage == "active" else None
@@ -152,12 +158,13 @@ class Store:
                 return
 
     def make(self, artifacts: Path | None, *, is_own: bool) -> None:
-        """Finds everything, and makes the experiment where there is none. `artifacts`: the home's, of a database.
+        """Does what `find` does, and creates the experiment if there is none.
 
-        `is_own`: whether the database is the home's own. MLflow notes whole paths: where the home was moved or copied
-        since, all is written again, with files in `artifacts`.
-        Raises: MlflowError if the database is a link, which the home that this one was copied from has, too; or if the
-        experiment is in MLflow's trash, and not one of locus.
+        `artifacts` is the home's folder for files if MLflow is a database, else None. `is_own` says whether the
+        database is the home's own. MLflow stores absolute paths: if such a home was moved or copied, the study is
+        written again, with its files in `artifacts`.
+        Raises: MlflowError if the home was copied and its database is a link, which the first home uses, too; or if
+        the experiment is in MLflow's trash and locus did not make it.
         """
         self.find()
         folder, file = artifacts.absolute().as_uri() if artifacts else None, file_of(self.uri)
@@ -190,10 +197,10 @@ class Store:
             self.client.delete_run(self.others.pop().id)
 
     def put(self, rows: Sequence[Row]) -> None:
-        """Makes MLflow show rows; the parent of a row stands before it, or is shown already.
+        """Writes rows to MLflow. The parent of a row must come before it, or be in MLflow already.
 
-        Cost: in a database one transaction for new rows, for MLflow's calls take 0.1 s a run; at a server three
-        requests a new row.
+        Cost: in a database one transaction for all new rows, as MLflow's calls take 0.1 s per run; at a server three
+        requests per new row.
         """
         old: dict[RunId, Shown] = {}
         for row in rows:
@@ -229,7 +236,7 @@ class Store:
             self.client.delete_run(run.id)
 
     def _new_tags(self, row: Row, old: Shown | None) -> dict[str, str]:
-        """Returns the tags of a new run, those that a person set on the old one included."""
+        """Returns the tags of a new run, including those that a person set on the run that it replaces."""
         persons = {name: text for name, text in (old.tags if old else {}).items() if not name.startswith(OURS)}
         tags = persons | self._tags(row) | {"mlflow.source.name": "locus", "mlflow.source.type": "LOCAL"}
         with suppress(OSError, KeyError):  # a container's user may have no name
@@ -238,11 +245,12 @@ class Store:
         return {name: text for name, text in tags.items() if text}
 
     def _tags(self, row: Row) -> dict[str, str]:
+        """Returns a row's tags, with those for its parent and for the digest of its description."""
         tags = row.tags | ({"mlflow.parentRunId": self.shown[row.parent].id} if row.parent else {})
         return tags | ({WRITTEN: digest(tags[NOTE])} if NOTE in tags else {})
 
     def _complete(self, row: Row, shown: Shown) -> None:
-        """Sends what MLflow lacks of a row. A description that a person wrote stays."""
+        """Sends the params, tags, points and status of a row that MLflow lacks. A description by a person stays."""
         params = {name: text for name, text in row.params.items() if name not in shown.params}
         tags = {name: text for name, text in self._tags(row).items() if shown.tags.get(name, "") != text}
         if WRITTEN in shown.tags and digest(shown.tags.get(NOTE, "")) != shown.tags[WRITTEN]:
@@ -274,7 +282,7 @@ class Store:
             shown.status = row.status
 
     def remove_others(self, rows: set[RunId]) -> None:
-        """Deletes the study's runs that are none of these rows, and those made twice, for the first answer was lost."""
+        """Deletes the study's runs that show none of these rows, and those made twice because a reply was lost."""
         self.shown = {row: run for row, run in self.shown.items() if row in rows}
         kept = {run.id for run in self.shown.values()}
         for run in list(self._search()):
@@ -282,7 +290,7 @@ class Store:
                 self.client.delete_run(run.info.run_id)
 
     def delete(self, artifacts: Path | None) -> None:
-        """Deletes every row of the study, and the files of theirs that lie in `artifacts`, the home's own folder."""
+        """Deletes every MLflow run of the study, and its files in `artifacts`, the home's own folder."""
         for shown in [*self.shown.values(), *self.others]:
             self.client.delete_run(shown.id)
             if artifacts is not None and re.fullmatch("[0-9a-f]{32}", shown.id):
@@ -291,7 +299,7 @@ class Store:
         self.shown, self.others = {}, []
 
     def send_files(self, trials: list[Trial], report: Path | None) -> None:
-        """Stores the files of the study, its report and its trials' recipes by label, and its data sets."""
+        """Stores the study's report, the recipes of its trials by label, and its data sets at the study's own run."""
         files = get_artifact_repository(self.shown[STUDY].files, tracking_uri=self.uri)
         recipes = {trial.label: trial.recipe for trial in trials}
         text = json.dumps({label: recipe.plain() for label, recipe in recipes.items()}, indent=1)
@@ -305,7 +313,7 @@ class Store:
 
 
 def _data_sets(recipes: Iterable[Recipe]) -> list[entities.DatasetInput]:
-    """Returns each data set once, as MLflow shows it: its name, a digest, and its spec."""
+    """Returns MLflow's entity of each data set, once: its name, a digest, and its spec."""
     sets: dict[tuple[str, str], entities.DatasetInput] = {}
     for data in (recipe.data for recipe in recipes):
         name = "/".join(filter(None, (data.kind, getattr(data, "task", ""))))
@@ -317,11 +325,11 @@ def _data_sets(recipes: Iterable[Recipe]) -> list[entities.DatasetInput]:
 
 
 def insert_runs(store: SqlAlchemyStore, experiment: str, new: Iterable[tuple[Shown, Row, Sequence[Point]]]) -> None:
-    """Writes rows that MLflow does not have as its own calls would, in one transaction.
+    """Writes new rows to MLflow's database in one transaction, as MLflow's own calls would.
 
-    MLflow's own functions need eight transactions to write a run.
-    `experiment`: its id; `new`: what MLflow will have of each row, the row, and its points.
-    Raises: MlflowException if MLflow's calls would refuse one, or the database cannot be written.
+    MLflow's own functions need eight transactions to write a run. `experiment` is the id of the experiment. `new` holds
+    for each row the MLflow run to write, the row, and its points.
+    Raises: MlflowException if MLflow's calls would refuse a row, or the database cannot be written.
     """
     lines: dict[type, list[dict[str, Any]]] = {}
     for run, row, points in new:
@@ -335,6 +343,7 @@ def insert_runs(store: SqlAlchemyStore, experiment: str, new: Iterable[tuple[Sho
 
 
 def _tables(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point]) -> dict[type, list[dict[str, Any]]]:
+    """Returns the lines to insert for one new run, by the table of MLflow's database."""
     measured, params, tags = _validate_batch_log_data(
         [entities.Metric(k, v, round(p.time * 1000), p.step) for p in points for k, v in p.values.items()],
         [entities.Param(name, text) for name, text in run.params.items()],
@@ -371,9 +380,9 @@ def _tables(store: SqlAlchemyStore, run: Shown, row: Row, points: Sequence[Point
 
 
 def make_database(home: Home) -> None:
-    """Makes the default database where there is none: under another name, which is changed once it is complete.
+    """Creates the home's default database if there is none, under another name until it is complete.
 
-    A driver killed while MLflow makes its tables would leave a file that MLflow refuses for ever. Cost: 2-6 s, once.
+    A driver killed while MLflow creates tables would else leave a file that MLflow always refuses. Cost: 2-6 s, once.
     """
     if is_there(home.tracking):
         return
@@ -386,13 +395,13 @@ def make_database(home: Home) -> None:
 
 
 def experiment_of(home: Home, edition: Edition) -> str:
-    """Returns the name of the experiment that shows a study, or will by default."""
+    """Returns the name of the experiment that shows a study, or that will show it by default."""
     file = home.study(edition.id).experiment
     return file.read_text(encoding="utf-8") if file.exists() else default_experiment(edition.study.name)
 
 
 def look_up(home: Home, edition: Edition, tracking: str | None = None) -> Store | None:
-    """Returns a study's runs as MLflow has them; None if it was never shown. Writes nothing.
+    """Returns the store with a study's runs as MLflow has them; None if MLflow has none. It writes nothing.
 
     Raises: MlflowError if the database cannot be read, or the server answers with an error.
     """

@@ -1,9 +1,9 @@
 """Copies a study's journal to MLflow in a background thread: it may lag, and it never blocks the training.
 
-The driver passes on every fact that it writes. The thread folds the facts into a history of its own, and brings MLflow
-to show that history. Facts may be passed on again at any time: what MLflow has is not sent twice. Trouble with MLflow
-never reaches the study: it is kept, tried again, and reported at the end. Before all else one real call is made, whose
-answer says more than a page that is there.
+The driver passes every fact that it writes to the thread. The thread adds the facts to a history of its own, and sends
+to MLflow what it lacks of that history; so a fact may be passed again at any time. An error of MLflow never stops the
+study: the thread tries again, and `close` reports the last error. Before a command trains, `check` calls MLflow once,
+because a server that only shows a page may be no MLflow.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ from trainables.recipe import Recipe, Run
 from trainables.whole_files import write_whole
 
 ANSWER_S = 5
-"""How long a server may take to answer."""
+"""The seconds that a server may take to answer."""
 PAUSE_S, LIVE_S = 0.5, 30.0
-"""How long facts are collected before they are sent together, and how often news of a run that goes on, and of the
-study, are sent."""
+"""The seconds for which facts are collected before they are sent together; the seconds from one sending of the numbers
+of a study, or of a run that is not finished, to the next."""
 MOST_ROWS = 100
-"""How many rows are sent together."""
+"""The most rows that are sent together."""
 CLOSE_S = 60.0
-"""How long the end of a study waits for MLflow to store a further row: it may be away, or locked by another driver."""
+"""The seconds that the end of a study waits for MLflow to store one more row: another driver may have locked it."""
 AGAIN_S = 0.5
-"""How long it pauses before the second try; later ones pause twice as long each."""
+"""The seconds before the second try; before each later try the pause is twice as long as the one before."""
 SOON_S, TICK_S, LAST_S = 3.0, 0.2, 5.0
-"""After how long the wait is said, how often it is looked how far it is, and how much longer the last try may take."""
+"""The seconds after which the user is told about the wait, those between two looks at its progress, and those that the
+last try may take in addition."""
 
 
 def trouble(tracking: str) -> str:
@@ -75,6 +76,8 @@ def trouble(tracking: str) -> str:
 
 @dataclass(frozen=True)
 class _Close:
+    """The last item of the thread's queue: it asks for the study's end to be sent."""
+
     ended: MlflowStatus
     report: Path | None
     conclusion: Conclusion
@@ -86,7 +89,7 @@ def served(tracking: str | None) -> bool:
 
 
 def check(home: Home, tracking: str | None) -> None:
-    """Asks MLflow one thing, before anything is trained. Nothing is written.
+    """Checks, before any run is trained, that MLflow can be used. It writes nothing.
 
     Raises: MlflowError if a server does not answer as MLflow does, a database is broken, or the address names
     nothing that MLflow can use.
@@ -108,9 +111,9 @@ def check(home: Home, tracking: str | None) -> None:
 
 
 class MlflowSync:
-    """One study in MLflow, while it runs: `open`, `add` every fact of its journal, old and new, `close`.
+    """Shows one study in MLflow while it runs: call `open`, `add` with every fact of its journal, then `close`.
 
-    `experiment`: the one that was chosen; without it $MLFLOW_EXPERIMENT_NAME, else the one that shows the study now.
+    `experiment` is the name of the experiment; without it, $MLFLOW_EXPERIMENT_NAME, else the one used before.
     """
 
     def __init__(
@@ -133,11 +136,11 @@ class MlflowSync:
         self._count = 0
 
     def open(self) -> None:
-        """Starts the thread. Add the journal so far next, then each fact as it is written."""
+        """Starts the thread. Then call `add` with the facts written so far, and with each later one."""
         self._thread.start()
 
     def add(self, fact: Fact) -> None:
-        """Passes on a fact, without waiting."""
+        """Passes a fact to the thread, without waiting."""
         self._queue.put(fact)
 
     def close(
@@ -147,9 +150,9 @@ class MlflowSync:
         conclusion: Conclusion = NO_CONCLUSION,
         note: Callable[[str], None] = lambda line: None,
     ) -> str | None:
-        """Sends what is left, ends what is open, stores the report. Returns a warning where MLflow lacks something.
+        """Sends the remaining news, ends the study's runs in MLflow, and stores the report.
 
-        `note` is told where that takes a while.
+        It returns a warning if MLflow lacks something, else None. If this takes long, `note` is called with progress.
         """
         self._queue.put(_Close(ended, report, conclusion))
         seen, until, say = -1, 0.0, time.monotonic() + min(SOON_S, CLOSE_S)
@@ -177,17 +180,17 @@ class MlflowSync:
         return self._count + (self._store.written if self._store else 0)
 
     def _broken(self) -> MlflowError | None:
-        """Returns what is broken for good, so that no further try helps."""
+        """Returns the error after which no further try helps; None if there is none."""
         shown = self.tracking or f"sqlite:///{self.home.database}"
         return lasting(self._trouble, shown) if self._trouble else None
 
     def leave(self) -> None:
-        """Ends the thread, and leaves all in MLflow as it is: another driver goes on with the study."""
+        """Ends the thread and changes nothing in MLflow, because another driver goes on with the study."""
         self._queue.put(None)
         self._thread.join(SOON_S)
 
     def links(self, wait_s: float = ANSWER_S) -> Links | None:
-        """Returns the addresses of the study on its server; None without a server, or where it lags behind `wait_s`."""
+        """Returns the study's addresses on its server; None without a server, or without the study after `wait_s` s."""
         if self.tracking is None or not served(self.tracking) or not self._made.wait(wait_s):
             return None
         store = self._store  # None after trouble, until MLflow is found again
@@ -200,7 +203,7 @@ class MlflowSync:
         return addresses.parent if addresses else None
 
     def _work(self) -> None:
-        """Collects, in a thread, facts, folds them, sends them, until it is closed. What failed is tried again."""
+        """Collects facts and sends them, in the thread, until `close` or `leave`. It tries again what failed."""
         try:
             state = SyncState(History(self.edition, self._codes))
             while True:
@@ -229,9 +232,9 @@ class MlflowSync:
             self._trouble = error
 
     def _send(self, state: SyncState, close: _Close | None) -> bool:
-        """Sends the news, and returns whether MLflow stored them.
+        """Sends the rows with news, and at the end (`close`) the report; returns whether MLflow stored them.
 
-        If not, they are kept, and so is the error; the next try looks first what MLflow has.
+        If it did not, the error is kept, and the next try first reads which rows MLflow has.
         """
         try:
             if self._trouble is not None and served(self.tracking) and (why := trouble(self.tracking or "")):
@@ -282,9 +285,10 @@ class MlflowSync:
 
 
 class SyncState:
-    """What the thread has seen: its history, and which runs have news.
+    """The facts that the thread has seen, as a history, and the runs that have news (facts not sent yet).
 
-    `study_at`: when the study's own row was sent last; None asks for every row.
+    `began` is the time of the first fact, in seconds since 1970, and 0 before. `study_at` is the time at which the
+    study's own row was sent last, in seconds of `time.monotonic`; None asks for every row.
     """
 
     def __init__(self, history: History) -> None:
@@ -296,7 +300,7 @@ class SyncState:
         self._contents: dict[str, TrialContent] = {}
 
     def add(self, fact: Fact) -> None:
-        """Adds one fact."""
+        """Adds one fact to the history, and notes that its run has news."""
         if isinstance(fact, Opened):
             return
         self.began = self.began or fact.time
@@ -305,9 +309,9 @@ class SyncState:
             self._news.setdefault((fact.run, fact.code), time.monotonic())
 
     def rows(self, ended: MlflowStatus) -> list[Row]:
-        """Returns the rows with news, parents first; at the end, and at first, all.
+        """Returns the rows with news, parents first; all rows the first time, and when the study has `ended`.
 
-        Of a run that goes on there are news every LIVE_S: so a shorter one costs three requests.
+        A run that is not finished has news every `LIVE_S` seconds, so a shorter run costs three requests.
         """
         history, now = self.history, time.monotonic()
         is_whole = ended != "RUNNING" or self.study_at is None
@@ -334,5 +338,6 @@ class SyncState:
 
 
 def _line(error: BaseException) -> str:
+    """Returns the first line of an error's text, without secrets."""
     text = without_secrets(str(error).partition("\n")[0])[:200]
     return text if isinstance(error, MlflowException) else f"{type(error).__name__}: {text}"

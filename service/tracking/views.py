@@ -1,12 +1,12 @@
-"""A study's part of its experiment: three named views with charts and addresses, and its description.
+"""Writes a study's three views (tables with charts) to its MLflow experiment, and the experiment's description.
 
 MLflow's plain runs page shows one closed row and no numbers. A shared view is a tag of the experiment: MLflow lists it
-under "Views", and the page opens it where its address names it. It says which rows, columns, order, groups and charts.
+under "Views", and the page opens it if its address names it. It holds the rows, columns, order, groups and charts.
 MLflow makes a chart of its own for each metric that no chart names. A chart that is marked as deleted switches it off.
-The tag's form is internal to MLflow's pages; a browser test holds it.
+The tag's form is internal to MLflow's pages; a browser test checks that it still works.
 
-Editions of a study share an experiment, and so do homes on one server. Its description is made of what the tags of the
-views say of their studies. A description that locus did not write stays as it is.
+Editions of a study share an experiment, and so do homes on one server. Its description is made from the tags of all
+their views. A description that locus did not write stays as it is.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ from trainables.spec import digest
 
 PREFIX = "mlflow.sharedViewState."
 TRAINING = "workflowType=machine_learning"
-"""Asks MLflow's pages for the side bar of trainings."""
+"""The part of an address that asks MLflow's pages for the side bar of trainings."""
 NAMES = {"trials": "trials, best first", "runs": "runs by trial", "flat": "runs, flat"}
-"""What MLflow's menu calls the views, in its order."""
+"""The names of the views in MLflow's menu, in its order."""
 SECTION = "locus"
 MOST_PATHS, MOST_RUNS = 8, 500
-"""How many paths have a chart each, for an experiment's tag holds 20,000 letters; and how many runs a chart draws."""
+"""The most paths that get a chart each, as an experiment's tag holds 20,000 letters; the most runs in a chart."""
 SEED_METRICS = ("train/loss", "train/images_per_s", "time/epoch_s", TRAIN_S, "memory/peak_gib")
 WIDTHS = {"role": 115, "locus.score": 185, "locus.test": 185, "locus.outcome": 115, "locus.reason": 330}
-"""The widths of columns that are wider than their heads. Units: pixels."""
+"""The widths of the columns whose values are wider than their heads. Units: pixels."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """Addresses of a study: its trials, best first; its runs by trial; its runs, flat; the parent with the report."""
+    """The addresses of a study's pages: three views, and `parent`, the page of the study's own run with its report.
+
+    `trials` shows the trials, the best first; `runs` the runs grouped by trial; `flat` the runs without groups.
+    """
 
     trials: str
     runs: str
@@ -51,7 +54,7 @@ class Links:
 
 
 def links(store: Store, server: str) -> Links:
-    """Returns the addresses at an MLflow server, of a store that was looked up and holds the study."""
+    """Returns a study's addresses at an MLflow server. `store` is what `look_up` returned for the study."""
     page = f"{server.rstrip('/')}/#/experiments/{store.experiment}/runs?{TRAINING}"
     addresses = {level: f"{page}&viewStateShareKey={quote(name(store.home, store.study, level))}" for level in NAMES}
     parent = f"{page.partition('?')[0]}/{store.shown[STUDY].id}?{TRAINING}" if STUDY in store.shown else page
@@ -64,7 +67,7 @@ def name(home: str, id: str, level: str) -> str:
 
 
 def describe(store: Store, edition: Edition, began: float) -> None:
-    """Brings the experiment's tags up to date. `began`: when the study began, in seconds since 1970."""
+    """Writes a study's views and the experiment's description. `began` is when it began, in seconds since 1970."""
     metrics: dict[str, set[str]] = {}
     for (level, _, _), shown in store.shown.items():
         metrics.setdefault(level, set()).update(shown.latest)
@@ -77,10 +80,10 @@ def leave(store: Store) -> None:
 
 
 def _set_tags(store: Store, tags: dict[str, str | None]) -> None:
-    """Sets or deletes (None) tags of views, and describes the experiment: links to trials, then the questions.
+    """Sets the tags of views, deletes those whose text is None, and describes the experiment by its studies.
 
-    A description that a person wrote stays. The digests of the old one and of the new one come first, so that a crash
-    before the second call makes none of it a person's.
+    A description that a person wrote stays. The digests of the old and the new one are set first: after a crash between
+    the two calls, neither is taken for a person's.
     """
     before = dict(store.client.get_experiment(store.experiment).tags)
     studies = []
@@ -112,10 +115,10 @@ def _set_tags(store: Store, tags: dict[str, str | None]) -> None:
 
 
 def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str, set[str]]) -> dict[str, str]:
-    """Returns the experiment's tags that hold the views.
+    """Returns the experiment's tags that hold the views: their names and texts.
 
-    `home`: its id; `created`: when the study began, for MLflow's menu shows the newest view first, in seconds since
-    1970; `metrics`: those that MLflow has, by level.
+    `home` is the home's id, `id` the edition's. `created` is the time when the study began, in seconds since 1970; by
+    it, MLflow's menu shows the newest view first. `metrics` holds the names of MLflow's metrics by level.
     """
     paths, score, test = study.paths(), study.score.metric, study.score.test
     if isinstance(study.plan, Ablation) and "encoding.kind" not in paths:
@@ -159,7 +162,7 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
 
 
 def _table(level: str, columns: list[str], order: str) -> dict[str, Any]:
-    """Returns the rows of a level, their columns and their order."""
+    """Returns the part of a view that chooses the rows of a level, their columns and their order."""
     widths = {}
     for column in columns:
         key = column.partition("`")[2].removesuffix("`")
@@ -177,7 +180,7 @@ def _table(level: str, columns: list[str], order: str) -> dict[str, Any]:
 
 
 def _trial_charts(study: Study, metrics: set[str]) -> dict[str, Any]:
-    """Returns means, each path against the score, the paths together, and what an answer costs."""
+    """Returns the charts of trials: mean scores, the score by each path, all paths together, the score by costs."""
     score = f"{study.score.metric}_mean"
     mean = {"key": score, "type": "METRIC"}
 
@@ -211,7 +214,7 @@ def _bar(metric: str) -> dict[str, Any]:
 
 
 def _page(title: str, charts: list[dict[str, Any]], metrics: set[str]) -> dict[str, Any]:
-    """Returns a page of charts. MLflow's own charts of the other metrics are switched off."""
+    """Returns the part of a view that holds these charts, and switches off MLflow's own charts of other metrics."""
     off = [
         {"type": "LINE", "metricKey": metric, "isGenerated": True, "deleted": True}
         for metric in sorted(metrics - {chart.get("metricKey") for chart in charts})
