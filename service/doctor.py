@@ -43,7 +43,7 @@ class Finding(Spec):
 
 
 LITTLE_GIB, TOO_LITTLE_GIB = 10.0, 1.0
-"""Free disk space. Below the first number it is worth a look; below the second the first study fills the disk."""
+"""Free disk space in GiB: below the first number it is worth a look, below the second the first study fails."""
 CLOCK_S = 5.0
 """How many seconds the clocks of the home's disk and of this machine may differ, before times in journals mislead."""
 INSTALL = "in a checkout of locus: pip install -c constraints.txt '.[train]'"

@@ -114,7 +114,7 @@ def _check_removable(home: Home, id: str, answers: Sequence[str]) -> None:
 
 
 def _refuse_driven(home: Home, id: str) -> None:
-    """Raises: LocusError if a driver runs the study."""
+    """Refuses to forget a study while a driver runs it. Raises: LocusError."""
     if driver := home.study(id).driver:
         where = f" {driver}" if driver.is_elsewhere() else ""
         raise LocusError(f"{id} must have ended to be forgotten, but a driver runs it{where}; nothing was removed")

@@ -335,7 +335,7 @@ class StudyRun:
                 steps.callback(step)  # the last one is taken first
 
     def close_mlflow(self) -> None:
-        """Writes the report, and then closes MLflow in any case. If another driver has taken the study, it does both.
+        """Writes the report, and then closes MLflow in any case; another driver that took the study does both instead.
 
         If the report cannot be written, a line says so and the study keeps its answers; `locus report` writes it later.
         """

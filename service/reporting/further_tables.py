@@ -91,7 +91,7 @@ RUNGS = (
 
 
 def rungs(result: StudyResult) -> Table | None:
-    """Returns a table that says how well the scores at each rung (an epoch of early stopping) predicted the final ones.
+    """Returns a table on how well the scores at each rung, an epoch of early stopping, order the trials as at the end.
 
     None if there are no rungs, or nothing to say of them.
     """
