@@ -7,8 +7,8 @@
     result = service.ablate({"none": {}, "peg": {"encoding.kind": "peg"}}, baseline="none", seeds=5)
     submission = service.submit("fourier-gamma", address="http://head:8265", home="/shared/locus")
 
-Every verb raises LocusError with one sentence for what cannot be. Importing this starts nothing: torch, timm, Ray,
-Optuna and MLflow are imported where they are needed.
+Every verb raises LocusError, whose one sentence says what cannot be done. Importing this package starts nothing:
+torch, timm, Ray, Optuna and MLflow are imported when a verb needs them.
 """
 
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Returns a public name, imported when it is asked for."""
+    """Returns the object that a public name stands for; it is imported when it is first asked for."""
     if name.startswith("__") and name != "__all__":
         raise AttributeError(name)
     public = import_module("service.public")

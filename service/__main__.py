@@ -13,19 +13,19 @@ from typing import Any
 
 INTERRUPTED, BUG = 130, 1
 CONDUCTS = (["run"], ["job"])
-"""The verbs that conduct a study. They heed SIGINT also if it is ignored, as it is in all that a script starts with
-`&`: with SIGINT Slurm's script stops its driver."""
+"""The verbs that run a study. They react to SIGINT even where it is ignored, as it is in every command that a script
+starts with `&`: Slurm's script sends SIGINT to stop its study."""
 LOOKS = (["studies"], ["show"], ["plan"], ["status"], ["report"], ["compare"], ["logs"], ["ui"], ["doctor"])
-"""The verbs that have nothing more to do where nobody reads what they print."""
+"""The verbs that only show something: they have nothing more to do when nobody reads what they print."""
 PATIENCE_S = 5.0
-"""A press of Ctrl-C that comes so long after the end of the command means that Python's own end hangs."""
+"""Seconds. If Ctrl-C is pressed later than this after the end of the command, Python's own shutdown hangs."""
 
 
 class Presses:
-    """Raises KeyboardInterrupt at Ctrl-C, as Python does, and remembers that it came.
+    """Raises KeyboardInterrupt at Ctrl-C, as Python does, and remembers in `came` that Ctrl-C was pressed.
 
-    Python drops what is raised within a callback, and each import has one. So a study asks once more before it begins
-    (`StopSignals.installed`).
+    Python drops an exception that is raised within a callback, and each import has a callback. So a study reads `came`
+    before it begins (`StopSignals.installed`).
     """
 
     came = False
@@ -36,10 +36,10 @@ class Presses:
 
 
 class Outlet(io.FileIO):
-    """Standard output or error as a file whose reader may end before the command. Only looking ends with its reader.
+    """Is standard output or standard error, as a file whose reader (such as `head`) may end before the command.
 
-    A study trains on, and says the rest on standard error. A command whose text cannot be written for another reason,
-    such as a full disk, ends with a sentence.
+    A verb that only shows something ends with its reader. A study trains on, and prints the rest on standard error. If
+    a text cannot be written for another reason, such as a full disk, other commands end with a sentence.
     """
 
     is_lost = False
@@ -65,7 +65,7 @@ class Outlet(io.FileIO):
 
     @classmethod
     def of(cls, stream: Any) -> Any:
-        """Returns a standard stream that also writes what its encoding lacks, as Python would escape it."""
+        """Returns a standard stream as an Outlet; it escapes characters that its encoding lacks, as Python would."""
         if stream is None:  # it was closed before the command began
             return open(os.devnull, "w", encoding="utf-8")
         if stream not in (sys.__stdout__, sys.__stderr__):
@@ -75,7 +75,7 @@ class Outlet(io.FileIO):
 
 
 def main(clock: Callable[[], float] = time.monotonic) -> None:
-    """Runs the command. However it ends, its exit code is its own: see `_keep_exit_code`."""
+    """Runs the command. No Ctrl-C after its end changes its exit code (`_keep_exit_code`). `clock` gives seconds."""
     sys.stdout, sys.stderr = Outlet.of(sys.stdout), Outlet.of(sys.stderr)
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first to be registered is the last to be called
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.argv[1:2] in CONDUCTS:
@@ -97,10 +97,10 @@ def main(clock: Callable[[], float] = time.monotonic) -> None:
 
 
 def _keep_exit_code(code: int, clock: Callable[[], float]) -> None:
-    """Lets no Ctrl-C, a late one or an early one, change the exit code of a command that is over.
+    """Keeps a late and an early Ctrl-C from changing `code`, the exit code of a command that is over.
 
-    A late one: Python takes its own handler away before it ends, so SIGINT is ignored at last (`main`); until then a
-    press does nothing, or ends a process that hangs.
+    A late press: Python removes its own handler before it ends, so SIGINT is ignored in the end (`main`). Until then a
+    press does nothing for `PATIENCE_S`; after that it ends the process, which hangs.
     """
     over = clock()
 
@@ -109,8 +109,8 @@ def _keep_exit_code(code: int, clock: Callable[[], float]) -> None:
             os._exit(code)
 
     signal.signal(signal.SIGINT, pressed)
-    # an early one: Python notes a KeyboardInterrupt that leaves code compiled from text (importing a dataclass compiles
-    # some), and ends by SIGINT although it was caught; compiling text again clears the note
+    # an early press: Python notes a KeyboardInterrupt that leaves code compiled from text (importing a dataclass
+    # compiles some), and ends by SIGINT although it was caught; compiling text again clears the note
     exec("")
 
 

@@ -1,4 +1,4 @@
-"""The public verbs, one function each: the command line and Python call the same ones."""
+"""Defines the public verbs, one function each: the command line and Python call the same functions."""
 
 from __future__ import annotations
 
@@ -58,15 +58,22 @@ def run(
     callbacks: Sequence[Callback] = (),
     **options: Unpack[OptionsAndAddress],
 ) -> Result:
-    """Runs what is missing of a study, which is a name, a file or a Study, and returns its result.
+    """Trains the runs of a study that have no answer (stored outcome) yet, and returns the result of the whole study.
 
-    `data`: a folder of images, an `.npz` file with arrays `images` and `labels`, the name of a known set, a pair of
-    arrays (images, labels), or a Dataset of torch. `arms`: those that run, beside the baseline; encodings of your own
-    may be among them (`"./mine.py:Ramp"`, `Ramp(std=0.5)`), and one more goes on with the version of before. `set`:
-    values put on the base recipe, and `preset`: those of `search_spaces.presets`, before them; both make another
-    version, which `version` may name. `progress`: what shows it, a `service.terminal.live.Progress`.
-    `callbacks`: functions, called with a `service.EpochEnd` and a `service.TrialEnd` where an epoch and a trial end.
-    `address`: of a Ray cluster that runs it. All from `home` on: as `service.planning.run_options` has them.
+    Args:
+        study: the study's name, a file that defines it, or a Study.
+        budget: the name of the study's size, such as `smoke`; `seeds` and `trials` replace its counts.
+        set: values, by path, that replace those of the base recipe. They make another version of the study.
+        preset: the name of values of `search_spaces.presets`, put on before those of `set`; another version, too.
+        version: a name for that version.
+        data: a folder of images, an `.npz` file with arrays `images` and `labels`, the name of a known set, a pair of
+            arrays (images, labels), or a Dataset of torch.
+        arms: those arms (settings that the study compares) that run, beside the baseline. Encodings of your own may be
+            among them (`"./mine.py:Ramp"`, `Ramp(std=0.5)`). A call with one more arm continues the same version.
+        progress: the object that shows the study while it runs, a `service.terminal.live.Progress`.
+        callbacks: functions, called with a `service.EpochEnd` and a `service.TrialEnd` where an epoch and a trial end.
+        options: `service.planning.run_options` describes them; `address` is that of a Ray cluster that runs the study.
+
     Raises: LocusError with one sentence for what cannot run, before anything is written; KeyboardInterrupt.
     """
     from service.execution.signals import continued_by
@@ -97,12 +104,17 @@ def resolve(
     arms: Sequence[Arm] = (),
     storage: str | None = None,
 ) -> Edition:
-    """Returns a study at a budget, with the user's own values and counts; or a version of the home, with other counts.
+    """Returns an Edition: a study at a budget, with the user's own values and counts; or one of the home, recounted.
 
-    A version is named by its id, or by the name of a study that is no named one, such as one of a file: its latest.
-    `preset`: values that are put on the base recipe before the user's own. `data`: as `service.own_images` has it.
-    `arms`: those that run, beside the baseline. `version`: the name of the version; beside an id, of another one with
-    the same definition. `storage`: where an id is looked for that this home does not have.
+    Args:
+        study: a study, or an Edition of the home, given by its id. The name of a study that is not among the named
+            ones (such as that of a file that was run) gives its latest Edition.
+        preset: the name of values that are put on the base recipe before the user's own (`set`).
+        data: the images, as `service.own_images` describes them.
+        arms: the arms that run, beside the baseline.
+        version: the name of the version; beside an id it names another version with the same definition.
+        storage: the URI at which an id is looked for that this home does not have.
+
     Raises: SpecError for a budget or values beside an id or an Edition, which have them already.
     """
     if isinstance(study, str) and "@" in study and not in_file(study):
@@ -143,9 +155,9 @@ def here(
     tell: Callable[..., None] = lambda **facts: None,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """Runs an edition on this machine, or on the cluster this process belongs to.
+    """Runs an edition on this machine, or on the cluster that this process belongs to, and returns its result.
 
-    `detail`: as `Progress` has it; `tell`: as `run_study` has it; `callbacks`: as `service.callbacks` has them.
+    `Progress` describes `detail`, `run_study` describes `tell`, and `service.callbacks` describes `callbacks`.
     """
     from service.callbacks import checked
     from service.run_study import run_study
@@ -164,12 +176,12 @@ def here(
 
 
 def shown_in(edition: Edition, options: RunOptions) -> str:
-    """Returns which MLflow will show an edition, and in which experiment, in a sentence. MLflow is not asked."""
+    """Returns a sentence that says which MLflow will show an edition, and in which experiment. MLflow is not asked."""
     return place_in_words(Home.find(options.home), edition.id, tracking_uri(options.tracking), options.experiment)
 
 
 def plan(edition: Edition, options: RunOptions) -> tuple[History, WorkEstimate]:
-    """Returns what running an edition here would do: its history, and the estimate of what is missing. Writes nothing.
+    """Returns an edition's history, and the estimate of the runs that are still to train here. Writes nothing.
 
     Raises: LocusError for an edition that cannot run with these options.
     """
@@ -205,7 +217,7 @@ def submit(
     arms: Sequence[Arm] = (),
     **options: Unpack[Options],
 ) -> SubmittedStudy:
-    """Submits a study to a Ray cluster, and returns when its plan is printed there; its arguments are those of `run`.
+    """Submits a study to a Ray cluster, and returns when its plan is printed there. The arguments are those of `run`.
 
     Raises: LocusError with one sentence, also for a cluster that does not answer.
     """
@@ -238,11 +250,16 @@ def sweep(
     callbacks: Sequence[Callback] = (),
     **options: Unpack[OptionsAndAddress],
 ) -> Result:
-    """Searches a space. Without a name the study is `sweep-<digest>`: the same call resumes it.
+    """Searches a space for the values that score best, and returns the result.
 
-    `first`: points that are tried first; `stop`: whether points may be stopped early.
-    `base`: {path: value}, or a recipe, such as `result.best.recipe`. `question`: the title of its page. `data` and all
-    arguments from `preset` on: as `run` has them.
+    Args:
+        base: the values that all points share, as {path: value} or as a recipe, such as `result.best.recipe`.
+        name: the study's name; without it the study is called `sweep-<digest>`, so that the same call resumes it.
+        question: the title of the study's page.
+        first: points that are tried first.
+        stop: whether points may be stopped early.
+
+    `data` and all arguments from `preset` on are those of `run`.
     """
     halving = Halving() if stop else None
     plan = Search(space=Space(space), first=first, trials=trials, stop=halving, sampler=sampler)
@@ -269,9 +286,10 @@ def ablate(
     callbacks: Sequence[Callback] = (),
     **options: Unpack[OptionsAndAddress],
 ) -> Result:
-    """Compares named arms with a baseline, paired by seed; or all combinations of axes, as `Ablation` has them.
+    """Compares arms with a baseline, paired by seed, and returns the result.
 
-    `tune`: each arm is tuned first, by the same search. All other arguments: as `sweep` has them.
+    The arms are given by name, or as all combinations of `axes`; `Ablation` describes both. With `tune` each arm is
+    tuned first, by the same search. All other arguments are those of `sweep`.
     """
     plan = Ablation(arms=arms or {}, baseline=baseline, axes=axes or {}, without=tuple(without), tune=tune)
     study = _adhoc(base or {}, data, RunOptions(**options), plan, name, question, seeds)
@@ -287,7 +305,7 @@ def _adhoc(
     question: str,
     seeds: int,
 ) -> Study:
-    """Returns the study of a call; without a name it is called by its kind and digest."""
+    """Returns the study that a call of `sweep` or `ablate` asks for; without a name, its kind and digest name it."""
     if not isinstance(base, Mapping | Recipe):
         raise SpecError(f"base must be {{path: value}} or a Recipe, got {base!r}")
     if options.elsewhere:
@@ -304,7 +322,7 @@ def _adhoc(
 
 
 def status(name: str | None = None, *, home: str | None = None) -> Lines[StudyStatus]:
-    """Returns the state of all studies of a home, or of one by its name."""
+    """Returns the state of all studies of a home, or of the one study that is named."""
     home_folder = Home.usable(home)
     if name is None:
         return all_status(home_folder)
@@ -312,7 +330,7 @@ def status(name: str | None = None, *, home: str | None = None) -> Lines[StudySt
 
 
 def result(name: str, *, home: str | None = None, tracking: str | None = None) -> Result:
-    """Returns the result so far of a study that was run."""
+    """Returns the result that a study has so far; the study must have been run."""
     from service.results import Result
 
     home_folder = Home.find(home)
@@ -320,7 +338,7 @@ def result(name: str, *, home: str | None = None, tracking: str | None = None) -
 
 
 def compare(a: str, b: str, *, home: str | None = None) -> ComparedStudies:
-    """Compares two studies that were run: B minus A on the tests.
+    """Returns the comparison of two studies that were run: the test scores of B minus those of A.
 
     Raises: LocusError for a study that was not run, and for one given twice.
     """
@@ -331,7 +349,7 @@ def compare(a: str, b: str, *, home: str | None = None) -> ComparedStudies:
 
 
 def report(name: str, *, home: str | None = None) -> Path:
-    """Writes a study's report again; the path of its page.
+    """Writes a study's report again, and returns the path of its page.
 
     Raises: LocusError if a page is there and no trial has its answers by today's code: the page would lose them.
     """
@@ -341,7 +359,7 @@ def report(name: str, *, home: str | None = None) -> Path:
 
 
 def check_report(study_result: Result) -> None:
-    """Refuses to replace a study's page by one without answers, unless they are trained now. Raises: LocusError."""
+    """Refuses to replace a study's page by one without answers, unless a driver trains it now. Raises: LocusError."""
     id = study_result.edition.id
     folder, answered = study_result.home.study(id), any(row.test.n for row in study_result.rows)
     page = folder.report / "report.html"
@@ -355,9 +373,10 @@ def check_report(study_result: Result) -> None:
 def attach(model: nn.Module, encoding: str | EncodingSpec, *, keep: Keep = "nothing", seed: int = 0) -> AttachedViT:
     """Replaces the positions of a VisionTransformer or an Eva of timm by an encoding, so that you can train it.
 
-    It changes the model and returns it. `encoding`: its name, for its default values, or an object, such as
-    `Rotary(temperature=50.0)`. `keep`: what stays of the model's own positions: "table", "rope" or "both". All other
-    weights stay; the encoding starts with the values that a run with this seed has (`trainables.training.attach`).
+    It changes the model and returns it. `encoding` is the name of an encoding with its default values, or an object,
+    such as `Rotary(temperature=50.0)`. `keep` says which of the model's own positions stay: "table", "rope", "both" or
+    "nothing". All other weights stay; the encoding starts with the values that it has in a run with this seed
+    (`trainables.training.attach`).
     Raises: SpecError for another model, and for an encoding that does not fit it.
     """
     from trainables.training.attach import attach as attached
@@ -377,12 +396,18 @@ def export_model(
     tracking: str | None = None,
     look: Callable[[Facts], None] = lambda facts: None,
 ) -> Path:
-    """Writes a trained model of a study as a file, whole or not at all; its path.
+    """Writes a trained model of a study as a file, whole or not at all, and returns the file's path.
 
-    The ending of the name decides: `.pt` (torch), `.safetensors`, or `.onnx`. The file says what the model is
-    (`trainables.training.trained.Facts`). `arm`: a trial by its name or row, by default the best one; `seed`: by
-    default that with the highest validation score of these weights. `ema`: with their moving average. `force`: a file
-    that is there is replaced. `look` is called with what the model is, before it is written.
+    The file also holds facts about the model (`trainables.training.trained.Facts`).
+
+    Args:
+        path: the file. Its ending decides the format: `.pt` (torch), `.safetensors`, or `.onnx`.
+        arm: the trial, by its name or row; by default the best trial.
+        seed: the seed; by default the seed with the highest validation score of the weights that are written.
+        ema: whether the moving average of the weights is written in their place.
+        force: whether a file that is there is replaced.
+        look: is called with the facts about the model, before the file is written.
+
     Raises: LocusError if there is no such model, or the file cannot be written.
     """
     from trainables.training.model_file import check_path, write_model
@@ -397,9 +422,9 @@ def export_model(
 
 
 def load_model(path: str | Path, *, trust: bool = False) -> TrainedModel:
-    """Returns the model of a file that `export_model` wrote, ready to predict; on the CPU.
+    """Returns the model of a file that `export_model` wrote, on the CPU and ready to predict.
 
-    `trust`: code of somebody's own in the file (an encoding, a data set) is run, also if nobody ran it here before.
+    With `trust`, a user's own code in the file (an encoding, a data set) is run even if nobody ran it here before.
     Raises: LocusError for another file, and where today's code computes other outputs from these weights.
     """
     from trainables.training.model_file import read_model
@@ -418,10 +443,11 @@ def register_model(
     tracking: str | None = None,
     look: Callable[[Facts], None] = lambda facts: None,
 ) -> str:
-    """Logs a trained model of a study to its MLflow run, and registers it under a name; its URI, `models:/NAME/1`.
+    """Logs a trained model of a study to its MLflow run, registers it, and returns its URI, `models:/NAME/1`.
 
-    `arm`, `seed`, `ema`, `look`: as `export_model` has them. MLflow loads the model without locus: it takes float32
-    from 0 (black) to 1 (white) of shape (N, channels, height, width), normalizes them, and gives the outputs.
+    `registered` is the name in the registry; `export_model` describes `arm`, `seed`, `ema` and `look`. MLflow loads the
+    model without locus: the model takes images as float32 from 0 (black) to 1 (white) of shape (N, channels, height,
+    width), normalizes them, and gives the outputs.
     Raises: LocusError if there is no such model, MLflow lacks its run, or torch fails.
     """
     study_result = result(name, home=home, tracking=tracking)
@@ -434,7 +460,8 @@ def register_model(
 def record(name: str, *, home: str | None = None, note: Callable[[str], None] = lambda line: None) -> Path:
     """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
-    `name`: a named study, or the file of your own study. `@BUDGET` may follow it. `note`: is told of missing probes.
+    `name` is that of a named study, or the file of your own study; `@BUDGET` may follow it. `note` is called with
+    sentences about the probes (what is looked at in trained models) that are still to compute.
     Raises: LocusError if the study is not finished with today's code.
     """
     from service.recording import record as recorded
@@ -444,14 +471,17 @@ def record(name: str, *, home: str | None = None, note: Callable[[str], None] = 
 
 
 def rerun(key: str, *, home: str | None = None) -> Rerun:
-    """Trains one run again, without Ray, and compares it number by number with its outcome."""
+    """Trains one run again, without Ray, and compares each number of it with the stored outcome.
+
+    `key` is the key of the run, or its beginning.
+    """
     from service.consistency import rerun as train_again
 
     return train_again(Home.find(home), key)
 
 
 def verify(name: str, *, home: str | None = None) -> list[Check]:
-    """Checks whether journal, outcomes and files of a study agree."""
+    """Returns the checks whether the journal, the stored outcomes and the files of a study agree."""
     from service.consistency import verify as checks
 
     home_folder = Home.find(home)
@@ -459,7 +489,7 @@ def verify(name: str, *, home: str | None = None) -> list[Check]:
 
 
 def repair(name: str, *, home: str | None = None) -> list[str]:
-    """Sets aside the damaged files of a study, which the next run makes again; what was done, in sentences.
+    """Sets aside the damaged files of a study, which its next run makes again, and says in sentences what was done.
 
     Raises: LocusError if the study is being run.
     """
@@ -470,7 +500,10 @@ def repair(name: str, *, home: str | None = None) -> list[str]:
 
 
 def forgettable(name: str, *, home: str | None = None, tracking: str | None = None) -> Forgettable:
-    """Returns what forgetting a study, an id or a name with one edition, would remove; its `remove` does it."""
+    """Returns the list of things that forgetting a study would remove; its method `remove` removes them.
+
+    `name` is the id of an edition, or the name of a study that has only one edition.
+    """
     from service.removal import forgettable as forgettable_study
 
     home_folder = Home.find(home)
@@ -478,5 +511,5 @@ def forgettable(name: str, *, home: str | None = None, tracking: str | None = No
 
 
 def forget(name: str, *, home: str | None = None, tracking: str | None = None) -> None:
-    """Removes a study as `locus forget` does. Raises: LocusError for one that is not there, or is being run."""
+    """Removes a study as `locus forget` does. Raises: LocusError for a study that is not there, or is being run."""
     forgettable(name, home=home, tracking=tracking).remove()

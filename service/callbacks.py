@@ -1,4 +1,4 @@
-"""Plain functions of a user that are called while a study runs: at the end of each epoch, and of each trial."""
+"""Calls a user's own functions while a study runs: at the end of each epoch, and of each trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """An epoch of a run has ended. `trial` and `name`: as the columns of `result.table()`; `values`: its metrics."""
+    """Says that an epoch of a run (the training of a trial with one seed) has ended.
+
+    `study` is the study's id. `trial` and `name` are those of the columns of `result.table()`. `values` are the
+    epoch's metrics, by name.
+    """
 
     study: str
     trial: str
@@ -29,7 +33,10 @@ class EpochEnd:
 
 @dataclass(frozen=True)
 class TrialEnd:
-    """A trial has ended, with all of its seeds. `status` and `mean`: as the columns of `result.trials()`."""
+    """Says that a trial has ended, with all of its seeds.
+
+    `status` and `mean` are those of the columns of `result.trials()`; `mean` is None if no seed has a score.
+    """
 
     study: str
     trial: str
@@ -44,17 +51,17 @@ the study waits for it. It is called in the thread that runs the study, never tw
 
 
 def checked(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
-    """Returns the functions, as they were given. Raises: SpecError for what is no list of functions."""
+    """Returns a user's callbacks as a tuple. Raises: SpecError for what is no list of functions."""
     if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
         raise SpecError(f"callbacks must be a list of functions, got {callbacks!r}")
     return tuple(callbacks)
 
 
 class Callbacks:
-    """Calls functions with what a driver adds to its journal: what an earlier command measured is not said again.
+    """Calls a user's functions with the ends that this driver writes to its journal, not with earlier commands' ends.
 
-    If another study trained a run, a function gets all its epochs at once. When a function raises an error, the first
-    one is printed, and the study goes on. `say`: prints a line.
+    If another study trained a run, a function gets all epochs of the run at once. If a function raises errors, its
+    first error is printed, and the study goes on. `say` prints a line.
     """
 
     def __init__(self, functions: Iterable[Callback], driver: Driver, say: Callable[[str], None]) -> None:
@@ -65,7 +72,7 @@ class Callbacks:
         self._failed: set[int] = set()
 
     def add(self, fact: Fact) -> None:
-        """Calls the functions where a fact ends an epoch or a trial."""
+        """Calls the user's functions if a fact, a line of the journal, ends an epoch or a trial."""
         if not self._functions or fact.by != self._driver.journal.session.number:
             return
         study, history = self._driver.edition.id, self._driver.history
@@ -85,9 +92,9 @@ class Callbacks:
                 self._call(TrialEnd(study, trial.label, trial.name, answer.status, answer.mean))
 
     def _trials(self, run: str) -> list[tuple[Trial, int]]:
-        """Returns the trials that a run belongs to, and its seed in each.
+        """Returns the trials that a run belongs to, each with the run's seed in it. `run` is the key of the run.
 
-        All runs are listed once, and again after trials or seeds were added.
+        The runs of all trials are listed once, and again after trials or seeds were added.
         """
         history = self._driver.history
         if self._counts != (counts := (len(history.trials), history.seeds)):
@@ -98,6 +105,7 @@ class Callbacks:
         return self._of_run.get(run, [])
 
     def _call(self, end: EpochEnd | TrialEnd) -> None:
+        """Calls each of the user's functions with the end of an epoch or a trial."""
         for number, function in enumerate(self._functions):
             try:
                 function(end)

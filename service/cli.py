@@ -1,4 +1,4 @@
-"""The entry point of `locus`: mistakes are one line and exit code 2; a bug keeps its traceback."""
+"""Runs the command `locus`: a user's mistake is answered with one line and exit code 2; a bug keeps its traceback."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trainables.trusted import guarded
 from trainables.watched import watched
 
 VERBS = (results_verbs, running, cluster)
-"""The files of the verbs. `commands.app.PANELS` has the order in which `--help` lists them."""
+"""The modules that define the verbs. `commands.app.PANELS` has the order in which `--help` lists the verbs."""
 
 
 def main() -> None:
-    """What the command does. A terminal shows how far the first look at a folder of images is.
+    """Runs the verb that was typed, and exits with its exit code.
 
-    Raises: KeyboardInterrupt.
+    While a folder of images is read for the first time, a terminal shows how many are read. Raises: KeyboardInterrupt.
     """
     set_up_client()
     try:
@@ -48,6 +48,7 @@ def main() -> None:
 
 
 def _mistake(sentence: str, code: int = MISTAKE) -> int:
+    """Prints the sentence about a user's mistake on standard error, and returns the exit code."""
     if sentence:
         sentence = sentence.replace('version="WORD"', "--as WORD")  # what Python calls an argument
         output.sentence(output.console(stderr=True), f"locus: {sentence}")

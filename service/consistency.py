@@ -1,6 +1,7 @@
 """Checks whether all records of a study agree, sets damaged files aside, and trains one run again to compare it.
 
-A rerun trains with the threads and on the device that the outcome's environment names, compiled if that says so.
+A rerun trains with the threads and on the device that the stored environment of the run names, and compiled if that
+environment says so. An answer is the stored outcome of a run by one code.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WrongAnswer:
-    """What is wrong with the files of an answer. `check`: which check found it; `probe`: the probe whose file it is."""
+    """Says what is wrong with the files of an answer.
+
+    `fact` is the journal's fact of the answer. `check` is the check that found the damage, a key of `SOUND`. `probe` is
+    the probe whose file is damaged; it is empty for other files.
+    """
 
     fact: Ended
     check: str
@@ -53,13 +58,13 @@ class WrongAnswer:
 
 
 def answers_of(facts: Iterable[Fact], history: History) -> list[Ended]:
-    """Returns the facts of the answers that a study has; one that was lost is asked for again."""
+    """Returns the facts of the answers that a study has; answers that were lost are left out, and trained again."""
     ended = {(fact.run, fact.code): fact for fact in facts if isinstance(fact, Ended)}  # the last one, where two are
     return [fact for run, fact in ended.items() if history.states[run].answered]
 
 
 def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) -> Iterator[WrongAnswer]:
-    """Yields what is wrong with the files of answers. Cost: reads them, and all weights."""
+    """Yields each flaw in the files of the answers that `ended` names. Cost: reads these files, and all weights."""
     keeps = "weights" in history.edition.study.keep
     parents = {run.key for trial in history.of("parent") for run in history.runs(trial).values()}
     codes = _codes(history)
@@ -89,16 +94,17 @@ def wrong_answers(outcomes: Outcomes, history: History, ended: Iterable[Ended]) 
 
 
 def _codes(history: History) -> dict[str, str]:
-    """Returns the code whose answer counts, by the key of each run."""
+    """Returns, by the key of each run, the digest of the code whose answer counts."""
     runs = {run.key: run for trial in history.trials for run in history.runs(trial).values()}
     return {key: history.code(run) for key, run in runs.items()}
 
 
 def repair(home: Home, edition: Edition) -> list[str]:
-    """Sets aside what is damaged of a study's journal and answers; what was done, in sentences.
+    """Sets aside the damaged parts of a study's journal and answers, and says in sentences what was done.
 
-    Nothing is trained: the next `locus run` trains again what is missing then. No file is removed: each is kept beside,
-    as `.damaged`. An answer that another study trained again stays, for that study counts it; the next run takes it.
+    Nothing is trained: the next `locus run` trains the runs that have lost their answers. No file is removed: each is
+    kept in its folder as `*.damaged`. An answer that another study trained again stays, because that study counts it;
+    the next `locus run` of this study takes it.
     Raises: LocusError if the study was never run, JournalError if a driver runs it.
     """
     folder, outcomes = home.study(edition.id), Outcomes(home)
@@ -156,11 +162,14 @@ SOUND = {
     "weights": "answers, each with its weights",
     "probes": "answers, their probes can be read",
 }
-"""What is checked of the files of answers, and the words where all is right."""
+"""By the name of each check of the files of answers: the words that `verify` prints if nothing is wrong."""
 
 
 def verify(home: Home, edition: Edition) -> list[Check]:
-    """Returns every check of a study. Cost: reads all answers and weights. Raises: LocusError if it was never run."""
+    """Returns the results of all checks of a study. Cost: reads all answers and weights.
+
+    Raises: LocusError if the study was never run.
+    """
     folder = home.study(edition.id)
     if not folder.journal.exists():
         raise LocusError(f"{edition.id} was never run here")
@@ -204,12 +213,16 @@ def verify(home: Home, edition: Edition) -> list[Check]:
 
 
 SETTINGS = ("threads", "matmul_fp32_precision", "conv_fp32_precision")
-"""Parts of an environment that a rerun sets again, and so does not compare."""
+"""The entries of a stored environment that a rerun sets to the same values, and so does not compare."""
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """What a rerun found: how many numbers were compared, those that differ, the files that changed since."""
+    """Holds what a rerun found.
+
+    `key` is the run's key, `compared` counts the numbers that were compared, and `differences` are those that differ.
+    `changed` names the files of code that changed since the run. `ending` is how the rerun ended.
+    """
 
     key: str
     compared: int
@@ -219,13 +232,15 @@ class Rerun:
 
     @property
     def equal(self) -> bool:
+        """Returns whether the rerun has the same numbers and the same end as the stored run."""
         return not self.differences
 
 
 def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: None) -> Rerun:
-    """Trains the run again whose key starts with `start`. `report` is called with a line for the device, for each
-    parent whose weights are others now, for each difference of the environment, and for each epoch.
+    """Trains the run again whose key starts with `start`, and compares its numbers with those that are stored.
 
+    `report` is called with a line for the device, for each parent whose weights are others now, for each difference of
+    the environment, and for each epoch.
     Raises: LocusError for a key that names no run, a parent whose weights are gone, or a device that is not here.
     """
     outcomes = Outcomes(home)
@@ -272,7 +287,10 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
 
 
 def _device(environment: Mapping[str, Any], key: str) -> str:
-    """Returns the device of this machine that an environment names. Raises: LocusError if it has none of that name."""
+    """Returns the device of this machine that a stored environment names. Raises: LocusError if there is none.
+
+    `key` is the run's key, which the error names.
+    """
     import torch
 
     name = environment.get("device", "cpu")
@@ -286,7 +304,10 @@ def _device(environment: Mapping[str, Any], key: str) -> str:
 
 
 def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
-    """Returns one worker that computes batches in as many parts as an environment says, in the same way."""
+    """Returns a team of one worker, which splits batches into as many parts as the stored environment says.
+
+    It computes them as that environment says, too: with gradient checkpointing, or compiled.
+    """
     from trainables.training.distributed import SINGLE
 
     accumulate = recipe.optimizer.accumulate
@@ -303,7 +324,7 @@ def _team(environment: Mapping[str, Any], recipe: Recipe) -> DataParallel:
 
 
 def _weights(outcomes: Outcomes, parent: Run, child: Answered, report: Callable[[str], None]) -> Path:
-    """Returns the weights of a parent that a child started from; else the newest ones, which is reported."""
+    """Returns the file of the parent's weights that a child started from; else the newest, and reports that."""
     key, run = parent.key, child.run.key
     sound = [answer for answer in outcomes.of(key) if outcomes.has_sound_weights(key, answer.name)]
     if not sound:

@@ -30,11 +30,11 @@ from trainables.remote_files import RemoteFolder
 from trainables.spec import LocusError, Spec, absolute
 
 State = Literal["ok", "look", "wrong"]
-"""`look`: studies run, but perhaps not as their user expects."""
+"""`look` means that studies run, but perhaps not as their user expects; `wrong` must be mended."""
 
 
 class Finding(Spec):
-    """One thing that was examined. `do`: what to do about it; empty if nothing is to be done."""
+    """Says in which state one examined thing is. `do` says what to do about it; it is empty if nothing must be done."""
 
     name: str
     state: State
@@ -43,18 +43,18 @@ class Finding(Spec):
 
 
 LITTLE_GIB, TOO_LITTLE_GIB = 10.0, 1.0
-"""Free disk that is worth a look, and that ends the first study."""
+"""Free disk space in GiB: below the first number it is worth a look, below the second the first study fails."""
 CLOCK_S = 5.0
-"""How far the clock of the home's disk may be from this machine's before times in journals and logs mislead."""
+"""How many seconds the clocks of the home's disk and of this machine may differ, before times in journals mislead."""
 INSTALL = "in a checkout of locus: pip install -c constraints.txt '.[train]'"
 RUN_GIB = 0.8
-"""The least memory of a run: a process with torch."""
+"""The memory, in GiB, that the smallest run needs: that of a process with torch."""
 
 
 def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
-    """Yields what is found on this machine, one after another.
+    """Yields a finding for each thing that is examined on this machine.
 
-    `tracking`: the address of MLflow; None is that of the home.
+    `tracking` is the address of MLflow; None means the MLflow store in the home.
     """
     home = Home.find(options.home)
     yield packages()
@@ -69,7 +69,7 @@ def examine(options: RunOptions, tracking: str | None) -> Iterator[Finding]:
 
 
 def packages() -> Finding:
-    """Checks whether the installed packages are those that locus asks for."""
+    """Checks whether the versions of the installed packages are those that locus requires."""
     wrong, installed = [], []
     try:
         requirements = requires("locus") or ()
@@ -94,7 +94,7 @@ def packages() -> Finding:
 
 
 def token() -> Finding:
-    """Checks whether the token of Ray's clusters is readable by its owner alone."""
+    """Checks whether the token for Ray's clusters is there, and only its owner can read it."""
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
     if not path.exists():
         detail = f"{path}: none yet; a study on this machine makes one"
@@ -108,7 +108,7 @@ def token() -> Finding:
 
 
 def mlflow(home: Home, tracking: str | None) -> Finding:
-    """Checks whether MLflow's address means the same place for every process, and answers."""
+    """Checks whether MLflow's address means the same place for every process, and whether MLflow answers there."""
     if tracking is None:
         return Finding("MLflow", "ok", f"the store in the home ({home.database})")
     address = without_secrets(tracking)
@@ -132,7 +132,7 @@ def mlflow(home: Home, tracking: str | None) -> Finding:
 
 
 def folders(home: Home) -> Iterator[Finding]:
-    """Checks the home: that it can be written, but not by everybody, its room, and its clock against this machine's."""
+    """Yields findings on the home: who can write it, its free disk space, and whether its clock agrees with ours."""
     try:
         Home.usable(home.root)
     except LocusError as error:
@@ -158,7 +158,10 @@ def folders(home: Home) -> Iterator[Finding]:
 
 
 def clocks_apart(folder: Path, apart: float) -> Finding:
-    """Returns a finding on the clock of a folder that is some seconds ahead of this machine's (behind, if negative)."""
+    """Returns a finding on the clock of a folder's disk.
+
+    Units: `apart` in seconds; positive if that clock is ahead of this machine's, negative if it is behind.
+    """
     if abs(apart) <= CLOCK_S:
         return Finding("clock", "ok", f"the clock of {folder} agrees to {CLOCK_S:g} s")
     side = "ahead" if apart > 0 else "behind"
@@ -166,7 +169,7 @@ def clocks_apart(folder: Path, apart: float) -> Finding:
 
 
 def storage(uri: str) -> Finding:
-    """Checks whether a storage can be written."""
+    """Checks whether a storage, the place for copies of studies, can be written."""
     try:
         RemoteFolder(uri).check()
     except LocusError as error:
@@ -175,9 +178,9 @@ def storage(uri: str) -> Finding:
 
 
 def gpus() -> Finding:
-    """Checks whether torch sees the GPUs that NVIDIA's driver shows to this process, and whether it sees others.
+    """Checks whether torch sees exactly the GPUs that NVIDIA's driver shows to this process.
 
-    Cost: 2 s where there are any, for torch.
+    Cost: 2 s to import torch, where there are GPUs.
     """
     present = seen = machine.gpus()
     if sys.platform == "darwin":
@@ -190,7 +193,7 @@ def gpus() -> Finding:
 
 
 def gpus_of(present: int, seen: int) -> Finding:
-    """Returns a finding on this machine's GPUs: those of NVIDIA's driver, and those that torch sees."""
+    """Returns a finding on GPUs: the driver of NVIDIA shows `present` of them, and torch sees `seen`."""
     if seen > present:
         detail = f"torch sees {plural(seen, 'GPU')}, NVIDIA's driver {present}: studies train on the CPU"
         return Finding("GPUs", "look", detail, "locus trains on NVIDIA's GPUs alone; is one hidden by a container?")
@@ -201,7 +204,7 @@ def gpus_of(present: int, seen: int) -> Finding:
 
 
 def memory_of(cores: int, gib: float) -> Finding:
-    """Returns a finding on this machine's memory beside its cores. Units: `gib` in GiB."""
+    """Returns a finding on whether this machine has memory for one run on each core. Units: `gib` in GiB."""
     detail = f"this machine has {gib:.1f} GiB for {cores} cores"
     if gib / cores >= RUN_GIB:
         return Finding("memory", "ok", f"{detail}: {gib / cores:.1f} GiB for each of as many runs")
@@ -214,9 +217,9 @@ HOW = "see 'The folder' in trainables/data/README.md"
 
 
 def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[Finding]:
-    """Yields what is found in a folder of images, one finding a damaged or refused file.
+    """Yields findings on a folder of images: on its parts, and one for each damaged or refused file.
 
-    `progress` is told how many images of how many were read. Nothing is written.
+    `progress` is called with the number of images that were read, and the number of all. Nothing is written.
     """
     root = absolute(path)
     if not os.path.isdir(root):
@@ -249,9 +252,9 @@ def examine_images(path: str, progress: Callable[[int, int], None]) -> Iterator[
 
 
 def _flaws(images: list[ImageFile]) -> Iterator[str]:
-    """Yields why each image cannot be read, empty if it can.
+    """Yields, for each image, the reason why it cannot be read; an empty text if it can.
 
-    Read in threads, for Pillow decodes without Python's lock.
+    Several threads read the images, because Pillow decodes without holding Python's lock.
     """
     from PIL import Image
 
@@ -264,7 +267,7 @@ def _flaws(images: list[ImageFile]) -> Iterator[str]:
             return str(error)
         return ""
 
-    pool, ahead = ThreadPoolExecutor(cores()), 1024  # images that wait for a thread, at most
+    pool, ahead = ThreadPoolExecutor(cores()), 1024  # at most so many images wait for a thread
     try:
         for first in range(0, len(images), ahead):
             yield from pool.map(flaw, images[first : first + ahead])
@@ -273,7 +276,7 @@ def _flaws(images: list[ImageFile]) -> Iterator[str]:
 
 
 def examine_cluster(address: str) -> Iterator[Finding]:
-    """Yields whether a cluster takes jobs with the token here and with no other, and how large it is."""
+    """Yields a finding on a cluster: whether it takes jobs with our token and refuses others, and how large it is."""
     from service.execution.jobs import ANSWER_S, JobError, connect, resources
 
     try:

@@ -1,4 +1,4 @@
-"""What `data=` may be in Python: a folder, a file, a known set, or images that this process has."""
+"""Reads what a user gives as `data=` in Python: a folder, a file, a known set, or images that this process has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MUST = "a folder of images, an .npz file, a known set, (images, labels), or a Da
 
 
 class ImageDataset(Protocol):
-    """Pairs of an image and its label, by number, such as a Dataset of torch."""
+    """Is anything that holds pairs of an image and its label, by number, such as a Dataset of torch."""
 
     def __len__(self) -> int: ...
 
@@ -34,10 +34,11 @@ two arrays, images of bytes (N, H, W), (N, H, W, C) or (N, C, H, W) and labels (
 
 
 def image_values(data: Images, home: str | None, beside: Mapping[str, Any], called: str) -> dict[str, Any]:
-    """Returns the values of a recipe for images, by path; none for an empty name.
+    """Returns the values, by path, with which a recipe trains on these images; no values for an empty name.
 
-    Arrays are written to a file in the data folder of the home, which is named by their digest. `beside`: other values,
-    and what they are `called`. Raises: SpecError for what holds no such images, and for values that name images, too.
+    Arrays are written to a file in the data folder of the home; their digest is in the file's name. `beside` holds the
+    values that the user gives beside `data`, and an error calls them `called`.
+    Raises: SpecError for what holds no such images, and for values that name images, too.
     """
     if isinstance(data, str) and not data:
         return {}
@@ -55,7 +56,7 @@ def image_values(data: Images, home: str | None, beside: Mapping[str, Any], call
 
 
 def check_sendable(data: Images) -> None:
-    """Refuses images that a cluster does not see. Raises: SpecError."""
+    """Refuses images that this process alone has, because a cluster does not see them. Raises: SpecError."""
     if not isinstance(data, str | Path):
         must = "a folder, an .npz file or a known set that the cluster sees, where a study is submitted"
         how = "np.savez(path, images=images, labels=labels) writes a file"
@@ -63,9 +64,9 @@ def check_sendable(data: Images) -> None:
 
 
 def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Returns the images and labels of two arrays, or of a Dataset, as they are kept.
+    """Returns the images and labels of two arrays, or of a Dataset, in the form in which they are kept.
 
-    Raises: SpecError with the words that mend them, if there are any.
+    Raises: SpecError, which names the code that mends the labels, if there is any.
     """
     import numpy as np
 
@@ -98,7 +99,7 @@ def _arrays(data: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _mended(labels: NDArray[Any], count: int) -> str:
-    """Returns the words that make numbers of classes from labels of another form; empty if nothing says how."""
+    """Returns the line of Python that turns labels of another form into numbers of classes; empty if none is known."""
     import numpy as np
 
     if labels.shape[:1] != (count,) or labels.ndim > 2 or (labels.dtype.kind == "f" and np.isnan(labels).any()):
@@ -112,9 +113,9 @@ def _mended(labels: NDArray[Any], count: int) -> str:
 
 
 def _stacked(images: Sequence[Any]) -> NDArray[Any]:
-    """Returns several images as one array: those of Pillow upright and in RGB, whatever their mode; none is changed.
+    """Returns several images as one array. Images of Pillow are turned upright and to RGB, in copies.
 
-    Raises: SpecError for several sizes, and for an image without RGB.
+    Raises: SpecError for images of several sizes, and for an image that cannot become RGB.
     """
     import numpy as np
     from PIL import Image
@@ -135,7 +136,7 @@ def _stacked(images: Sequence[Any]) -> NDArray[Any]:
 
 
 def _file_of(images: NDArray[np.uint8], labels: NDArray[np.int64], folder: Path) -> Path:
-    """Returns the file of these arrays, which is written where it is not there yet, or is damaged."""
+    """Returns the path of the file that holds these arrays; if it is missing or damaged, it is written first."""
     import os
 
     import numpy as np

@@ -1,6 +1,6 @@
-"""The names that `import service` offers: the verbs, and what a study is written with.
+"""Defines the names that `import service` offers: the verbs, and the classes with which a study is written.
 
-A name that is imported `as` itself is offered, to people and to type checkers; so each stands here once.
+A name that is imported `as` itself counts as public for people and for type checkers, so each name stands here once.
 """
 
 from search_spaces.claim import AtChance as AtChance

@@ -32,15 +32,14 @@ from trainables.spec import LocusError, Spec, SpecError
 from trainables.whole_files import require_writable, write_whole
 
 VERSIONS = ("python", "torch", "timm", "ray", "optuna", "mlflow")
-"""The versions of the runs that a record has, by their names in an answer's environment; that of locus comes beside."""
+"""The packages whose versions a record holds, called as in an answer's environment. The version of locus is added."""
 
 
 def record(home: Home, name: str, prepare: Callable[[StudyResult], None] = lambda result: None) -> Path:
     """Saves the results of a finished study as a JSON file beside the study's file, and returns the JSON file's path.
 
-    `name`: a named study, or the file that holds it. `@BUDGET` or `@BUDGET~MARK` may follow; without it, the edition
-    that ran last is saved.
-    `prepare`: makes what today's code has not found of the runs, before all is read.
+    `name` is that of a named study, or the file that holds it. `@BUDGET` or `@BUDGET~MARK` may follow; without it, the
+    edition that ran last is saved. `prepare` computes the probes that the runs lack, before the results are read.
     Raises: LocusError if the study's definition has changed since, or if it is not finished with today's code.
     """
     where, _, budget = name.rpartition("@") if "@" in name and not library.in_file(name) else (name, "", "")
@@ -62,9 +61,10 @@ def record(home: Home, name: str, prepare: Callable[[StudyResult], None] = lambd
 
 
 def _own(edition: Edition) -> dict[str, Any]:
-    """Returns the values of an edition that its study's budget does not have: the user's own, by path.
+    """Returns, by path, the user's own values of an edition: those that its study's budget does not have.
 
-    Images are given by their digest and numbers, so that no folder is read; those sizes that followed from them, too.
+    Images are given by their digest and their numbers, so that no folder is read. The sizes that followed from the
+    images are returned, too.
     """
     study, size = edition.study, edition.study.budgets.get(edition.budget)
     base, plan = study.base, study.plan
@@ -86,7 +86,7 @@ def _own(edition: Edition) -> dict[str, Any]:
 
 
 def _ended(home: Home, edition: Edition) -> StudyResult:
-    """Returns the result of an edition. Raises: LocusError if it has not ended, or where older answers count."""
+    """Returns the result of an edition. Raises: LocusError if it has not ended, or if answers of older code count."""
     history = History.open(home, edition)
     counts = history.seeds, history.trials_asked
     history.raise_counts(edition)
@@ -115,7 +115,7 @@ def of_result(result: StudyResult) -> Record:
     study = result.edition.study
     own, departure = _own(result.edition), result.departure
     verdicts = result.judge_page(None)[0] if departure and departure.told else result.claims
-    # each once, parents and runs that were stopped included
+    # each run once, also parents and runs that were stopped
     runs = list({run.run.key: run for row in result.rows for run in row.runs.values()}.values())
     last = max((run.state.last for run in runs if run.state.last is not None), default=0.0)
     settings = circumstances(result)
@@ -145,6 +145,7 @@ def of_result(result: StudyResult) -> Record:
 
 
 def _row(result: StudyResult, name: str, row: TrialResult) -> Row:
+    """Returns the row of a record for one trial. `name` is what the study calls the trial."""
     (code,) = {run.code for run in row.runs.values()}
     plan, chosen = result.edition.study.plan, without_sources(row.trial.values)
     if isinstance(plan, Ablation):  # what an arm's tuning chose; of a search, the whole point
@@ -157,6 +158,7 @@ def _row(result: StudyResult, name: str, row: TrialResult) -> Row:
 
 
 def _scored(scores: Scores) -> Scored:
+    """Returns a trial's scores in the form of a record."""
     assert scores.mean is not None, "a study that has ended has a score of each trial"
     return Scored(
         n=scores.n, mean=scores.mean, std=scores.std, interval=scores.interval, failed=len(scores.failed),
@@ -165,9 +167,9 @@ def _scored(scores: Scores) -> Scored:
 
 
 def _minutes(runs: list[RunResult]) -> float:
-    """Returns how long at least one run was under way, each from the start of its last try. Units: minutes.
+    """Returns how long at least one run was training, counting each from the start of its last try. Units: minutes.
 
-    A run that another study trained counts with the time of its own epochs.
+    A run that another study trained adds the time of its epochs.
     """
     here = [run.state for run in runs if run.state.begun is not None and not run.state.reused]
     spans = [(state.begun, state.last) for state in here if state.begun is not None and state.last is not None]

@@ -23,7 +23,11 @@ from trainables.spec import LocusError
 
 @dataclass(frozen=True)
 class Forgettable:
-    """What goes with a study: its folder, answers (by key), rows in MLflow. `shared`: how many answers stay."""
+    """Names what is removed with a study: its folder, its answers (stored outcomes of runs) and its rows in MLflow.
+
+    `answers` are the keys of the answers that no other study uses. `shared` counts the answers that stay because other
+    studies use them. `store` has the rows; it is None if MLflow does not show the study.
+    """
 
     home: Home
     id: str
@@ -32,6 +36,7 @@ class Forgettable:
     store: Store | None
 
     def lines(self) -> list[str]:
+        """Returns lines that name what would be removed, and what would be kept, with sizes."""
         folder = self.home.study(self.id).root
         lines = [f"{folder} ({_size([folder])})"]
         if self.answers:
@@ -48,10 +53,10 @@ class Forgettable:
         return lines
 
     def remove(self) -> int:
-        """Removes all of it but for the answers that came into use since; how many these are.
+        """Removes the study, and returns the number of answers that stay because another study began to use them.
 
-        MLflow comes first: if it does not answer, nothing else is gone. Raises: LocusError, before anything is
-        removed, where a driver runs the study now, and for a folder that cannot be removed.
+        The rows in MLflow are removed first: if MLflow does not answer, nothing else is gone. Raises: LocusError,
+        before anything is removed, where a driver runs the study now, and for a folder that cannot be removed.
         """
         home, folder, free = self.home, self.home.study(self.id), set(self.answers)
         _refuse_driven(home, self.id)
@@ -67,7 +72,7 @@ class Forgettable:
                 self.store.delete(home.artifacts)
                 leave(self.store)
 
-            # last: MLflow may take long, and others may begin meanwhile; no driver can claim an answer from here on
+            # last: MLflow may take long, and other studies may begin; from here on no driver can claim an answer
             for claim in sorted(home.claims.glob("*.*")):
                 key = claim.name.partition(".")[0]
                 if key in free:
@@ -83,7 +88,7 @@ class Forgettable:
 
 
 def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable:
-    """Returns what forgetting a study would remove. Raises: LocusError where `remove` could not do it."""
+    """Returns what forgetting a study would remove. Raises: LocusError if `remove` could not remove it."""
     edition = editions.stored(home, id)
     _refuse_driven(home, id)
     check(home, tracking)
@@ -95,6 +100,7 @@ def forgettable(home: Home, id: str, tracking: str | None = None) -> Forgettable
 
 
 def _check_removable(home: Home, id: str, answers: Sequence[str]) -> None:
+    """Refuses to remove folders that lie outside the home, or cannot be removed. Raises: LocusError."""
     studies = home.study(id).root.parent
     for folder in (studies, home.outcomes, home.artifacts):
         if not folder.resolve().is_relative_to(home.root.resolve()):
@@ -108,17 +114,18 @@ def _check_removable(home: Home, id: str, answers: Sequence[str]) -> None:
 
 
 def _refuse_driven(home: Home, id: str) -> None:
+    """Refuses to forget a study while a driver runs it. Raises: LocusError."""
     if driver := home.study(id).driver:
         where = f" {driver}" if driver.is_elsewhere() else ""
         raise LocusError(f"{id} must have ended to be forgotten, but a driver runs it{where}; nothing was removed")
 
 
 def _used(home: Home, id: str) -> set[str]:
-    """Returns what may be keys in the journals of all other studies: any line counts, one that cannot be read too.
+    """Returns everything that looks like a key of a run in the journals of all studies but `id`.
 
-    Journals that were set aside count, for their studies take these answers again; and so do those that a cloud's
-    client has put beside (`journal (1).jsonl`).
-    Raises: LocusError for a study that cannot be looked into, such as a link to a disk that is away.
+    A line that cannot be read counts, too. So do journals that were set aside, because their studies take these answers
+    again, and the copies that the client of a cloud drive makes (`journal (1).jsonl`).
+    Raises: LocusError for a study whose folder cannot be read, such as a link to a disk that is away.
     """
     used, journal = set[bytes](), home.study(id).journal.stem
     for folder in sorted(path for path in (home.root / "studies").iterdir() if path.name != id):
@@ -136,7 +143,7 @@ def _used(home: Home, id: str) -> set[str]:
 
 
 def _size(folders: list[Path]) -> str:
-    """Returns the size of folders in words; what links lead to is not counted, for it stays."""
+    """Returns the size of folders in words. Files behind links are not counted, because they stay."""
     files = (file for folder in folders if not folder.is_symlink() for file in folder.rglob("*"))
     size = sum(file.lstat().st_size for file in files if file.is_file())
     return f"{size / 2**20:.1f} MiB"

@@ -1,4 +1,4 @@
-"""The results of studies, for Python and notebooks: one with its tables, model and report, or several set side by side.
+"""Shows the results of studies in Python and notebooks: one with tables, model and report, or two side by side.
 
 result = Result.open(Home.find(), "fourier-gamma@cpu")
 result.trials(); result.best.model(); result.claims; result.report()
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class ReportPath(PosixPath):
-    """The path of a report; a notebook shows the page itself."""
+    """Is the path of a report; a notebook shows the page itself in its place."""
 
     def _repr_html_(self) -> str:
         page = html.escape(self.read_text(encoding="utf-8"))
@@ -47,29 +47,29 @@ class ReportPath(PosixPath):
 
 
 class Result(StudyResult):
-    """A study's result with its tables and its report, as Python and notebooks show it."""
+    """Adds to a study's result the tables and the report that Python and notebooks show."""
 
     @property
     def headline(self) -> str:
-        """The study's question, answered in a sentence."""
+        """Returns a sentence that answers the study's question."""
         return headline(self)
 
     def table(self) -> DataFrame:
-        """Returns one row per run."""
+        """Returns the table of the study's runs, one row per run."""
         from service.analysis.tables import runs_table
 
         return runs_table(self)
 
     def trials(self) -> DataFrame:
-        """Returns one row per trial: n, mean, spread, interval, difference to the baseline."""
+        """Returns the table of trials, one row per trial: n, mean, spread, interval, difference to the baseline."""
         from service.analysis.tables import trials_table
 
         return trials_table(self)
 
     def latex(self, columns: Sequence[str] = ()) -> str:
-        """Returns the table of results as LaTeX (booktabs, array): five columns, as in a paper.
+        """Returns the table of results as LaTeX (booktabs, array): by default with five columns, as in a paper.
 
-        `columns`: the names of others, such as score and p, in their order; or `all` alone.
+        `columns` are the names of the columns to show in their place, such as score and p, in order; or `all` alone.
         Raises: LocusError if no trial has an answer; SpecError for a column that the study does not have.
         """
         from service.reporting.latex import as_latex
@@ -79,8 +79,8 @@ class Result(StudyResult):
     def report(self, links: Links | None = None, *, refresh_s: int | None = None) -> ReportPath:
         """Writes the report (HTML, figures, tables) and returns the path of its page. Cost: 1-3 s.
 
-        `links`: the addresses of the study in MLflow; without them a server at `mlflow_url` is asked. `refresh_s`: a
-        browser loads the page again after so many seconds, because it will be written again.
+        `links` has the addresses of the study in MLflow; without it a server at `mlflow_url` is asked. `refresh_s` is
+        the number of seconds after which a browser loads the page again; None is for a page that stays as it is.
         Raises: LocusError in a home that can only be read.
         """
         require_writable(self.home.study(self.edition.id).report, "; copy the home, and report with --home COPY")
@@ -101,9 +101,10 @@ class Result(StudyResult):
         return find_run(home, edition, tracking, training).id
 
     def register(self, name: str, model: TrainedModel, label: str) -> str:
-        """Logs a trained model to the MLflow run that trained it, and registers it under a name; the model's URI.
+        """Logs a trained model to the MLflow run that shows its training, registers it, and returns the model's URI.
 
-        `label`: of the trial. Raises: LocusError if MLflow has no such run, or torch cannot export the model.
+        `name` is the model's name in the registry, and `label` is the trial's label.
+        Raises: LocusError if MLflow has no such run, or torch cannot export the model.
         """
         from service.tracking.registry import find_run, register
 
@@ -133,9 +134,10 @@ def watch_report(
     show: Callable[[Result, Path], object],
     pause: Callable[[float], object] = time.sleep,
 ) -> Result:
-    """Writes a study's report, again every so many seconds while a driver runs it, and at its end; the last result.
+    """Writes a study's report every `every_s` seconds while a driver runs the study, and at its end.
 
-    `opened` reads the result as it is now; `show` gets each page. If nothing has happened, no page is written.
+    It returns the last result. `opened` reads the result as it is now, and `show` gets each result and the path of its
+    page. If the journal has no new fact, no page is written. `pause` waits for some seconds.
     Raises: KeyboardInterrupt, after a page that a browser does not load again.
     """
     try:
@@ -149,13 +151,13 @@ def watch_report(
 
 
 class SubmittedStudy(Submission):
-    """A submission that knows the result of its study.
+    """Is a study that was submitted to a cluster, and can return the study's result.
 
-    It is read from the home if this machine sees it; else an archive of it is fetched.
+    The result is read from the home, if this machine sees it; else an archive of the study is fetched from the cluster.
     """
 
     def wait(self) -> Result:
-        """Waits for the end of the job; the result.
+        """Waits until the cluster's job has ended, and returns the result.
 
         Raises: SubmissionError for a job that failed; LocusError if the result cannot be had from here.
         """
@@ -163,9 +165,9 @@ class SubmittedStudy(Submission):
         return self.result()
 
     def result(self) -> Result:
-        """Returns the result so far, also of what others added since.
+        """Returns the study's result so far, with the runs that other commands have added since the job.
 
-        Raises: LocusError if it cannot be had from here.
+        Raises: LocusError if the result cannot be had from here.
         """
         facts = self.facts()
         id = self.study
@@ -179,32 +181,32 @@ class SubmittedStudy(Submission):
 
 @dataclass(frozen=True, repr=False)
 class ComparedStudies(Comparison):
-    """A comparison with its table and its page."""
+    """Adds to a comparison of two studies its table and its page."""
 
     home: Home
 
     @property
     def headline(self) -> str:
-        """In which trials the two differ significantly, in a sentence."""
+        """Returns a sentence that says in which trials the two studies differ significantly."""
         from service.reporting.pages import comparison_headline
 
         return comparison_headline(self)
 
     @property
     def notes(self) -> list[str]:
-        """What the numbers mean, and what one side has alone."""
+        """Returns sentences on what the numbers mean, and on the trials that only one of the two studies has."""
         from service.reporting.pages import comparison_note, only_words
 
         return list(filter(None, [*only_words(self), comparison_note(self)]))
 
     def table(self) -> DataFrame:
-        """Returns one row per trial that both have: scores, difference with interval and p, how it was compared."""
+        """Returns a table with a row per trial that both have: scores, difference, interval, p, and kind of test."""
         from service.analysis.tables import Table
 
         return Table.of(self.plain()["trials"], " ".join([self.headline, *self.notes]))
 
     def report(self) -> Path:
-        """Writes the page beside the report of A, and returns its path."""
+        """Writes the page of the comparison beside the report of A, and returns the path of the page."""
         from service.reporting.pages import write_comparison
 
         return write_comparison(self.home, self)
@@ -221,7 +223,7 @@ class ComparedStudies(Comparison):
 
 
 def compare(home: Home, a: str, b: str) -> ComparedStudies:
-    """Returns the comparison of two ids. Raises: LocusError if they are one."""
+    """Returns the comparison of the two studies with these ids. Raises: LocusError if both ids are the same."""
     if a == b:
         raise LocusError(f"compare must be given two studies or versions, got {a} twice")
     codes = CodeDigests()
@@ -230,7 +232,7 @@ def compare(home: Home, a: str, b: str) -> ComparedStudies:
 
 
 class Todo(NamedTuple):
-    """A probe, or a look, that is not kept: of which trial and seed, in which run, and its name."""
+    """Names a probe, or a look at a kept model, whose findings are not stored yet: its trial, seed, run and name."""
 
     row: TrialResult
     seed: int
@@ -239,15 +241,15 @@ class Todo(NamedTuple):
 
 
 MOST_TOLD = 5
-"""How many probes that fail are told of one by one."""
+"""The number of failed probes for each of which a sentence is printed; the others are only counted."""
 
 
 def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Callable[[], bool]) -> None:
-    """Computes what is not kept, until all is there or a person stops it.
+    """Computes the study's probes that are not stored yet, until all are there or a person stops it.
 
-    `note` is called with a sentence before the first one, with how many are done after each tenth of ten or more, and
-    for the first probes that fail: the others go on, and the report says what is missing. If torch is not installed,
-    nothing is computed.
+    `note` is called with a sentence before the first probe, after each tenth of ten probes or more, and for the first
+    probes that fail. If one fails, the others go on, and the report says which are missing. `stopped` says whether a
+    person asked for a stop. If torch is not installed, nothing is computed.
     """
 
     def tell(kind: str, **values: object) -> None:
@@ -288,6 +290,7 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
 
 
 def _missing(named: Iterable[tuple[TrialResult, str]]) -> list[Todo]:
+    """Returns the probes that are not stored yet. `named` pairs each trial with the name of a probe."""
     runs = (Todo(row, seed, run, name) for row, name in named for seed, run in row.probes.items())
     return [todo for todo in runs if todo.run.kept(todo.name) is None]
 
@@ -295,9 +298,10 @@ def _missing(named: Iterable[tuple[TrialResult, str]]) -> list[Todo]:
 def _computed(
     todo: list[Todo], threads: int, stopped: Callable[[], bool]
 ) -> Iterator[tuple[str, BaseException | None]]:
-    """Computes probes, so many at a time and each on one thread, until a person stops it.
+    """Computes probes, `threads` of them at a time and each on one thread, until a person stops it.
 
-    Yields, for each that is done, which one it was and what it raised. Raises: ModuleNotFoundError.
+    Yields, for each probe that is done, its name in words and the error that it raised, or None.
+    Raises: ModuleNotFoundError.
     """
     if not todo:
         return
@@ -310,7 +314,7 @@ def _computed(
     with runtime(1, "float64"), ThreadPoolExecutor(threads) as pool:  # what threads restore is what is set here
         try:
             tasks = [(pool.submit(compute, one.run, one.name), one) for one in todo]
-            for task, one in tasks:  # in order, so that the same probes are told of in each run
+            for task, one in tasks:  # in order, so that each command prints sentences about the same probes
                 error = task.exception()
                 if stopped():
                     return

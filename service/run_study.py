@@ -1,4 +1,4 @@
-"""Runs a study from its plan to its report: refuse what cannot run, print the plan, train what is missing, report."""
+"""Runs a study: refuses what cannot run, prints the plan, trains the runs without an answer, writes the report."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 
 
 def try_own(edition: Edition, data: Path) -> list[str]:
-    """Tries the recipes with code of a user's own, as `try_recipes` does; nothing if torch is not installed.
+    """Tries only the recipes with code of a user's own, as `try_recipes` does, and returns sentences on what looks odd.
 
-    What passed is kept, so that the next plan of the same code imports no torch.
+    The sentences are stored, so that the next plan of the same code imports no torch. If torch is not installed,
+    nothing is tried.
     """
     try:
         return [*try_recipes(edition, data, own_only=True)]
@@ -60,9 +61,10 @@ def try_own(edition: Edition, data: Path) -> list[str]:
 
 
 def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iterator[str]:
-    """Tries each arm, or the base and the first points of a search, and those that they start from.
+    """Tries one training step of each arm, or of a search's first points (else its base), and of their parents.
 
-    Yields what looks odd, a sentence each. Raises: LocusError that names the arm, and the user's own file and line.
+    Yields a sentence for each thing that looks odd. Raises: LocusError that names the arm, and the user's own file and
+    line.
     """
     noun = "arm {!r}" if isinstance(edition.study.plan, Ablation) else "point {}"
     named = [(noun.format(trial.name), trial.recipe) for trial in known_trials(edition)]
@@ -86,7 +88,10 @@ def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iter
 
 
 def _tried(recipe: Recipe, data: Path, *, keeps: bool) -> list[str]:
-    """Returns what is odd in a recipe. `keeps`: or was when an earlier command tried it with the same data."""
+    """Returns sentences on what looks odd in a recipe.
+
+    With `keeps` they are stored, and read again when a later command tries the same recipe with the same data.
+    """
     remarks: list[str] | None = None
     if keeps:
         file = f"tried-{digest([recipe.model_dump_json(), recipe.data.fingerprint], 64)}.json"
@@ -102,9 +107,9 @@ def _tried(recipe: Recipe, data: Path, *, keeps: bool) -> list[str]:
 
 
 ENDS = {"FINISHED": "finished", "SCHEDULED": "stopped", "FAILED": "failed"}
-"""How MLflow calls the end of a study, and what a program that watches is told."""
+"""By MLflow's word for how a study ended: the word for a program that watches the command."""
 POLL_S = 0.5
-"""How often a driver that waits for another one asks again."""
+"""Seconds after which a driver that waits for another driver asks again."""
 
 
 def run_study(
@@ -114,7 +119,7 @@ def run_study(
     tell: Callable[..., None] = lambda **facts: None,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """Runs what is missing of a resolved edition; the result holds what was there already, too.
+    """Trains the runs of an edition that have no answer yet, and returns the result of all runs.
 
     `tell` takes facts for a program that watches this one: the study, its home, where MLflow shows it, how it ended.
     Raises: LocusError before anything is written, for what cannot be, or later where the disk cannot be written any
@@ -146,17 +151,17 @@ def run_study(
 
 
 class StudyRun:
-    """A study while a command runs it, in phases: prepared when it is made, then `open`, `run`, `close`, `result`.
+    """Is a study while a command runs it. Making it prepares the study; `open`, `run`, `close` and `result` follow.
 
-    `ended`: what MLflow shows of its end. `took`: how long training took. Units: s.
+    `ended` is MLflow's word for how it ended. `took` is how long the training took. Units: s.
     """
 
     def __init__(
         self, edition: Edition, home: Home, options: RunOptions, progress: Progress, tell: Callable[..., None]
     ) -> None:
-        """Prints the plan. Nothing of the study is written. Raises: LocusError for what cannot run.
+        """Prepares the study and prints its plan, and writes nothing of it. Raises: LocusError for what cannot run.
 
-        What was asked of the driver before, and not read, is forgotten.
+        A request (such as `locus stop`) that came before, and that no driver has read, is forgotten.
         """
         set_up_client()
         from service.tracking.sync import check
@@ -192,7 +197,10 @@ class StudyRun:
         self.took = 0.0
 
     def _costed(self, history: History) -> Costed | None:
-        """Returns what arms cost, where runs train on this machine and nobody knows it yet; the plan counts with it."""
+        """Measures and returns the costs of the arms, and adds them to the history, so that the plan uses them.
+
+        None where runs train elsewhere, the costs are known already, or they cannot be measured.
+        """
         if self.options.address != "local":
             return None
         try:
@@ -207,7 +215,7 @@ class StudyRun:
         return costed
 
     def _plan(self, history: History, outcomes: Outcomes) -> WorkEstimate:
-        """Prints the plan. Raises: LocusError if a file of weights or a data set is missing."""
+        """Prints the plan, and returns its estimate. Raises: LocusError if a weights file or a data set is missing."""
         edition, home, note = self.edition, self.home, self.progress.note
         history.raise_counts(edition)
         if self.options.download:
@@ -230,7 +238,7 @@ class StudyRun:
     def open(self, storage: StorageSync, journal: Journal, callbacks: Sequence[Callback]) -> None:
         """Writes the study into its home and its storage, and opens MLflow.
 
-        What is asked of the driver from the moment on at which it has the study's lock is kept until `run`.
+        A request (such as `locus stop`) that comes once the driver has the study's lock is kept until `run`.
         """
         from service.tracking.sync import MlflowSync
 
@@ -262,7 +270,7 @@ class StudyRun:
             note("the journal's last line was torn by a crash, and dropped")
 
     def run(self, signals: StopSignals) -> None:
-        """Trains what is missing, and computes probes where the study asks for them. Raises: KeyboardInterrupt."""
+        """Trains the runs that have no answer yet, and then computes the study's probes. Raises: KeyboardInterrupt."""
         driver, note = self.driver, self.progress.note
         begun = time.monotonic()
         self._train(signals)
@@ -277,7 +285,7 @@ class StudyRun:
             compute_probes(result, note, lambda: steering.is_to_stop(self.folder, self.stop) or driver.journal.lost)
 
     def _train(self, signals: StopSignals) -> None:
-        """Trains what is missing; with nothing missing neither Ray nor torch is started."""
+        """Trains the runs that have no answer yet. If there are none, neither Ray nor torch is started."""
         driver, progress, options = self.driver, self.progress, self.options
         driver.begin(self.costed)
         if url := self.sync.parent_url:
@@ -287,7 +295,7 @@ class StudyRun:
             progress.note(f"to watch it: locus report {self.edition.id}{self.home.option} --watch --open")
         progress.begin(driver.history, driver.lock)
         attention = DriverPolls(driver, progress.note)
-        attention.look()  # also where nothing is missing until more is asked for
+        attention.look()  # also where no run is missing: somebody may ask for more seeds
         while True:
             # Other drivers of the home may use the whole machine, or train all that this one wants.
             while (job := driver.next()) is None:
@@ -316,9 +324,10 @@ class StudyRun:
         driver.journal.look()
 
     def close(self) -> None:
-        """Ends the study in this order, each step also if one before it fails. Raises: what the last of these raised.
+        """Ends the study step by step, each also if one before it fails. Raises: what the last of these raised.
 
-        So other drivers get their share of the machine before the report is written, and lines have the screen.
+        Other drivers get this one's share of the machine before the report is written; and the live screen ends before
+        the last lines are printed.
         """
         release, end_screen = self.driver.in_flight.close, self.progress.end
         with ExitStack() as steps:
@@ -326,9 +335,9 @@ class StudyRun:
                 steps.callback(step)  # the last one is taken first
 
     def close_mlflow(self) -> None:
-        """Writes the report, and closes MLflow in any case; leaves both to another driver that has taken the study.
+        """Writes the report, and then closes MLflow in any case; another driver that took the study does both instead.
 
-        A report that cannot be written takes no answer from a study: it is said, and `locus report` writes it later.
+        If the report cannot be written, a line says so and the study keeps its answers; `locus report` writes it later.
         """
         from service.tracking.rows import Conclusion
 
@@ -351,12 +360,12 @@ class StudyRun:
                 note(warning)
 
     def close_storage(self) -> None:
-        """Sends what is left; leaves that to another driver that has taken the study over."""
+        """Sends the last copies to the storage. If another driver has taken the study over, that one sends them."""
         if not self.driver.journal.lost and (warning := self.storage.close(self.driver.history)):
             self.progress.note(warning)
 
     def name_failures(self) -> None:
-        """Says how many answers took the place of others of the same code, and what that shows the study has failed."""
+        """Prints how many answers replaced older ones of the same code, and which part of the display has failed."""
         if replaced := self.driver.replaced:
             self.progress.note(
                 f"{plural(len(replaced), 'answer')} gave way to others (of runs trained again for lost weights, or at "
@@ -366,7 +375,7 @@ class StudyRun:
             self.progress.note(f"what was shown may lack something ({failed}; see {self.folder.log})")
 
     def result(self) -> Result:
-        """Returns what came out, once all is closed. Raises: TakenOverError."""
+        """Returns the study's result, after `close`. Raises: TakenOverError."""
         driver = self.driver
         driver.journal.look()
         self.tell(ended=ENDS[self.ended])

@@ -1,1 +1,1 @@
-"""The verbs of the command: one verb, one function; `service/cli.py` runs them."""
+"""Defines the verbs of the command, one function each; `service/cli.py` runs them."""

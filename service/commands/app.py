@@ -1,4 +1,4 @@
-"""The command without its verbs, and what several verbs do."""
+"""Defines the command without its verbs, and the functions that several verbs share."""
 
 import shlex
 import sys
@@ -19,7 +19,7 @@ HABITS = {
     "resume": "run", "continue": "run", "delete": "forget", "remove": "forget", "rm": "forget", "results": "report",
     "dashboard": "ui", "cancel": "stop", "log": "logs", "dry-run": "plan", "csv": "export",
 }  # fmt: skip
-"""What other tools call a verb, and what it is called here."""
+"""By the name that other tools give to a verb: the name of the verb here."""
 REMOVED = {
     "matrix": "locus report NAME has the verdicts of a study, each with its source",
     "--code": "run the study under another name (--as) and compare the two",
@@ -27,7 +27,7 @@ REMOVED = {
     "--fresh": "give the new start a name: --as WORD",
     "--adopt": "what older code trained is trained again; --as WORD keeps the old study beside the new one",
 }
-"""Commands and options that locus had once, and what to type instead."""
+"""By each command or option that locus had once: a text that says what to type instead."""
 
 
 PANELS = {
@@ -38,15 +38,15 @@ PANELS = {
     "On a cluster, and on other machines": ("doctor", "submit"),
     "Care of what was found": ("verify", "rerun", "record", "trust", "forget"),
 }  # fmt: skip
-"""The verbs, in groups and in the order in which one needs them: `--help` lists them so."""
+"""The verbs in groups, in the order in which a user needs them: `--help` lists them in this order."""
 
 
 class PressedError(Exception):
-    """Ctrl-C, where a verb does not handle it itself: typer would end without a word."""
+    """Says that Ctrl-C was pressed in a verb that does not handle it: at KeyboardInterrupt typer would end silently."""
 
 
 class Verbs(TyperGroup):
-    """The verbs, in the order of `PANELS`; one that is typed by habit is answered with its name here."""
+    """Holds the verbs in the order of `PANELS`, and answers a verb of another tool with its name in locus."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -90,6 +90,7 @@ app = typer.Typer(
 
 
 def _print_version(is_typed: bool) -> None:
+    """Prints the version of locus and ends the command, if `--version` was typed."""
     if is_typed:
         from importlib.metadata import version
 
@@ -107,20 +108,20 @@ def locus(
 
 
 def say(line: str) -> None:
-    """Prints a line as it is: a path, or what another program reads."""
+    """Prints a line without wrapping it: a path, or text that another program reads."""
     typer.echo(printable(line))
 
 
 def remark(text: str) -> None:
-    """Prints a sentence; a terminal wraps it between words."""
+    """Prints a sentence for a person; a terminal wraps it between words."""
     sentence(console(), text)
 
 
 def resolve(name: str, pairs: list[str] | None, preset: str | None, arms: str = "", **size: Any) -> Any:
     """Returns the edition that a command names, with the values of `--preset` and `--set`.
 
-    `arms`: names, a comma between them. A file's study that has the name of a named study, but is another one, is
-    reported on standard error.
+    `pairs` are the texts of `--set`. `arms` are names with commas between them. `size` has the other arguments of
+    `api.resolve`. If a file's study has the name of a named study, but is another one, standard error says so.
     """
     check_name(name, size.get("home"))
     from search_spaces import library
@@ -134,13 +135,13 @@ def resolve(name: str, pairs: list[str] | None, preset: str | None, arms: str = 
 
 
 def resolve_chosen(name: str, chosen: StudyOptions, storage: str | None = None) -> Any:
-    """Returns the edition that a command names by the options that verbs share. `storage`: as `api.resolve` has it."""
+    """Returns the edition that a command names by the options that verbs share. `api.resolve` describes `storage`."""
     size = {option: getattr(chosen, option) for option in ("budget", "seeds", "trials", "version", "data", "home")}
     return resolve(name, chosen.set, chosen.preset, chosen.arms, storage=storage, **size)
 
 
 def latest(name: str, home: str | None) -> tuple[Any, str]:
-    """Returns the home, and the id of a study's latest edition in it."""
+    """Returns the home, and the id of the latest edition of the study `name` in it."""
     from service.storage import editions
     from service.storage.home import Home
 
@@ -149,7 +150,7 @@ def latest(name: str, home: str | None) -> tuple[Any, str]:
 
 
 def again(*without: str) -> str:
-    """Returns the command that was typed, without some options and their values."""
+    """Returns the command line that was typed, without the options in `without` and their values."""
     command = ["locus"]
     arguments = iter(sys.argv[1:])
     for argument in arguments:

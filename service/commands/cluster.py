@@ -1,4 +1,4 @@
-"""The verbs for a cluster and for a study that runs: submit, logs, stop, doctor, and what a cluster's job runs."""
+"""Defines the verbs for a cluster and for a study that runs: submit, logs, stop, doctor; and job, for a cluster."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The options of the command, with their help texts."""
+"""Defines the options of the command, with their help texts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def study_names(begin: str) -> list[str]:
-    """Returns the named studies and those of the home whose names begin so, for completion in a shell."""
+    """Returns the named studies and the ids of the home that begin with `begin`, for completion in a shell."""
     from service.storage.home import Home
 
     return [name for name in dict.fromkeys([*library.names(), *Home.find().ids()]) if name.startswith(begin)]
 
 
 def check_name(name: str, home: str | None) -> None:
-    """Refuses a misspelt name at once: what a study is made of takes half a second to import.
+    """Refuses a misspelt name at once, before the modules are imported that define studies: they take half a second.
 
     Raises: SpecError for a name that is neither of a named study nor of one that was run.
     """
@@ -41,7 +41,10 @@ def check_name(name: str, home: str | None) -> None:
 
 
 def number(option: str, read: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
-    """Returns what reads an option with a number; its default comes as a number. `what`: what it must be."""
+    """Returns a function that reads the number of an option, from a text or from its default, a number.
+
+    `read` converts it, such as `int`. An error calls the option `option`, and says that it must be `what`.
+    """
 
     def read_option(text: Any) -> Any:
         try:
@@ -56,40 +59,46 @@ hours = number("hours", float, "a positive number of hours")
 
 
 def worker_counts(text: Any) -> int | tuple[int, ...]:
-    """Reads a number of workers, or the fewest and the most: `2-4`."""
+    """Returns the number of workers that a text gives, or the fewest and the most: `2-4` is (2, 4)."""
     whole = number("workers", int, "a whole number")
     counts = [whole(count) for count in re.split(r"(?<=\d)-", str(text), maxsplit=1)]
     return counts[0] if len(counts) == 1 else tuple(counts)
 
 
 def budgets(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Returns the budgets of a named study, for completion in a shell: no file of a user is run for it."""
+    """Returns the budgets of a named study that begin with `incomplete`, for completion in a shell.
+
+    No budgets are returned for a user's own file, because it would have to be run.
+    """
     name = str(ctx.params.get("name") or [*ctx.args, ""][0])  # typer has not read it where an option lacks its value
     named = library.find(name).budgets if name in library.names() else ()
     return [budget for budget in named if budget.startswith(incomplete)]
 
 
 WHAT, WHERE, SPEED, OUTPUT = "What", "Where", "How fast, how long", "Output"
-"""The groups in which `--help` shows the options that verbs share. What one verb alone has stands before them."""
+"""The groups in which `--help` shows the options that verbs share. The options of one verb alone stand before them."""
 
 
 def study_named(help: str) -> Any:
-    """Returns an argument that names a study."""
+    """Returns an argument whose value is the name of a study, with completion in a shell."""
     return typer.Argument(help=help, autocompletion=study_names, metavar="NAME")
 
 
 def option(metavar: str, help: str, panel: str | None = None, *names: str, **more: Any) -> Any:
-    """Returns an option. `metavar`: what help shows behind it; `panel`: its group; `more`: as typer has it."""
+    """Returns an option of the command.
+
+    `metavar` is the word that help shows for its value, `panel` is its group, and `more` goes to `typer.Option`.
+    """
     return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, **more)
 
 
 def flag(help: str, panel: str | None, *names: str) -> Any:
-    """Returns an option that takes no value: typer would show `<bool>` behind it."""
+    """Returns an option that takes no value. Help shows nothing behind it, where typer would show `<bool>`."""
     return option("", help, panel, *names)
 
 
 def count(name: str, help: str, panel: str | None = SPEED, metavar: str = "INTEGER") -> Any:
-    """Returns an option that takes a whole number. `name`: what an error calls it."""
+    """Returns an option that takes a whole number. `name` is the option's name in an error."""
     return option(metavar, help, panel, parser=number(name, int, "a whole number"))
 
 
@@ -131,9 +140,9 @@ Address = Annotated[str | None, option("URL", "a Ray cluster's job address, http
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """What was typed of the options that plan, run and submit share, in the order of `--help`.
+    """Holds the values that were typed for the options that plan, run and submit share, in the order of `--help`.
 
-    Those that `RunOptions` has are called as there, and have its defaults.
+    An option that `RunOptions` has, too, has the same name and the same default there.
     """
 
     budget: Budget = None
@@ -192,16 +201,16 @@ class StudyOptions:
     download: Annotated[bool, flag("fetch a known data set that is not there", WHAT, "--download")] = False
 
     def run_options(self, **options: Any) -> RunOptions:
-        """Returns where and how the study runs. `options`: those that one verb alone has."""
+        """Returns the options that say where and how the study runs. `options` are those that one verb alone has."""
         from service.planning.run_options import RunOptions
 
         return RunOptions.among(vars(self) | {"address": "local"} | options)
 
 
 def takes_study_options(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a verb the options of `StudyOptions`, but some, in the place of its parameter `chosen`.
+    """Returns a decorator that gives a verb the options of `StudyOptions` in the place of its parameter `chosen`.
 
-    It refuses a misspelt name before all else.
+    The options in `without` are left out. The verb refuses a misspelt name of a study before it does anything else.
     """
     options = inspect.signature(StudyOptions, eval_str=True).parameters.values()
     shared = [option for option in options if option.name not in without]
@@ -223,7 +232,7 @@ def takes_study_options(*without: str) -> Callable[[Callable[..., None]], Callab
 
 
 def own_values(pairs: list[str] | None) -> dict[str, Any]:
-    """Reads `--set PATH=VALUE`: the value as JSON, else as a string.
+    """Returns, by path, the values that `--set PATH=VALUE` gives: VALUE is read as JSON, else taken as a string.
 
     Raises: SpecError for a pair without `=`, and for a value that begins as JSON does and is none.
     """

@@ -1,4 +1,4 @@
-"""The verbs that look, and those that work on what was found. None of them trains."""
+"""Defines the verbs that only show something, and those that work on results. None of them trains."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -167,7 +167,10 @@ def report(
 
 
 def _watched(name: str, every: int, show: Callable[[Any, Path], None], *, home: str | None) -> Any:
-    """Writes the report of a study as long as it runs; its last result. `show` gets the first page."""
+    """Writes a study's report every `every` seconds while the study runs, and returns its last result.
+
+    `show` gets the first result and the path of its page.
+    """
     from service import api
     from service.results import Result, watch_report
 

@@ -1,4 +1,4 @@
-"""The verbs that train, or say what they would train: plan, check, run, rerun; and trust, before any."""
+"""Defines the verbs that train, or say what would be trained: plan, check, run, rerun; and trust, which comes first."""
 
 import shlex
 from collections.abc import Callable
@@ -27,6 +27,7 @@ def plan(name: options.Name, chosen: options.StudyOptions) -> None:
 
 
 def _plan(edition: Any, run_options: "RunOptions") -> None:
+    """Prints the plan of an edition, where MLflow will show it, and what looks odd in a user's own code."""
     from service import api
     from service.run_study import try_own
     from service.storage.home import Home
@@ -93,7 +94,10 @@ def run(
 def run_resolved(
     resolved: Any, run_options: "RunOptions", *, detail: "Detail", tell: Callable[..., None] | None = None
 ) -> None:
-    """Runs a resolved edition, and prints how it ended. `tell`: as `run_study` has it, where it was submitted."""
+    """Runs a resolved edition, and prints how it ended.
+
+    `tell` is given where the study was submitted to a cluster; `run_study` describes it.
+    """
     from service import api
     from service.execution.signals import BeingRunError
     from service.planning.schedule import Done, next_action
@@ -141,6 +145,7 @@ def run_resolved(
 
 
 def _stopped(after: str, command: str) -> None:
+    """Prints that the study was stopped, `after` which time (or empty), and the command that continues it."""
     remark(f"stopped{after}; what is finished is kept")
     labelled(console(), "continue", command)
 

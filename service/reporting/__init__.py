@@ -1,1 +1,1 @@
-"""The report of a study: its page, tables, figures and words. Reads findings; writes one folder."""
+"""Writes the report of a study, its page, tables, figures and words, from its findings into one folder."""

@@ -1,4 +1,4 @@
-"""The further tables of results: data efficiency, a search's points, parents, what did not run to the end, probes."""
+"""Makes the further tables of a report: data efficiency, a search's points, parents, unfinished runs, probes."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from trainables.spec import SpecError
 
 
 def points(result: StudyResult) -> Table | None:
-    """Returns every point of a search on validation, best first, then by how far it came."""
+    """Returns the table of a search's points with their validation scores, the best first; None for an ablation."""
     if isinstance(result.edition.study.plan, Ablation):
         return None
     return _points(result, "points", "point", result.of("trial"), result.winners)
 
 
 def random_points(result: StudyResult) -> Table | None:
-    """Returns the same of the random points that a search is compared with."""
+    """Returns the table of the random points with which a search is compared; None if there are none."""
     return _points(result, "random", "random point", result.of("rival"), [result.random] if result.random else [])
 
 
 def tuning_points(result: StudyResult) -> Table | None:
-    """Returns every trial of the tuning on validation: arm by arm, in the order in which they were tried."""
+    """Returns the table of the trials that tune arms, arm by arm in the order of trying; None if there are none."""
     arms = tunings(result.history, result.rows)
     chosen = [tuning.chosen for tuning in arms if tuning.chosen]
     return _points(result, "tuning", "trial", [row for tuning in arms for row in tuning.rows], chosen)
@@ -58,6 +58,7 @@ def tuning_points(result: StudyResult) -> Table | None:
 def _points(
     result: StudyResult, name: str, noun: str, rows: Sequence[TrialResult], best: Sequence[TrialResult]
 ) -> Table | None:
+    """Returns a table of these trials, with validation scores and the best in bold; None without trials."""
     if not rows:
         return None
     metric = metric_words(result.edition.study.score.metric)
@@ -90,7 +91,10 @@ RUNGS = (
 
 
 def rungs(result: StudyResult) -> Table | None:
-    """Returns whether the order of a search's trials at each rung was that of their final scores."""
+    """Returns a table on how well the scores at each rung, an epoch of early stopping, order the trials as at the end.
+
+    None if there are no rungs, or nothing to say of them.
+    """
     ladder, plan, saved = result.rungs, result.edition.study.plan, str(result.saved)
     correlated = any(rung.correlation is not None for rung in ladder)
     if isinstance(plan, Ablation) or not ladder or not (correlated or saved):
@@ -106,7 +110,7 @@ def rungs(result: StudyResult) -> Table | None:
 
 
 def parents(result: StudyResult) -> Table | None:
-    """Returns the runs that other runs start from or learn from, on their own data; None if there are none."""
+    """Returns the table of parents, trials from whose weights others start or learn; None if there are none."""
     rows = result.of("parent")
     if not rows:
         return None
@@ -139,7 +143,10 @@ def parents(result: StudyResult) -> Table | None:
 
 
 def unfinished(result: StudyResult) -> Table | None:
-    """Returns the runs that were stopped, diverged or failed, and why. Folded if all were stopped early."""
+    """Returns the table of runs that were stopped, diverged or failed, with the reason; None if there are none.
+
+    A page shows the table only on demand if all these runs were stopped early.
+    """
     ends = ("failed", "diverged", "stopped")
     ablation = isinstance(result.edition.study.plan, Ablation)
     runs, names = [], []
@@ -163,7 +170,7 @@ def unfinished(result: StudyResult) -> Table | None:
 
 
 def tuned(result: StudyResult) -> Table | None:
-    """Returns what the tuning chose for each arm; None if arms are not tuned, or no tuning has ended."""
+    """Returns the table of the values that tuning chose for each arm; None without tuning, or before one has ended."""
     arms, plan = tunings(result.history, result.rows), result.edition.study.plan
     if not isinstance(plan, Ablation) or plan.tune is None:
         return None
@@ -204,7 +211,7 @@ def tuned(result: StudyResult) -> Table | None:
 
 
 def varied(result: StudyResult) -> Table:
-    """Returns what the study changes: each arm's values, or each searched path with its domain and its importance."""
+    """Returns the table of what the study changes: each arm's values, or the searched paths with their importance."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
         return _arms(result, plan)
@@ -233,7 +240,10 @@ def varied(result: StudyResult) -> Table:
 
 
 def _arms(result: StudyResult, plan: Ablation) -> Table:
-    """Returns what each arm changes and was tuned to; in the note what an arm has of the base that others set."""
+    """Returns the table of each arm's values, and those it was tuned to.
+
+    The note gives the values of the base that hold for an arm which does not set them, where others do.
+    """
     sets = ["; ".join(setting_words(values)) or "base" for values in plan.arms.values()]
     columns = [Column("arm", list(plan.arms), words=True), Column("sets", sets, words=True)]
     chosen = [
@@ -255,7 +265,7 @@ def _arms(result: StudyResult, plan: Ablation) -> Table:
 
 
 def _shared(result: StudyResult) -> list[Setting]:
-    """Returns the settings that no trial changes."""
+    """Returns the settings of the base recipe that no trial changes."""
     changed = result.paths
     nodes = tuple(path.removesuffix("kind") if path.endswith(".kind") else f"{path}." for path in changed)
     return [
@@ -266,7 +276,7 @@ def _shared(result: StudyResult) -> list[Setting]:
 
 
 def shared(result: StudyResult) -> list[Table]:
-    """Returns what all trials share: if it differs from the defaults, and all of it."""
+    """Returns tables of the settings that all trials share: those that are no defaults, if any, and all of them."""
     settings = _shared(result)
     changed = [setting for setting in settings if setting.default is not None]
     tables = []
@@ -296,7 +306,10 @@ EFFICIENCY = (
 
 
 def efficiency(result: StudyResult) -> Table | None:
-    """Returns power laws of scores over training images, and the images that levels need; None without one."""
+    """Returns the table of power laws of scores over training images, and of the images needed for some scores.
+
+    None if no power law was fitted.
+    """
     curves = [curve for curve in result.efficiency if curve.laws]
     if not curves:
         return None
@@ -336,7 +349,7 @@ def efficiency(result: StudyResult) -> Table | None:
 
 
 def kept_probes(result: StudyResult, probe: str) -> list[tuple[TrialResult, dict[int, Probed]]]:
-    """Returns each trial with what is kept of a probe by seed; nothing if the study does not name it."""
+    """Returns each trial with the stored findings of a probe, by seed; empty if the study does not name the probe."""
     if probe not in result.edition.study.probes:
         return []
     kept = []
@@ -347,12 +360,12 @@ def kept_probes(result: StudyResult, probe: str) -> list[tuple[TrialResult, dict
 
 
 def arrays(kept: dict[int, Probed], when: When, name: str) -> list[Findings]:
-    """Returns the findings that have an array of this name, in the order of the seeds."""
+    """Returns the findings of `kept`, before or after training, that have an array of this name, in order of seeds."""
     return [probed.at(when) for _, probed in sorted(kept.items()) if name in probed.at(when).arrays]
 
 
 def of_first_seeds(result: StudyResult, probe: str, name: str) -> Iterator[tuple[TrialResult, Findings]]:
-    """Yields each trial with what was found after training in the first seed that has an array of this name."""
+    """Yields each trial with a probe's findings after training, of its first seed that has an array of this name."""
     for row, kept in kept_probes(result, probe):
         for findings in arrays(kept, "after", name)[:1]:
             yield row, findings
@@ -416,11 +429,11 @@ WORDS = {
         "the last third of the blocks. A share below 0.1 has no shape to keep.",
     ),
 }
-"""By probe: the title of its table, and what its numbers are."""
+"""By the name of each probe: the title of its table, and a note that explains the table's numbers."""
 
 
 def probe_tables(result: StudyResult) -> list[Table]:
-    """Returns the table of each probe that found something, or that runs lack."""
+    """Returns one table for each probe that has findings or remarks, or that some runs lack."""
     tables = []
     for probe in result.edition.study.probes:
         by_trial = kept_probes(result, probe)

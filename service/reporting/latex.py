@@ -1,4 +1,4 @@
-"""A table of a report as LaTeX, with the rules of the package booktabs and the columns of the package array."""
+"""Writes a table of a report as LaTeX, with the rules of the package booktabs and the columns of the package array."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SPECIAL = {
     "ß": r"\ss{}", "æ": r"\ae{}", "ø": r"\o{}", "ł": r"\l{}", "œ": r"\oe{}", "Æ": r"\AE{}", "Ø": r"\O{}",
     "Ł": r"\L{}", "Œ": r"\OE{}", "ı": r"\i{}", "\n": " ", "\t": " ", "\N{NO-BREAK SPACE}": "~", "[": "{[}", "*": "{*}",
 }  # fmt: skip
-"""What LaTeX would read as a command, also at the beginning of a row, or has no letter for."""
+"""LaTeX for each letter that it would read as a command, also at the beginning of a row, or does not have."""
 ACCENTS = {
     0x300: "`", 0x301: "'", 0x302: "^", 0x303: "~", 0x304: "=", 0x306: "u", 0x307: ".", 0x308: '"', 0x30A: "r",
     0x30B: "H", 0x30C: "v", 0x327: "c",
 }  # fmt: skip
-"""The command of each accent that Unicode puts over or under a letter."""
+"""By the number of each accent that Unicode puts over or under a letter: its command in LaTeX."""
 GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
     "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma",
@@ -37,20 +37,20 @@ GREEK = {
     "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
 }  # fmt: skip
 TEXT_PT = 397.0
-"""The width of the text of many conferences: 5.5 inches."""
+"""The width of the text in papers of many conferences, 5.5 inches. Units: points."""
 NARROW, BROAD = " .,:;()'|-iljtfI", "mwMWQO@%&<>=+±×−"
-"""Letters that are narrower, and wider, than a figure."""
+"""Letters that are narrower than a digit, and letters that are wider."""
 GAP_PT = 8.0
-"""Between two columns."""
+"""The distance between two columns. Units: points."""
 NARROWEST_PT = 56.0
-"""A column of words that is broken into lines is at least so wide."""
+"""The least width of a column whose words are broken into lines. Units: points."""
 ALL = "all"
 HEAD = "minus the baseline, paired"
-"""Over the differences: the name of the baseline may be too long for it, and is marked in the first column."""
+"""The head over the differences. It does not name the baseline, which may have a long name: the first column does."""
 
 
 def escaped(text: str) -> str:
-    """Returns a text that LaTeX prints as it is; a letter that its fonts lack as its number, `U+4E2D`."""
+    """Returns a text such that LaTeX prints it unchanged; letters that its fonts lack become numbers, `U+4E2D`."""
     letters = []
     for letter in text:
         plain, *accents = [*unicodedata.normalize("NFD", letter)]
@@ -68,7 +68,7 @@ def escaped(text: str) -> str:
 
 
 def latex(table: Table, study: str) -> str:
-    """Returns a table environment with caption and label. `study`: the id, part of the label."""
+    """Returns a table as LaTeX's table environment with caption and label. `study`, its id, is part of the label."""
     label = "".join(letter if re.match(r"[A-Za-z0-9.-]", letter) else "-" for letter in study)
     widths = _widths(table)
     kinds = [
@@ -109,7 +109,8 @@ def latex(table: Table, study: str) -> str:
 def _widths(table: Table) -> list[float | None]:
     """Returns, for each column that is broken into lines, its share of the text's width; None for the others.
 
-    Columns of words share what the others leave, where all together would be too wide. The widest is broken first.
+    If all columns together are too wide, columns of words share the width that the others leave. The widest is broken
+    first.
     """
     natural = [max(map(_points, (column.head, *column.cells))) for column in table.columns]
     room = TEXT_PT - GAP_PT * (len(table.columns) - 1)
@@ -127,7 +128,7 @@ def _widths(table: Table) -> list[float | None]:
 
 
 def _points(text: str) -> float:
-    """Estimates how wide a bold text is in small letters. Units: points."""
+    """Returns an estimate of the width of a bold text in LaTeX's small letters. Units: points."""
     return sum(
         3.7 if letter in NARROW else 9.0 if letter in BROAD else 5.4 * (6 if escaped(letter)[:2] == "U+" else 1)
         for letter in text
@@ -135,7 +136,7 @@ def _points(text: str) -> float:
 
 
 def _breakable(text: str) -> str:
-    """Returns a text whose long words LaTeX may break: after a sign that joins two, else with a hyphen."""
+    """Returns a text for LaTeX whose long words may be broken: after one of the signs `_/=+,-`, else with a hyphen."""
     words = []
     for word in re.split(r"(\s+)", text):
         if _points(word) <= NARROWEST_PT:
@@ -154,9 +155,10 @@ def _breakable(text: str) -> str:
 
 
 def paper_table(result: StudyResult, table: Table, names: Sequence[str] = ()) -> Table:
-    """Returns the columns of the table of results with these names, in this order; without names a paper's five.
+    """Returns the table of results with only the columns of these names, in this order; without names a paper's five.
 
-    One of these is the parameters; the seeds, if some are missing or fail, or if all models are as large.
+    One of the five is the number of parameters, or that of seeds if seeds are missing or failed, or all models are
+    equally large.
     Raises: SpecError for a name that the table does not have.
     """
     choices = [name for name, _ in groupby(column.name for column in table.columns)]
@@ -188,7 +190,7 @@ def paper_table(result: StudyResult, table: Table, names: Sequence[str] = ()) ->
 
 
 def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:
-    """Returns each column with those that stand under it in the table, in brackets."""
+    """Returns the columns, joined where one stands under another: its cells follow in brackets."""
     stacks = {column.name: number for number, stack in enumerate(table.stacks) for column in stack}
     joined: list[Column] = []
     last = ""
@@ -207,12 +209,12 @@ def _joined(table: Table, columns: Sequence[Column]) -> list[Column]:
 
 
 def as_csv(result: StudyResult) -> str:
-    """Returns one row per run."""
+    """Returns the table of runs as CSV, one row per run."""
     return frame_csv(runs_table(result))
 
 
 def as_latex(result: StudyResult, columns: Sequence[str] = ()) -> str:
-    """Returns the table of results, with the rules of booktabs. `columns`: names such as score and p, or `all`.
+    """Returns the table of results as LaTeX. `columns` are names of columns such as score and p, or `all`.
 
     Raises: LocusError if no trial has an answer; SpecError for a column that the study does not have.
     """

@@ -1,4 +1,4 @@
-"""What the report of a study shows, each table and figure with its number; written as one page, with files beside it.
+"""Collects what the report of a study shows, and writes it as one page, with a file for each table and figure.
 
 <home>/studies/<id>/report/report.html results.csv trials.csv *.svg *.pdf table-*.csv table-*.tex files.json
 """
@@ -45,24 +45,25 @@ FIGURES = (
     curves.length_curves, search.landscape, search.optimization_history, curves.data_sizes, rows.dots, rows.forest,
     classes.by_class, curves.size_curves, rows.cost, curves.learning_curves,
 )  # fmt: skip
-"""Every kind of figure of a study's results, the most important first."""
+"""The functions that draw the figures of a study's results, the most important first."""
 PROBE_FIGURES = (
     probes.similarity_maps, probes.attention_distances, probes.attention_weights, probes.heat_maps,
     probes.terms_by_block, probes.term_maps, probes.shapes, probes.projected, probes.by_block,
 )  # fmt: skip
-"""Every kind of figure of what the encodings know, in the order of a report."""
+"""The functions that draw the figures of what probes found about the encodings, in the order of a report."""
 SYMBOLS = {"SUPPORTED": "✓", "REFUTED": "✕", "INCONCLUSIVE": "?", "NOT JUDGED": "–"}
 """A sign beside each verdict, so that readers need no colors to distinguish them."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a report shows, as text, tables and figures.
+    """Holds everything that a report shows, as text, tables and figures.
 
-    `progress`: how far a study is that runs. `recorded`: what came out at this budget before, a paragraph an entry.
-    `results`: tables of results before the figures; `wrong`: the test images that most models have wrong; `more`:
-    tables after them; `probes`, `probe_figures`: what the encodings know. `snippet`: the lines of Python with the best
-    encoding; `command`: what writes the best model as a file. `links`: by name, the addresses of the study in MLflow.
+    `progress` says how many runs of a running study have ended. `recorded` has the results that were saved at this
+    budget before, one paragraph per entry. `results` are the tables before the figures, and `more` those after them.
+    `wrong` are the test images that most models have wrong. `probes` and `probe_figures` show what probes found about
+    the encodings. `snippet` is Python code that builds a ViT with the best encoding; `command` writes the best model as
+    a file. `links` has, by name, the addresses of the study in MLflow.
     """
 
     id: str
@@ -94,16 +95,16 @@ class Page:
 
     @property
     def tables(self) -> list[Table]:
-        """Every table, in the order of the page."""
+        """Returns all tables, in the order of the page."""
         return [*self.results, *self.more, *self.probes, *self.unfinished, *self.recipe]
 
     @property
     def all_figures(self) -> list[Drawn]:
-        """Every figure, in the order of the page."""
+        """Returns all figures, in the order of the page."""
         return [*self.figures, *self.probe_figures]
 
     def number(self, name: str) -> str:
-        """Returns what a figure or a table is called: `Figure 2`, `Table 1`."""
+        """Returns the number of the figure or table with this name, with its word: `Figure 2`, `Table 1`."""
         for word, things in (("Table", self.tables), ("Figure", self.all_figures)):
             names = [thing.name for thing in things]
             if name in names:
@@ -112,9 +113,9 @@ class Page:
 
 
 def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False) -> Page:
-    """Returns the page of a result. `links`: by name, the addresses of the study in MLflow.
+    """Returns the page of a result. `links` has, by name, the addresses of the study in MLflow.
 
-    `running`: a driver runs the study, so that the page begins with how far it is, and results with its curves.
+    If `running`, a driver runs the study: the page begins with its progress, and the results with learning curves.
     """
     study = result.edition.study
     drawings = figures(result, FIGURES)
@@ -158,7 +159,7 @@ def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False
 
 
 def _progress(result: StudyResult) -> str:
-    """Returns how far a study that runs is, as `locus status` and the bar say it."""
+    """Returns how many runs of a running study have ended, and the time left, as `locus status` and the bar say it."""
     history, plan = result.history, result.edition.study.plan
     far = left_words(Forecast(history)(together(history)), plan)
     missing = isinstance(plan, Ablation) and any(row.answer.status == "open" for row in result.of("trial"))
@@ -166,7 +167,7 @@ def _progress(result: StudyResult) -> str:
 
 
 def _verdicts_note(result: StudyResult) -> str:
-    """Returns how claims are decided and at which look, where they are judged, and when they were written."""
+    """Returns sentences on when the claims were written and, if they are judged, how, and at which look at verdicts."""
     written = written_words(result.history)
     if not result.edition.study.claims or (result.departure is not None and not result.departure.told):
         return written
@@ -179,27 +180,30 @@ def _verdicts_note(result: StudyResult) -> str:
 
 
 def figures(result: StudyResult, kinds: Sequence[Callable[[StudyResult], Plot | None]]) -> list[Drawn]:
-    """Draws those kinds of figures for which a result has the numbers. Cost: about 0.3 s each."""
+    """Draws the figures of `kinds` for which a result has the numbers, and returns them. Cost: about 0.3 s each."""
     with mpl.rc_context(STYLE):
         return [drawn(plot) for kind in kinds if (plot := kind(result)) is not None]
 
 
 TIMM = "vit_tiny_patch16_224"
-"""The ViT of timm whose numbers are replaced by those of the study."""
+"""The name of the ViT of timm that the snippet builds, with the sizes of the study's ViT in place of its own."""
 POOLS: dict[str, dict[str, Any]] = {
     "token": {},
     "distilled": {},
     "avg": {"class_token": False, "global_pool": "avg"},
     "gap": {"class_token": False, "global_pool": "avg", "fc_norm": False},
 }
-"""How timm's ViT is told what `model.pool` says; a teacher's token belongs to the training alone."""
+"""By `model.pool`: timm's arguments for the same pooling. The token for a teacher is used only in training."""
 
 OPTIONS = {"registers": "reg_tokens", "layer_scale": "init_values", "qk_norm": "qk_norm", "drop_path": "drop_path_rate"}
-"""timm's names of those numbers of a ViT that the lines leave out where a model is without them."""
+"""By our names: timm's names of those numbers of a ViT that the snippet leaves out if they are zero or not set."""
 
 
 def snippet(result: StudyResult) -> str:
-    """Returns the lines; empty if no trial is best, its model is no ViT, or its encoding is of a user's own file."""
+    """Returns Python code that builds a ViT with the best trial's encoding.
+
+    It is empty if no trial is best, its model is no ViT, or its encoding is of a user's own file.
+    """
     best = result.best
     if best is None or not isinstance(best.recipe.model, ViT):
         return ""
@@ -231,13 +235,13 @@ def snippet(result: StudyResult) -> str:
 
 
 def command(result: StudyResult) -> str:
-    """Returns the command that writes the best model as a file; empty if none is best, or none was kept."""
+    """Returns the command that writes the best model as a file; empty if no trial is best, or no model was stored."""
     kept = result.best is not None and any(map(Path.exists, result.best.weights.values()))
     return f"locus export {result.edition.id} --model best.pt" if kept else ""
 
 
 def written(encoding: EncodingSpec) -> str:
-    """Returns an encoding as Python writes it: its numbers, and what else differs from its defaults."""
+    """Returns the Python code that makes an encoding: with its numbers, and its other values that are no defaults."""
     values = {}
     for name, field in type(encoding).model_fields.items():
         value = getattr(encoding, name)
@@ -253,11 +257,12 @@ def written(encoding: EncodingSpec) -> str:
 
 
 def _arguments(values: Mapping[str, Any]) -> str:
-    """Returns values by name, as a call in Python has them."""
+    """Returns values by name as the arguments of a call in Python: `depth=6, num_heads=3`."""
     return ", ".join(f"{name}={_literal(value)}" for name, value in values.items())
 
 
 def _literal(value: Any) -> str:
+    """Returns the Python code that makes a value."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, str):
@@ -268,9 +273,9 @@ def _literal(value: Any) -> str:
 def write_report(result: StudyResult, links: Mapping[str, str] | None = None, refresh_s: int | None = None) -> Path:
     """Writes the report of a result and returns the path of its page. Cost: 1-3 s, most of it figures.
 
-    The page is written last, so that whatever it links to is there. `links`: by name, the study's addresses in MLflow.
-    `refresh_s`: a browser loads the page again after so many seconds. A study's driver and those who watch it may write
-    at the same time.
+    The page is written last, so that all files to which it links are there. `links` has, by name, the study's addresses
+    in MLflow. `refresh_s` is the number of seconds after which a browser loads the page again; None is for a study that
+    does not run. The study's driver and other commands may write the report at the same time.
     """
     report = page(result, links or {}, running=refresh_s is not None)
     folder = result.home.study(result.edition.id).report
@@ -288,7 +293,7 @@ def write_report(result: StudyResult, links: Mapping[str, str] | None = None, re
         page=report, study=report.study, symbols=SYMBOLS, few=FEW_ROWS, refresh_s=refresh_s, inline=inline
     )
     earlier, now = written_before(folder), {name: content_digest(content) for name, content in files.items()}
-    both = earlier | now | {WRITTEN: ""}  # because the next lines may be cut
+    both = earlier | now | {WRITTEN: ""}  # because the process may end within the next lines
     write_whole(folder / WRITTEN, json.dumps(both, indent=0))
     for name, content in files.items():
         write_whole(folder / name, content)

@@ -1,4 +1,4 @@
-"""What pages are made of, and the page of a comparison. This file needs no matplotlib."""
+"""Defines the tables and templates of pages, and writes the page of a comparison. This file needs no matplotlib."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FEW_ROWS = 12
-"""A table of so many rows, or fewer, is open at first."""
+"""A page shows a table of at most so many rows at once; a longer one only on demand."""
 REFERENCE = re.compile(
     r"arXiv:(?P<arxiv>\d{4}\.\d{4,5})|doi:(?P<doi>10\.\d{4,9}/[^\s,;()]*[^\s,;().])|(?P<url>https?://[^\s,;()]*[^\s,;().])"
 )
@@ -50,7 +50,7 @@ def linked(text: str) -> Markup:
 
 @cache
 def templates() -> jinja2.Environment:
-    """Returns the templates of all pages."""
+    """Returns the environment of jinja2 that has the templates of all pages."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -64,10 +64,10 @@ def templates() -> jinja2.Environment:
 
 @dataclass(frozen=True)
 class Column:
-    """One column. `group`: the head that it shares with its neighbors; `words`: it holds words, not numbers.
+    """Is one column of a table.
 
-    `under`: a page shows it as a second line of the column before it, and so needs less width. `name`: by which a user
-    chooses it.
+    `group` is the head that it shares with its neighbors. `words` says that it holds words, not numbers. If `under`, a
+    page shows it as a second line of the column before it, to save width. A user chooses it by `name`.
     """
 
     head: str
@@ -79,16 +79,17 @@ class Column:
 
     @property
     def full_head(self) -> str:
-        """The head where there is one line for it: `test accuracy, 95 % interval`."""
+        """Returns the head and that of the group in one line: `test accuracy, 95 % interval`."""
         return ", ".join(filter(None, (self.group, self.head)))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of text under a title. `name`: of its files and its anchor; `strong`: the rows to mark.
+    """Is a table: columns of text under a title.
 
-    `note`: what holds for its numbers; `legend`: how to read any table of this name, which a page shows on demand.
-    `folded`: a page shows the table only on demand, because it is long.
+    `name` is the name of its files, without ending, and of its anchor in the page. `strong` has the places of the rows
+    in bold. `note` explains these numbers; `legend` says how to read any table of this name, and a page shows it on
+    demand. If `folded`, a page shows the table itself only on demand.
     """
 
     name: str
@@ -101,12 +102,12 @@ class Table:
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """The cells, row by row."""
+        """Returns the cells of the table, row by row."""
         return list(zip(*(column.cells for column in self.columns), strict=True))
 
     @property
     def stacks(self) -> list[list[Column]]:
-        """The columns as a page shows them: each with those that stand under it."""
+        """Returns the columns as a page shows them: in stacks, each a column with those that stand under it."""
         stacks: list[list[Column]] = []
         for column in self.columns:
             if column.under and stacks:
@@ -117,16 +118,16 @@ class Table:
 
     @property
     def stacked_groups(self) -> list[tuple[str, int]]:
-        """The heads over the stacks, each with the number of stacks that it spans; no group is an empty head."""
+        """Returns the heads over the stacks (empty for no group), each with the number of stacks that it spans."""
         return [(group, len(list(same))) for group, same in groupby(stack[0].group for stack in self.stacks)]
 
     @property
     def grouped(self) -> bool:
-        """Whether any column has a head over it."""
+        """Returns whether any column belongs to a group, whose head stands over it."""
         return any(column.group for column in self.columns)
 
     def csv(self) -> str:
-        """Returns the table as shown, with one line of heads."""
+        """Returns the table as CSV, with one line of heads."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([as_text(column.full_head) for column in self.columns])
@@ -135,22 +136,22 @@ class Table:
 
 
 NUMBERS = re.compile(r"[-+][-+\d.,%e±()\[\] ]*")
-"""A signed number, with what our tables write beside it."""
+"""Matches a signed number, with the text that our tables write behind it, such as an interval."""
 
 
 def as_text(cell: str) -> str:
-    """Returns a cell of a CSV file that no spreadsheet takes for a formula: a name may begin with one of = + - @."""
+    """Returns a cell of a CSV file such that no spreadsheet takes it for a formula: a name may begin with = + - @."""
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not NUMBERS.fullmatch(cell) else cell
 
 
 def frame_csv(frame: DataFrame) -> str:
-    """Returns a frame as CSV; its words are `as_text`."""
+    """Returns a DataFrame as CSV; no spreadsheet takes its words for formulas (`as_text`)."""
     text: str = frame.map(lambda cell: as_text(cell) if isinstance(cell, str) else cell).to_csv(index=False)
     return text
 
 
 WIDTH, HEIGHT, MARGIN = 180, 20, 6
-"""The drawing of a difference. Units: pixels."""
+"""The size of the drawing of a difference, and its margin at both ends. Units: pixels."""
 AXIS = Markup('<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{h}" stroke="var(--muted)" stroke-width="0.9"/>')
 BAR = Markup(
     '<line x1="{a:.1f}" x2="{b:.1f}" y1="7" y2="7" stroke="var(--series-0)" stroke-width="2.2" opacity="0.6"/>'
@@ -169,11 +170,11 @@ COMPARED = {
         "seeds are the very same runs in both; one of the two has more seeds, which have no pair."
     ),
 }
-"""What each way to compare is."""
+"""By each way to compare two trials: the sentence that explains it."""
 
 
 def scores(comparison: Comparison) -> Table | None:
-    """Returns the trials that both have, with B minus A; None if there are none."""
+    """Returns the table of trials that both studies have, with B minus A; None if they have no trial in common."""
     matches = comparison.matches
     if not matches:
         return None
@@ -199,7 +200,7 @@ def scores(comparison: Comparison) -> Table | None:
 
 
 def _drawings(matches: Sequence[Match], gaps: Sequence[Difference | None]) -> list[str]:
-    """Returns each difference on one common axis: its interval, its mean, its seeds."""
+    """Returns a drawing of each difference, its interval, mean and seeds, as SVG; all have the same axis."""
     seeds: list[dict[int, float]] = []
     ends = [0.0]
     for match, gap in zip(matches, gaps, strict=True):
@@ -229,7 +230,7 @@ def _drawings(matches: Sequence[Match], gaps: Sequence[Difference | None]) -> li
 
 
 def comparison_note(comparison: Comparison) -> str:
-    """Returns what the numbers of the table mean, in sentences; empty if no trial is compared."""
+    """Returns sentences that explain the numbers of the table; empty if no trial is compared."""
     if not comparison.matches:
         return ""
     parts = []
@@ -253,7 +254,7 @@ def comparison_note(comparison: Comparison) -> str:
 
 
 def write_comparison(home: Home, comparison: Comparison) -> Path:
-    """Writes the page beside the report of A, with the name of B, and returns its path."""
+    """Writes the page of a comparison beside the report of A, with B's id in its file name, and returns its path."""
     rows = comparison.changes
     columns = [
         Column("", [change.what for change in rows], words=True),
@@ -278,7 +279,7 @@ def write_comparison(home: Home, comparison: Comparison) -> Path:
 
 
 def comparison_headline(comparison: Comparison) -> str:
-    """Returns in which trials the two differ significantly, in a sentence."""
+    """Returns a sentence that says in which trials the two studies differ significantly."""
     names = [match.name for match in comparison.matches]
     if not names:
         return "A and B have no trial in common."
@@ -295,6 +296,6 @@ def comparison_headline(comparison: Comparison) -> str:
 
 
 def only_words(comparison: Comparison) -> list[str]:
-    """Returns what one side has alone, a sentence a side."""
+    """Returns, for each of the two studies, a sentence that lists the trials which only this one has."""
     sides = zip(("A", "B"), comparison.only, strict=True)
     return [f"In {side} alone: {listed([*map(quoted, names)])}." for side, names in sides if names]

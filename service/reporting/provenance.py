@@ -1,4 +1,4 @@
-"""How a study's numbers were made: recipe, code, machines, time; and what each trial cost."""
+"""Says how a study's numbers were made (seeds, code, machines, versions, time), and what each trial cost."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ SHOWN = {
     "mlflow": "MLflow",
     "commit": "commit",
 }
-"""What of an environment is shown, in this order, and how a page calls it."""
+"""By each entry of a run's stored environment that a page shows, in this order: the page's word for it."""
 MEANING = {("workers", "0"): "0 (each run in one process)", ("host_memory_gib", "0.0"): "unknown"}
-"""Values that do not explain themselves."""
+"""By entry and value: the words for a value that does not explain itself."""
 SHORT = 7
-"""How many digits of a digest a page shows, as git does."""
+"""A page shows so many digits of a digest of code, as git does."""
 SEEDS: dict[Role, str] = {
     "trial": "seeds",
     "rival": "seeds of random points",
@@ -54,14 +54,14 @@ SEEDS: dict[Role, str] = {
     "tuning": "seeds of the tuning",
     "parent": "seeds of parents",
 }
-"""How a page calls the seeds of each role's trials."""
+"""By the role of trials: a page's words for their seeds."""
 GROUP = "cost"
 UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 MIXED = "The runs trained on different machines or with different settings, so their times cannot be compared exactly."
 
 
 def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:
-    """Returns, by setting, each value that occurred and its number of runs; several values are a mixture."""
+    """Returns, by entry of the environment, each value that occurred, with the number of runs that had it."""
     runs = {run.run.key: run.answered for row in result.rows for run in row.runs.values() if run.answered is not None}
     tallies = {}
     for name in SHOWN:
@@ -73,7 +73,10 @@ def circumstances(result: StudyResult) -> dict[str, dict[str, int]]:
 
 
 def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
-    """Lists seeds, machines and versions: name, value, whether it is mixed. A mixture counts the runs of each value."""
+    """Returns seeds, machines and versions, as rows of a name, a value, and whether the value is mixed.
+
+    A mixed value lists all values that occurred, each with its number of runs.
+    """
     rows = []
     for role, name in SEEDS.items():
         runs = [run for row in result.of(role) for run in row.runs.values() if run.answered is not None]
@@ -87,7 +90,7 @@ def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
 
 
 def code_rows(result: StudyResult) -> list[tuple[str, str]]:
-    """Returns each code that trained an answer that counts, in short, with the trials that it trained."""
+    """Returns each code that trained answers which count, as the first digits of its digest, with these trials."""
     arms = isinstance(result.edition.study.plan, Ablation)
     by_code: dict[str, list[str]] = {}
     for row in result.rows:
@@ -100,7 +103,7 @@ def code_rows(result: StudyResult) -> list[tuple[str, str]]:
 
 
 def effort(result: StudyResult) -> str:
-    """Returns how many runs were trained and reused, and how long it took, pauses included, in a sentence."""
+    """Returns a sentence on how many runs were trained and reused, and how long this took, with pauses."""
     from service.analysis.tables import costs  # pandas takes a while to import
 
     runs = list({(run.run.key, run.code): run for row in result.rows for run in row.runs.values()}.values())
@@ -111,25 +114,28 @@ def effort(result: StudyResult) -> str:
     if (spent["device_s"] or 0.0) > (spent["time_s"] or 0.0):
         text += f", {duration(spent['device_s'] or 0.0)} of devices"
     text += f"; {plural(len(runs) - len(trained), 'answer')} reused" if len(trained) < len(runs) else ""
-    started = any(state.begun is not None for state in result.history.states.values())  # that of its last try
+    started = any(state.begun is not None for state in result.history.states.values())  # the start of its last try
     wall_s = (result.history.last or 0.0) - (result.history.begun or 0.0) if started else 0.0
     return f"{text}; {duration(wall_s)} from the first start to the last result."
 
 
 def training_s(row: TrialResult) -> float | None:
-    """Returns the median time of completed runs, validation included; None for none. Units: seconds."""
+    """Returns the median time of a trial's completed runs, with validation; None if there are none. Units: seconds."""
     times = [run.seconds for run in row.runs.values() if run.state.status == "completed" and run.seconds > 0]
     return median(times) if times else None
 
 
 def train_time_unit(rows: Iterable[TrialResult]) -> tuple[str, float]:
-    """Returns the unit for all times of these trials, and its seconds: the largest unit that suits the longest time."""
+    """Returns the unit in which all times of these trials are shown, and the number of seconds in it.
+
+    It is the largest unit of which the longest time has at least three.
+    """
     longest = max((training_s(row) or 0.0 for row in rows), default=0.0)
     return next(((unit, size) for unit, size in UNITS if longest >= 3 * size), UNITS[-1])
 
 
 def cost_columns(rows: Sequence[TrialResult]) -> list[Column]:
-    """Returns time, images a second and devices where they are known; parameters where trials differ."""
+    """Returns the columns of costs: time, images/s and device-seconds, where known; parameters, where trials differ."""
     columns = []
     times = [training_s(row) for row in rows]
     if any(time is not None for time in times):
@@ -158,6 +164,6 @@ def cost_columns(rows: Sequence[TrialResult]) -> list[Column]:
 
 
 def cost_warning(result: StudyResult) -> str:
-    """Says that times cannot be compared, where machines or settings differ that change them; empty elsewhere."""
+    """Returns a warning if machines or settings differ that change the times of runs; else an empty text."""
     settings = circumstances(result)
     return MIXED if any(len(settings.get(name, {})) > 1 for name in AFFECT_TIME) else ""

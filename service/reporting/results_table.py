@@ -1,4 +1,4 @@
-"""The table of results: arms, or confirmed points, on the test set, beside what was published and what they cost."""
+"""Makes the table of results: the test scores of arms or confirmed points, with published scores and costs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ MEANINGS = {
         "seeds may fail. It is empty for a trial that is not above guessing."
     ),
 }
-"""What a column of the table of results is, by its name; the columns that are missing need no words."""
+"""By the name of a column of the table of results: the text that explains it. The other columns need no text."""
 LEGEND = (
     f"An interval of a difference leaves out 0 where p is below {ALPHA:g}. Where all seeds score the same, the "
     "interval is as wide as the rounding to whole test images. Bold: the best by validation; of a search by its own "
     "seeds, and the fresh seeds of this table chose nothing. The time is that of all epochs of a run, without that of "
     "its parents; of runs that trained as one, each has its part. Costs are medians over the completed runs."
 )
-"""What else a page says of the table, whatever is in it."""
+"""The text on how to read the table that a page shows with every table of results."""
 OTHER_IMAGES = "Other test images would move the scores."
 TASKS = (
     "Means are over all seeds, also those that failed; in brackets: how many seeds there are, of how many. In the last "
@@ -54,13 +54,13 @@ TASKS = (
 
 
 def meanings(columns: Sequence[Column]) -> list[str]:
-    """Returns what each of these columns is, in the order of `MEANINGS`."""
+    """Returns the texts that explain these columns, in the order of `MEANINGS`."""
     names = {column.name for column in columns}
     return [meaning for name, meaning in MEANINGS.items() if name in names]
 
 
 def measured(result: StudyResult) -> Table | None:
-    """Returns the table, or None before any test score."""
+    """Returns the table of results; None before any test score."""
     rows, ablation = results_rows(result), isinstance(result.edition.study.plan, Ablation)
     if not any(row.test.values for row in rows):
         return None
@@ -90,7 +90,10 @@ def measured(result: StudyResult) -> Table | None:
 
 
 def results_rows(result: StudyResult) -> Sequence[TrialResult]:
-    """Returns the rows: tested points, or the arms in the study's order, with those compared with one arm together."""
+    """Returns the trials of the table: the tested points of a search, or the arms of an ablation.
+
+    Arms are in the study's order, but those that are compared with the same arm stand together.
+    """
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation):
         return result.tested
@@ -99,7 +102,7 @@ def results_rows(result: StudyResult) -> Sequence[TrialResult]:
 
 
 def _name_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
-    """Returns an arm or a point by its name; of axes the value on each, that of the baseline's axis last."""
+    """Returns the columns that name an arm or a point; for axes, one column each, that of the baseline's axis last."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not plan.axes:
         head = "arm" if isinstance(plan, Ablation) else "point"
@@ -114,7 +117,7 @@ def _name_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list[Colu
 
 
 def row_name(result: StudyResult, row: TrialResult) -> str:
-    """Returns a trial's name in the first column, with what is special about it."""
+    """Returns a trial's name for the first column, with what is special about it, such as `(baseline)`."""
     plan = result.edition.study.plan
     if isinstance(plan, Ablation):
         return f"{row.name} (baseline)" if plan.is_baseline(row.name) else row.name
@@ -122,7 +125,10 @@ def row_name(result: StudyResult, row: TrialResult) -> str:
 
 
 def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
-    """Returns the mean with its standard deviation, and under it the interval; the seeds where they are too few."""
+    """Returns the column of means with standard deviations, and, to stand under it, that of intervals.
+
+    Where the seeds are too few for an interval, their scores take its place. `group` is the head over both columns.
+    """
     cells = []
     for score in scores:
         values = ", ".join(fixed(value) for value in sorted(score.values.values()))
@@ -135,14 +141,14 @@ def score_columns(group: str, scores: Sequence[Scores]) -> list[Column]:
 
 
 def seeds(row: TrialResult) -> str:
-    """Returns how many seeds have an answer, of how many where some lack one, and how many diverged."""
+    """Returns the number of a trial's seeds that have an answer, as `4/5` if one lacks it, and how many diverged."""
     diverged = len(row.test.diverged)
     count = f"{row.validation.n}" if row.validation.complete else f"{row.validation.n}/{row.validation.asked}"
     return f"{count}, {diverged} diverged" if diverged else count
 
 
 def _published_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
-    """Returns the published numbers, starred if of other data or another question, and whether ours agree."""
+    """Returns the columns of published scores, starred if of other data or another question, and whether ours agree."""
     published, agreements = [], []
     for row in rows:
         numbers = [
@@ -165,6 +171,7 @@ def _published_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list
 
 
 def _difference_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
+    """Returns the columns of differences to the baseline, with intervals and p, and of published differences."""
     plan = result.edition.study.plan
     if not result.differences or not isinstance(plan, Ablation):
         return []
@@ -181,7 +188,7 @@ def _difference_columns(result: StudyResult, rows: Sequence[TrialResult]) -> lis
 
 
 def published_difference(result: StudyResult, row: TrialResult) -> str:
-    """Returns a paper's own difference to the baseline, where both numbers are of one table."""
+    """Returns a paper's own difference of an arm to the baseline; empty unless one table has both numbers."""
     plan = result.edition.study.plan
     assert isinstance(plan, Ablation)
     entries = {entry.who: entry for entry in result.edition.study.published}
@@ -190,7 +197,7 @@ def published_difference(result: StudyResult, row: TrialResult) -> str:
 
 
 def _notes(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
-    """Returns what holds for these numbers alone: how they were tested, what seeds can detect, and warnings."""
+    """Returns sentences on the numbers of this table: how they were tested, what the seeds can detect, and warnings."""
     notes = []
     if any(gap.p is not None for gap in result.differences.values()):
         notes += [f"{adjusted_words(result)}.", *earlier_words(result)]
@@ -218,7 +225,7 @@ def _notes(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
 
 
 def _tuning_notes(result: StudyResult) -> list[str]:
-    """Returns how arms were tuned, and how many take the highest or lowest value tried; nothing without tuning."""
+    """Returns sentences on how arms were tuned, and how many got the highest or lowest value; empty without tuning."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or plan.tune is None:
         return []
@@ -243,13 +250,16 @@ def _tuning_notes(result: StudyResult) -> list[str]:
 
 
 def earlier_words(result: StudyResult) -> list[str]:
-    """Returns the differences that an earlier look found, with their seeds, and what is there now; nothing for none."""
+    """Returns a sentence on the differences that were found at an earlier look (a time at which verdicts are computed).
+
+    It gives each with its seeds at that look and what all seeds say now. The list is empty if there are none.
+    """
     names = [f"{quoted(name)} ({gap.seeds})" for name, gap in result.differences.items() if gap.later]
     return [f"Found at an earlier look, and so it stays: {'; '.join(names)}."] if names else []
 
 
 def adjusted_words(result: StudyResult) -> str:
-    """Returns how claims and differences are adjusted."""
+    """Returns the words that say for how many tests and looks the p of claims and differences are adjusted."""
     count, look = result.adjusted_over, result.history.looks
     tests = f"{count} tests (Holm) and for " if count > 1 else ""
     number = f" (this is look {look})" if look > 1 else ""
@@ -258,7 +268,7 @@ def adjusted_words(result: StudyResult) -> str:
 
 
 def over_tasks(result: StudyResult) -> Table | None:
-    """Returns each method's mean on each task, and over families, the highest first; None without tasks."""
+    """Returns the table of each method's mean on each task and over all, the highest first; None without tasks."""
     methods = result.methods
     if methods is None or not any(score.n for scores in methods.tasks.values() for score in scores.values()):
         return None

@@ -1,1 +1,1 @@
-"""What a person sees in a terminal: live table, lists."""
+"""Prints what a person sees in a terminal: the live table and the lists."""

@@ -1,4 +1,4 @@
-"""What `studies` prints. The rows are kept between calls, for to build all studies takes half a second."""
+"""Prints the list of `locus studies`. Its rows are stored between calls: to build all studies takes half a second."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from search_spaces.study import Study
 
 LISTED = ("name", "question", "paper", "minutes", "gpu_hours")
-"""What `studies --json` says of a study, beside its sizes and what was found."""
+"""The fields of a study that `studies --json` prints, beside its sizes and results."""
 
 
 def studies(as_json: bool) -> None:
-    """Prints the named studies."""
+    """Prints the list of the named studies, as JSON or as a table."""
     listing = study_rows()
     if as_json:
         print_json([{key: study[key] for key in (*LISTED, "sizes", "found")} for study in listing])
@@ -47,7 +47,7 @@ def studies(as_json: bool) -> None:
 
 
 def study_rows() -> list[dict[str, Any]]:
-    """Returns what the list says of each named study. It is kept until a file changes that a study is made of."""
+    """Returns the rows of the list, one per named study. They are stored until a file changes that defines studies."""
     packages = [Path(str(package.__file__)).parent for package in (search_spaces, trainables)]
     analysis = Path(__file__).parents[1] / "analysis"
     mark = seen(*packages, Path(__file__), analysis / "study_status.py", analysis / "catalog.txt", *library.records())
@@ -68,7 +68,7 @@ def study_rows() -> list[dict[str, Any]]:
 
 
 def sizes(study: Study) -> dict[str, str]:
-    """Returns trials x seeds at each budget, read from the budgets: to build each edition would take a second."""
+    """Returns `trials x seeds` by budget. It reads them from the budgets: to build each edition would take a second."""
     from search_spaces.study import Ablation, Budget
 
     plan, budgets = study.plan, study.budgets or {"base": Budget()}
@@ -79,13 +79,13 @@ def sizes(study: Study) -> dict[str, str]:
 
 
 def time_words(study: Study, budget: str) -> str:
-    """Returns what a study says of a budget's time, to stand behind its counts; nothing if it says none."""
+    """Returns, in brackets, how long a study takes at a budget; an empty text if the study does not say it."""
     time = study.time_words(budget)
     return f" ({time})" if time else ""
 
 
 def papers(as_json: bool) -> None:
-    """Prints every table and figure of the papers: the studies that ask its question, what no study asks, and why."""
+    """Prints every table and figure of the papers, with the studies that repeat it, and what no study asks, and why."""
     from rich.text import Text
 
     from search_spaces.coverage import PAPERS

@@ -1,4 +1,4 @@
-"""What a person sees while a study runs: a live table in a terminal or a notebook, lines elsewhere; and its events."""
+"""Shows a study while it runs: as a live table in a terminal or a notebook, as lines elsewhere. Lists its events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from trainables.spec import SpecError
 
 
 class EventLines:
-    """Facts in words: a call returns a fact's line, or None for a fact that nobody waits for."""
+    """Writes facts of a journal as lines: a call returns the line of a fact, or None for a fact that needs no line."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -56,7 +56,7 @@ class EventLines:
         self._counts = 0, 0  # of trials and of invalidations when the owners were listed
 
     def __call__(self, fact: Fact) -> str | None:
-        """Returns a fact's line."""
+        """Returns the line that tells a person what a fact says; None for a fact that needs no line."""
         event: object = None
         match fact:
             case Measured() | StoppedAt() | FailedWith() | Ended():
@@ -78,7 +78,7 @@ class EventLines:
         return None if event is None else str(event)
 
     def _of_run(self, fact: Measured | StoppedAt | FailedWith | Ended) -> Finding:
-        """Returns what a fact says of a run, with its trial and seed where the study still has it."""
+        """Returns what a fact says of a run, with the run's trial and seed if the study still has that run."""
         counts = len(self.history.trials), self.history.invalidations
         if fact.run not in self._owners and counts != self._counts:
             self._counts = counts
@@ -110,9 +110,9 @@ POLL_S = 0.5
 
 
 def events(home: Home, id: str, *, run: str | None = None, follow: bool = False) -> Iterator[str]:
-    """Yields the events so far; with `follow`, until no driver runs the study.
+    """Yields a line for each event of a study so far; with `follow`, also for new ones until no driver runs the study.
 
-    `run`: those of one run alone, by its key (or how it begins) or by its row and seed, such as 3.0.
+    `run` selects one run, by its key (or the key's beginning), or by its row and seed, such as 3.0. None means all.
     Raises: SpecError if no run has that name.
     """
     folder = home.study(id)
@@ -138,7 +138,7 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
 
 
 def looks(folder: StudyFolder, pause: Callable[[float], object] = time.sleep) -> Iterator[bool]:
-    """Yields whether a driver runs the study, again and again; the first look that finds none is the last one."""
+    """Yields, every `POLL_S` seconds, whether a driver runs the study. The first False is the last value."""
     while alive := folder.driven:
         yield True
         pause(POLL_S)
@@ -146,7 +146,10 @@ def looks(folder: StudyFolder, pause: Callable[[float], object] = time.sleep) ->
 
 
 def news(folder: StudyFolder, every_s: float, pause: Callable[[float], object] = time.sleep) -> Iterator[bool]:
-    """Yields the looks to report: the first, then one every so many seconds if there are new facts, and the last."""
+    """Yields whether a driver runs the study, each time that a report must be written.
+
+    That is at first, then every `every_s` seconds if the journal has new facts, and when no driver runs it any more.
+    """
     position, turns = Place(), max(1, round(every_s / POLL_S))
     for turn, alive in enumerate(looks(folder, pause)):
         if alive and turn % turns:
@@ -157,16 +160,16 @@ def news(folder: StudyFolder, every_s: float, pause: Callable[[float], object] =
 
 
 WIDTH, HEIGHT = 110, 60
-"""The columns and lines of the view, in characters."""
+"""The columns and the lines of the view in a notebook, in characters."""
 REDRAW_S = 1.0
-"""Seconds between two drawings."""
+"""Seconds between two drawings of the view in a notebook."""
 FORMAT = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
 
 
 def without_widgets() -> None:
-    """Keeps what is imported later from saying in a cell that ipywidgets are missing, which locus does not use.
+    """Silences the warning in a notebook's cell that ipywidgets are missing, which locus does not use.
 
-    Ray says so when it is imported, and tqdm, which Ray and MLflow import.
+    Ray prints it when it is imported, and so does tqdm, which Ray and MLflow import.
     """
     logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
     with warnings.catch_warnings(), suppress(ModuleNotFoundError):
@@ -175,7 +178,7 @@ def without_widgets() -> None:
 
 
 class NotebookLive:
-    """Draws a view again and again in one output; `start` and `stop` as rich's Live has them."""
+    """Draws a view again and again in the output of a notebook's cell, with `start` and `stop` as rich's Live has."""
 
     def __init__(self, view: Callable[[], RenderableType]) -> None:
         self._view = view
@@ -206,28 +209,29 @@ class NotebookLive:
         self._handle.update(HTML(self._drawn()))
 
     def _drawn(self) -> str:
+        """Returns the view as HTML."""
         paper = Paper(file=io.StringIO(), record=True, width=WIDTH, height=HEIGHT, force_jupyter=False, highlight=False)
         paper.print(self._view())
         return paper.export_html(inline_styles=True, code_format=FORMAT)
 
 
 REDRAWS = 2
-"""How often a second the screen is drawn again; the clock goes on between two facts."""
+"""How many times a second the screen is drawn, so that its clock goes on between two facts."""
 QUIET_S = 5.0
-"""Seconds between two lines about an epoch, where the output is no terminal."""
+"""The fewest seconds between two lines about epochs, where the output is no terminal."""
 AROUND = 5
-"""Lines of the screen that are not of the table: title, bar, and what stands above."""
+"""The number of lines of the screen that the table cannot use: the title, the bar, and the lines above."""
 FEWEST = 3
-"""Rows that are shown on any screen."""
+"""The number of rows of the table that are shown even on the smallest screen."""
 
 Detail = Literal["quiet", "usual", "all"]
 
 
 class Progress:
-    """Shows a study while it runs. `add` every fact; `note` prints one line.
+    """Shows a study while it runs. Its driver calls `add` with every fact; `note` prints one line.
 
-    `detail`: `quiet` shows the plan and the end; `usual` a table, or a line for every run that ends and an epoch now
-    and then; `all` a line for every event.
+    `detail` says how much is shown: `quiet` shows the plan and the end; `usual` a table, or a line for every run that
+    ends and for an epoch now and then; `all` a line for every event.
     """
 
     def __init__(
@@ -260,7 +264,7 @@ class Progress:
         sentence(self.console, line)
 
     def begin(self, history: History, lock: AbstractContextManager[object]) -> None:
-        """Starts to show. `lock` is held while the history changes."""
+        """Starts to show the study. Whoever changes the history holds `lock`."""
         self._history, self._lock, self._ended = history, lock, False
         self._lines, self._summaries = EventLines(history), Summaries(history)
         self._forecast = Forecast(history)
@@ -273,7 +277,7 @@ class Progress:
             self.live.start()
 
     def add(self, fact: Fact) -> None:
-        """Shows a fact. A live screen shows it when it is drawn next."""
+        """Shows a fact: prints its line, or leaves it to the next drawing of a live screen."""
         self._news += 1
         if self._history is None or self.live is not None or self.detail == "quiet":
             return
@@ -291,20 +295,21 @@ class Progress:
             self._said = now
 
     def busy(self, words: str) -> None:
-        """Shows on a live screen what is being done now, with its clock, until it is called with no words."""
+        """Shows `words`, the present task, on a live screen with the time that it takes, until `words` is empty."""
         self._busy = (words, self._now()) if words else None
 
     def end(self) -> None:
-        """Leaves the last view on the screen, in which nothing runs any more."""
+        """Ends the live screen, and leaves its last view there, in which no run is under way."""
         if self.live is not None:
             self._ended = True
             self.live.stop()
             self.live = None
 
     def _view(self) -> RenderableType:
-        """Draws the title, the trials and the bar. Trials are drawn again after news, at the end, on another screen.
+        """Returns the title, the table of trials and the bar.
 
-        As many rows are drawn as fit the screen, where a long name takes several lines; the last number is tried first.
+        The table is drawn again only after a new fact, at the end, or on a screen of another size. It has as many rows
+        as fit the screen, where a long name takes several lines; the number of the last drawing is tried first.
         """
         assert self._history is not None
         with self._lock:
@@ -323,6 +328,7 @@ class Progress:
             return Group(title(self.edition.id, self.edition.study.question), self._drawn[1], self._bar())
 
     def _bar(self) -> RenderableType:
+        """Returns the bar of runs that have ended, with the time left, or with the present task and its time."""
         left = self._left()
         text = left_words(left, self.edition.study.plan, f"  {clock(self._now() - self._begun)} gone")
         if (busy := self._busy) is not None:
@@ -333,5 +339,6 @@ class Progress:
         return grid
 
     def _left(self) -> Left:
+        """Returns how many runs have ended, how many there will be at most, and the time left."""
         assert self._history is not None
         return self._forecast(together(self._history))

@@ -1,4 +1,4 @@
-"""How text reaches a person: wrapped at words in a terminal, whole in a pipe; commands and paths are never cut."""
+"""Prints text for a person: wrapped at words in a terminal, whole in a pipe; commands and paths are never cut."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 WIDE = 200
-"""Columns where the output is no terminal."""
+"""The width of the output, in characters, where it is no terminal."""
 NARROW = 110
-"""Columns below which a table leaves out what matters least."""
+"""A table leaves out its least important columns on a terminal that is narrower than this. Units: characters."""
 
 
 CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
@@ -30,28 +30,28 @@ def printable(text: str) -> str:
 
 
 class Paper(Console):
-    """A console on which names, questions and reasons are text, whatever they hold: only rich moves the cursor."""
+    """Is a console that prints names, questions and reasons as plain text: only rich itself can move the cursor."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
     def on_broken_pipe(self) -> None:
-        """Prints nothing more: a study that a script runs goes on without its reader. rich would end the script."""
+        """Prints nothing more, so that a study goes on after the reader of its output has ended; rich would end it."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Returns standard output, or standard error: as wide as the terminal, or wide."""
+    """Returns a console for standard output, or for standard error: as wide as the terminal, else `WIDE`."""
     paper = Paper(highlight=False, stderr=stderr)
     return paper if paper.is_terminal else Paper(highlight=False, stderr=stderr, width=WIDE)
 
 
 @contextmanager
 def counted(noun: str) -> Iterator[Callable[[int, int], None]]:
-    """Gives a function that is told how many are done, and of how many: a terminal shows a bar until all are.
+    """Gives a function to call with how many things are done, and how many there are; a terminal shows a bar of it.
 
-    The bar is on standard error, from the first call on, and leaves no line.
+    `noun` names the things. The bar stands on standard error from the first call on, and disappears when all are done.
     """
     screen, on_screen = console(stderr=True), ExitStack()
     bar: Any = None
@@ -74,7 +74,7 @@ def counted(noun: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def print_json(value: Any) -> None:
-    """Prints plain values as JSON."""
+    """Prints a value of plain types (dicts, lists, texts, numbers) as JSON."""
     print(json.dumps(value, indent=1))
 
 
@@ -84,23 +84,26 @@ def sentence(out: Console, text: Text | str) -> None:
 
 
 def labelled(out: Console, label: str, text: str, style: str = "", link: str = "") -> None:
-    """Prints a label and what is to be copied behind it, such as a command, in one line. `link`: an address."""
+    """Prints in one line a label and a text to copy, such as a command. A click on it opens the address `link`."""
     value = Text(text, style=f"not bold default link {link}" if link and out.is_terminal else "not bold default")
     out.print(Text(f"{label:11}", style=style).append_text(value), soft_wrap=True)
 
 
 def address(path: Path) -> str:
-    """Returns the address of a file, which a terminal can open."""
+    """Returns the address (`file://...`) of a file, which a terminal can open."""
     return path.resolve().as_uri()
 
 
 def title(name: str, question: str) -> Text:
-    """Returns a study's id and its question."""
+    """Returns the heading of a study: its id or name in bold, and its question."""
     return Text(name, style="bold").append(f"  {question}", style="not bold")
 
 
 def columns(*names: str) -> Table:
-    """Returns a table without lines. The first column is never cut, because it holds what people type."""
+    """Returns an empty table without lines, with these column heads.
+
+    The first column is never cut, because it holds names that people type.
+    """
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
     for name in names:
         view.add_column(name, overflow="fold", no_wrap=not view.columns)
@@ -108,12 +111,12 @@ def columns(*names: str) -> Table:
 
 
 def row(view: Table, *cells: str) -> None:
-    """Adds cells as plain text: rich would read brackets in a name as markup."""
+    """Adds a row of cells to a table, as plain text: rich would read brackets in a name as markup."""
     view.add_row(*map(Text, cells))
 
 
 def section(out: Console, heading: str, lines: Sequence[tuple[str, str]]) -> None:
-    """Prints a heading with named lines; nothing if there are none."""
+    """Prints a heading and below it the lines, each a name and a text; it prints nothing if there are no lines."""
     if not lines:
         return
     out.print(Text(f"\n{heading}", style="bold"))

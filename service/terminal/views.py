@@ -1,6 +1,6 @@
-"""What the commands print: studies and kinds, the state of studies, their plans, answers and comparisons.
+"""Prints what commands show: studies and kinds, the state of studies, their plans, answers and comparisons.
 
-A command that only looks starts fast: what judges a study is imported by the functions that print its answer.
+Only the functions that print verdicts import the modules that judge a study, so that all other commands start fast.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 
 STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "diverged": "magenta", "failed": "red"}
 COLORS = {"SUPPORTED": "bold green", "REFUTED": "bold red", "INCONCLUSIVE": "bold yellow", "NOT JUDGED": "bold"}
-"""The color of each verdict."""
+"""The style in which a terminal shows each verdict."""
 MOST_CLASSES = 10
-"""How many names of classes a line lists."""
+"""A line lists at most so many names of classes."""
 
 
 def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None = None) -> RenderableType:
-    """Returns the trials, or at most so many of them."""
+    """Returns the trials as a table with its legend; with `rows`, at most so many trials."""
     view = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1))
     metric = edition.study.score.metric
     for name in ("#", "trial", "seeds", "epoch", metric, "state"):
@@ -73,7 +73,7 @@ def trials_table(trials: list[TrialSummary], edition: Edition, rows: int | None 
 
 
 def legend(rows: list[TrialSummary], trials: list[TrialSummary], edition: Edition) -> list[str]:
-    """Returns what the numbers and signs of a table mean, if they occur, and how many of its rows are not shown."""
+    """Returns lines that explain the numbers and signs of a table of `rows`, and say how many of `trials` it omits."""
     parts = []
     if any(trial.score for trial in rows):
         parts.append(finding("legend.metric", key=edition.study.score.metric, metric=edition.study.score.metric))
@@ -89,9 +89,9 @@ def legend(rows: list[TrialSummary], trials: list[TrialSummary], edition: Editio
 
 
 def most_telling(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
-    """Returns the rows worth a place: what failed, the best, the unfinished, the highest, the newest.
+    """Returns at most `rows` trials: those that failed, the best, the unfinished, the highest and the newest ones.
 
-    In their order.
+    The first of these kinds have priority; the order of the trials stays.
     """
     if len(trials) <= rows:
         return trials
@@ -110,9 +110,10 @@ def most_telling(trials: list[TrialSummary], rows: int) -> list[TrialSummary]:
 def show(
     subject: Study | Edition, as_json: bool, results: Mapping[str, list[str]] | None = None, *, defaults: bool = False
 ) -> None:
-    """Prints a study, or an edition of it. `results`: by budget, what came out, a paragraph an entry.
+    """Prints the definition of a study, or of an edition of it.
 
-    `defaults`: shows the values of the recipe that are defaults, too. JSON has all of them.
+    `results` has, by budget, the results so far, one paragraph per entry. `defaults` also shows those values of the
+    recipe that are defaults. JSON has all values.
     """
     study, own_paths = (subject.study, subject.own_paths) if isinstance(subject, Edition) else (subject, ())
     plan, counts = study.plan, catalog.sizes(study)
@@ -151,9 +152,10 @@ def show(
 
 
 def _show_base(out: Console, study: Study, named: set[str], defaults: bool) -> None:
-    """Prints the values of the base recipe that are no defaults, or that the study or the user names.
+    """Prints the values of the base recipe that are no defaults, and those whose paths are in `named`.
 
-    A path is named, too, by the node that begins there.
+    The path of a node, such as `encoding`, also names the path of its kind, `encoding.kind`. With `defaults` all values
+    are printed.
     """
     settings = [*configuration(study.base)]
     chosen = {
@@ -169,6 +171,7 @@ def _show_base(out: Console, study: Study, named: set[str], defaults: bool) -> N
 
 
 def _show_arms(out: Console, plan: Ablation) -> None:
+    """Prints the arms or axes of an ablation, its baseline, and the search that tunes each arm."""
     for axis, named in plan.axes.items():
         section(
             out, f"{axis} ({len(named)})", [(name, _settings(values) or "the base") for name, values in named.items()]
@@ -187,12 +190,12 @@ def _show_arms(out: Console, plan: Ablation) -> None:
 
 
 def is_kind(name: str) -> bool:
-    """Returns whether a word names a node of a recipe and not a study or a file."""
+    """Returns whether a word names a node of a recipe, such as `encoding.peg`, and not a study."""
     return name.partition(".")[0] in kinds.nodes() and name not in library.names()
 
 
 def show_kind(path: str, as_json: bool) -> None:
-    """Prints what a kind is, and what its fields may be; for a node alone, its kinds."""
+    """Prints what a kind (`encoding.peg`) is and its fields may be; for a node alone (`encoding`), its kinds."""
     if len(kinds.nodes().get(path, {})) > 1:
         texts = {name: kinds.documentation(cls).partition("\n")[0] for name, cls in kinds.nodes()[path].items()}
         if as_json:
@@ -217,6 +220,7 @@ def show_kind(path: str, as_json: bool) -> None:
 
 
 def _settings(values: dict[str, Any]) -> str:
+    """Returns values of a recipe, by path, in words."""
     return ", ".join(setting_words(values))
 
 
@@ -241,7 +245,7 @@ def status_of_all(statuses: list[StudyStatus], home: Home) -> None:
 
 
 def status_of_one(status: StudyStatus, home: Home) -> None:
-    """Prints the state of one study: one row per trial, how much of it is done, and the command that goes on."""
+    """Prints the state of one study: one row per trial, how many runs are done, and the command that continues it."""
     out = console()
     edition = editions.stored(home, status.id)
     sentence(out, title(status.id, status.question))
@@ -275,6 +279,7 @@ def run_command(id: str, home: Home, *options: str) -> str:
 
 
 def _ago(moment: float | None) -> str:
+    """Returns in words how long ago a moment was, in seconds since 1970; `never` for None."""
     if moment is None:
         return "never"
     seconds = max(time.time() - moment, 0)
@@ -285,7 +290,7 @@ def _ago(moment: float | None) -> str:
 
 
 def plan(history: History, estimate: WorkEstimate) -> None:
-    """Prints what a command would run: each trial with what is there and what is missing, and the whole estimate."""
+    """Prints what `locus run` would train: the runs of each trial, done, reused and to train, and the estimate."""
     from service.analysis.power import seeds_sentence
 
     out = console()
@@ -300,10 +305,10 @@ def plan(history: History, estimate: WorkEstimate) -> None:
 
 
 def ending(result: StudyResult, more: str, larger: str = "") -> None:
-    """Prints how a run ended: the table, the verdicts, and what to do next.
+    """Prints how a command that ran a study ended: the table, the verdicts, and what to do next.
 
-    `more`: the command that trains more seeds, without their number; `larger`: that for the next size, if this one
-    shows only that all works.
+    `more` is the command that trains more seeds, without their number. `larger` is the command for the next budget; it
+    is empty unless this budget only shows that everything works.
     """
     from service.analysis.headline import next_seeds
     from service.analysis.power import look_words
@@ -336,7 +341,7 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
 
 
 def answer(result: StudyResult) -> None:
-    """Prints the table, what was found in a sentence, and the verdicts."""
+    """Prints the table of trials, a sentence that answers the study's question, and the verdicts."""
     from service.analysis.headline import details, headline
     from service.analysis.trial_result import summarize
 
@@ -359,13 +364,13 @@ def answer(result: StudyResult) -> None:
 
 
 def verdict(claim: Verdict) -> None:
-    """Prints a claim with its verdict."""
+    """Prints one verdict with the claim that it judges."""
     label = Text(claim.label, style=COLORS[claim.word])
     sentence(console(), label.append(str(claim).removeprefix(claim.label), style="not bold default"))
 
 
 def report_written(result: StudyResult, page: Path) -> None:
-    """Prints which study a report is of, its answer in a sentence, where it is, and which other editions there are."""
+    """Prints the study of a report, its answer in a sentence, the report's path, and the study's other editions."""
     from service.analysis.headline import headline
 
     out = console()
@@ -377,7 +382,7 @@ def report_written(result: StudyResult, page: Path) -> None:
 
 
 def checks(results: Iterable[Check]) -> None:
-    """Prints a table of checks."""
+    """Prints the checks of a study as a table."""
     view = columns("", "check", "detail")
     for check in results:
         mark = Text("ok", style="green") if check.ok else Text("WRONG", style="bold red")
@@ -386,9 +391,9 @@ def checks(results: Iterable[Check]) -> None:
 
 
 def exported(facts: Facts) -> None:
-    """Prints which model is exported, on standard error: its trial, seed and scores, what it takes and what it gives.
+    """Prints on standard error which model is exported: its trial, seed and scores, its input and its output.
 
-    Where the run has a moving average of its weights, also which of both it is.
+    If the run has a moving average of its weights, it also says whether the model has that or the last weights.
     """
     weights = None
     if facts.recipe.optimizer.ema_decay is not None:
@@ -407,7 +412,10 @@ def exported(facts: Facts) -> None:
 
 
 def comparison(compared: Comparison, headline: str, notes: list[str], page: Path | None) -> None:
-    """Prints a comparison on one page of a terminal. `notes`: sentences below the table; `page`: the same in HTML."""
+    """Prints a comparison of two studies.
+
+    `notes` are the sentences below the table. `page` is the path of the HTML page; None if it could not be written.
+    """
     out = console()
     labelled(out, "A", compared.a.label, "bold")
     labelled(out, "B", compared.b.label, "bold")

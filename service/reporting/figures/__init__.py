@@ -1,1 +1,1 @@
-"""The figures of a report, chosen by what a study asked: one file a figure."""
+"""Draws the figures of a report; each module has the figures of one kind."""

@@ -1,4 +1,4 @@
-"""The best trial class by class: what its models take each class for; and the test images that most have wrong."""
+"""Draws which classes the best trial's models confuse, and picks the test images that most of them have wrong."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from service.analysis.trial_result import TrialResult
 
 MOST, WRITTEN = 20, 8
-"""How many classes have a row, those with the lowest accuracy, and of up to how many each share stands in its cell."""
+"""At most `MOST` classes have a row: those with the lowest accuracy. With up to `WRITTEN` classes, each cell has its
+share as a number."""
 ROW_IN, LETTERS = 0.27, 18
-"""The height of a row in inches, and how many letters of a class's name are shown."""
+"""The height of a row in inches, and the number of letters of a class's name that are shown."""
 RIGHT, WRONG = TRIAL_COLORS[:2]
 MOST_IMAGES, SIDE, QUALITY, LARGE = 40, 96, 75, 2_000_000
-"""How many images are shown; the longer side of each small picture in pixels, and its quality as JPEG: 40 of them take
-at most 300 kB. A file with more pixels than the last number is not decoded for it."""
+"""The most images that are shown; the longer side of each small picture in pixels; and its quality as JPEG: 40 of them
+take at most 300 kB. A file of more than `LARGE` pixels is not decoded for its small picture."""
 CLASSES = (
     "A row is the test images of a class, and the {} models of {}. Left: the share that they take for the class of the "
     "column; blue is right. Right: the accuracy, with its 95 % interval for this class alone. A seed that diverged is "
@@ -50,9 +51,11 @@ CLASSES = (
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of a trial's models, by seed. `diverged`: the seeds without a model, which count at chance.
+    """Holds which class each model of a trial answers for each test image.
 
-    Shapes: `targets`, and `predicted` of each seed, (N,) of class numbers. `names`: of images that a model has wrong.
+    `classes` are the names of the classes. `targets` has the right class of each image, and `predicted`, by seed, the
+    answers of that seed's model: class numbers. Shapes: (N,) each. `names` has, by an image's place, the file names of
+    images that a model has wrong. `diverged` are the seeds without a model, which count at chance.
     """
 
     classes: list[str]
@@ -63,7 +66,7 @@ class Answers:
 
     @classmethod
     def of(cls, row: TrialResult) -> Answers | None:
-        """Returns what is kept; None if a seed lacks its answers, such as one that was looked at by older code."""
+        """Returns the stored answers of a trial; None if a seed has none, such as one that older code looked at."""
         looks = {seed: run.kept(RIGHT_IMAGES) for seed, run in row.probes.items()}
         seeds = {seed: look.after.arrays for seed, look in looks.items() if look and "predicted" in look.after.arrays}
         if not seeds or {*seeds} | row.test.diverged != {*row.test.values}:
@@ -75,9 +78,10 @@ class Answers:
         return cls([*map(str, arrays["classes"])], arrays["targets"], predicted, names, row.test.diverged)
 
     def of_class(self, number: int) -> Scores:
-        """Returns the accuracy on the test images of a class, by seed. Its interval holds for other such images, too.
+        """Returns the accuracy on the test images of one class, by seed. Its interval holds for other such images, too.
 
-        It is not cut at chance: a model that guesses may never say this class.
+        The interval is not cut at chance, because a model that guesses may never answer this class. `number` is the
+        number of the class.
         """
         mine = self.targets == number
         right = {seed: (predicted[mine] == number).astype(float) for seed, predicted in self.predicted.items()}
@@ -87,7 +91,10 @@ class Answers:
         return Scores(values, len(values), Scale(0.0, 0.0, 1.0, 1 / int(mine.sum())), self.diverged, right=several)
 
     def confusion(self) -> NDArray[np.float64]:
-        """Returns which share of the images of a class is taken for each class, over all models. Shapes: (K, K)."""
+        """Returns the share of each class's images (row) that all models together take for each class (column).
+
+        Shapes: (K, K) for K classes.
+        """
         counts = np.zeros((len(self.classes), len(self.classes)))
         for predicted in self.predicted.values():
             np.add.at(counts, (self.targets, predicted), 1)
@@ -95,9 +102,10 @@ class Answers:
         return shares
 
     def wrong(self) -> dict[int, Counter[str]]:
-        """Returns the wrong answers to each image that more than half of two models or more have wrong, by its place.
+        """Returns, by the place of each image that more than half of the models have wrong, the wrong answers' counts.
 
-        First come the images that most models have wrong; of these, those that most models take for one class.
+        First come the images that most models have wrong; of these, those that most models take for the same class.
+        With fewer than two models the result is empty.
         """
         answers = np.stack([*self.predicted.values()])
         mostly_wrong = 2 * (answers != self.targets).sum(axis=0) > len(answers)
@@ -109,7 +117,7 @@ class Answers:
 
 
 def by_class(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure; None if no trial is best, or if it is not kept what its models answer."""
+    """Returns the figure of the best trial's classes; None if no trial is best, or its answers are not stored."""
     best = result.best
     answers = Answers.of(best) if best else None
     if best is None or answers is None:
@@ -120,6 +128,7 @@ def by_class(result: StudyResult) -> plot.Plot | None:
 
 
 def _draw(answers: Answers, classes: list[int]) -> Figure:
+    """Draws the shares of confused classes on the left, and the accuracy on each class on the right."""
     fig = plot.empty_figure(1.1 + ROW_IN * len(classes))
     matrix, accuracy = fig.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     for axes in (matrix, accuracy):
@@ -152,7 +161,11 @@ def _draw(answers: Answers, classes: list[int]) -> Figure:
 
 @dataclass(frozen=True)
 class Picture:
-    """An image as the page shows it. `source`: its small picture, `address`: its file; empty where they are gone."""
+    """Is an image as the page shows it.
+
+    `name` is its file name, and `says` its right class and the wrong answers. `source` is its small picture and
+    `address` that of its file, both as URLs; they are empty where picture or file is gone.
+    """
 
     name: str
     says: str
@@ -161,7 +174,10 @@ class Picture:
 
 
 def gallery(result: StudyResult) -> list[Picture]:
-    """Returns the images; none if no trial is best, its answers are not kept, or there are neither names nor images."""
+    """Returns the images that most of the best trial's models have wrong.
+
+    There are none if no trial is best, its answers are not stored, or the images have neither names nor pictures.
+    """
     best = result.best
     answers = Answers.of(best) if best else None
     if best is None or answers is None or not isinstance(best.recipe.data, ImagesSpec):
@@ -178,9 +194,10 @@ def gallery(result: StudyResult) -> list[Picture]:
 
 
 def _seen(data: ImagesSpec, folder: Path, number: int, name: str) -> tuple[str, str]:
-    """Returns the small picture and the file of a test image, empty where they are gone. `folder`: that of all data.
+    """Returns the URLs of a test image's small picture and of its file; each is empty where picture or file is gone.
 
-    An image without a file, or of a large one that would take seconds, is shown as runs have read it.
+    `folder` is the folder of all data sets. If an image has no file, or a large one whose reading would take seconds,
+    its picture is made from the decoded image that runs have read.
     """
     from PIL import Image
 

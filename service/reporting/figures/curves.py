@@ -1,7 +1,7 @@
-"""Lines of scores: over epochs, over lengths of training, over sides of images, and over numbers of training images.
+"""Draws lines of scores: over epochs, lengths of training, sides of images, and numbers of training images.
 
-A line is the mean over seeds, with a band from the lowest to the highest. A diverged seed is drawn at chance from then
-on, so that a line ends where the trial's score is.
+A line is the mean over seeds, with a band from the lowest to the highest seed. From the epoch on at which a seed
+diverged, it is drawn at chance, so that the line ends at the trial's score.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from service.reporting.figures import plot
 from service.reporting.figures.rows import name, scored_rows
 
 Values = dict[int, list[float]]
-"""By epoch, or by side or number of images: the score of each seed."""
+"""By the epoch, or by the side or the number of images: the scores, one per seed."""
 ENDS = {"stopped": "v", "raced": "v", "diverged": "x"}
-"""What marks the end of a line that lacks epochs, or the seeds that a trial out of the race does not run."""
+"""By the status of a trial that lacks epochs, or left the race before its last seed: the mark at its line's end."""
 STEPS = 80
-"""Of how many straight pieces a law is drawn."""
+"""The number of straight pieces with which the curve of a power law is drawn."""
 APART = 0.25
-"""Over which share of the space between two sizes the marks of one size are spread, so that they do not overlap."""
+"""The marks of one size are spread over this share of the space between two sizes, so that they do not overlap."""
 
 BAND = "the mean over seeds, with a band from the lowest seed to the highest"
 CURVES = (
@@ -62,7 +62,11 @@ DATA_SIZES = (
 
 @dataclass(frozen=True)
 class Line:
-    """One trial's line. `end`: one of `ENDS`, if the trial lacks epochs or seeds; no name, no label."""
+    """Is the line of one trial.
+
+    `end` is a key of `ENDS` if the trial lacks epochs or seeds. A line with an empty name has no label. `strong` draws
+    it heavy, for the best trials.
+    """
 
     values: Values
     look: plot.Look
@@ -72,7 +76,10 @@ class Line:
 
 
 def learning_curves(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure; None before any epoch was measured, and where the scores at each length say more."""
+    """Returns the figure of learning curves, scores over epochs.
+
+    It is None before any epoch was measured, and for a study of several lengths of training, whose figure says more.
+    """
     lines = [] if result.lengths else curve_lines(result)
 
     def draw() -> Figure:
@@ -85,7 +92,7 @@ def learning_curves(result: StudyResult) -> plot.Plot | None:
 
 
 def curve_lines(result: StudyResult) -> list[Line]:
-    """Returns the lines, those without a name first: points of a search are gray, and lie under the others."""
+    """Returns the lines of the figure; first those without a name, a search's points, gray and under the others."""
     palette = plot.Palette.of(result)
     lines = []
     trials = [*result.of("trial"), *result.confirmed]
@@ -104,7 +111,7 @@ def curve_lines(result: StudyResult) -> list[Line]:
 
 
 def _seeds_by_epoch(result: StudyResult, row: TrialResult) -> Values:
-    """Returns each seed's score at each epoch; diverged ones go on at chance, failed ones are left out."""
+    """Returns, by epoch, the scores of a trial's seeds. Diverged seeds go on at chance; failed seeds are left out."""
     metric, chance = result.edition.study.score.metric, row.recipe.data.chance("val")
     by_epoch: Values = {}
     for run in row.runs.values():
@@ -165,7 +172,7 @@ def size_curves(result: StudyResult) -> plot.Plot | None:
 
 
 def draw_lines(lines: Sequence[Line], chance: float) -> tuple[Figure, Axes]:
-    """Returns lines with names at their ends; those without one are drawn together, there may be hundreds."""
+    """Draws lines with their names at their ends. Lines without a name, maybe hundreds, are drawn together."""
     named, gray = [line for line in lines if line.name], [line for line in lines if not line.name]
     height = max(3.3, 0.19 * (len(named) + 1))
     fig, axes = plot.one_panel(height)
@@ -191,6 +198,7 @@ def draw_lines(lines: Sequence[Line], chance: float) -> tuple[Figure, Axes]:
 
 
 def _name_lines(axes: Axes, lines: Sequence[Line], chance: float, height_in: float) -> None:
+    """Writes the names of lines, and the word chance, at the right ends. Units: inches of the figure's height."""
     labels = [
         plot.Label(line.name, fmean(list(line.values.values())[-1]), line.look.color, line.strong) for line in lines
     ]
@@ -198,21 +206,24 @@ def _name_lines(axes: Axes, lines: Sequence[Line], chance: float, height_in: flo
 
 
 def data_sizes(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure of arms that differ in the number of training images alone, at four or more."""
+    """Returns the figure of arms that differ only in the number of training images, of which there are four or more."""
     curves = result.efficiency
     shown = curves and isinstance(result.edition.study.plan, Ablation)
     return plot.Plot("data_sizes", DATA_SIZES, lambda: _draw_data_sizes(result, curves)) if shown else None
 
 
 def law_line(curve: Curve) -> dict[float, float]:
-    """Returns the mean of the seeds' power laws, by the number of images within those tried; empty without laws."""
+    """Returns the mean of a curve's power laws by number of images, from the least to the most tried; empty without."""
     least, most = min(curve.scores), max(curve.scores)
     sizes = [least * (most / least) ** (step / STEPS) for step in range(STEPS + 1)] if curve.laws else []
     return {size: fmean(law.at(size) for law in curve.laws.values()) for size in sizes}
 
 
 def beside(curves: Sequence[Curve], number: int) -> float:
-    """Returns the factor by which the marks of a curve stand right of their number of images."""
+    """Returns the factor for the x of a curve's marks, so that marks of several curves stand beside each other.
+
+    `number` is the place of the curve among `curves`.
+    """
     sizes = sorted({size for curve in curves for size in curve.scores})
     narrowest = min(math.log(more / fewer) for fewer, more in pairwise(sizes))
     return math.exp(APART * narrowest * (number - (len(curves) - 1) / 2) / max(len(curves) - 1, 1))

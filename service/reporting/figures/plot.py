@@ -1,4 +1,4 @@
-"""What a figure is, how it becomes SVG and PDF, and the look of all: quiet axes, colors, names that keep apart."""
+"""Defines what a figure is, writes figures as SVG and PDF, and gives all the same look: axes, colors and names."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ STYLE = {
 
 
 WIDTH_IN = 6.9
-"""The width of every figure: a printed page's text."""
+"""The width of every figure, in inches: that of the text on a printed page."""
 
 
 def empty_figure(height_in: float) -> Figure:
-    """Returns a figure without a panel."""
+    """Returns a figure of the usual width without any axes."""
     fig = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     fig.patch.set_alpha(0)
     return fig
 
 
 def one_panel(height_in: float) -> tuple[Figure, Axes]:
-    """Returns a figure with one quiet panel."""
+    """Returns a figure with one panel, a pair of axes in the look of all figures."""
     fig = empty_figure(height_in)
     axes = fig.add_subplot()
     quiet(axes)
@@ -53,7 +53,10 @@ def one_panel(height_in: float) -> tuple[Figure, Axes]:
 
 
 def panel_grid(count: int, columns: int, panel_in: float) -> tuple[Figure, list[Axes]]:
-    """Returns a figure with quiet panels that share their y axis. Units: `panel_in` is the height of a row."""
+    """Returns a figure with `count` panels in rows of `columns`; all share their y axis.
+
+    Units: `panel_in`, the height of a row, is in inches.
+    """
     rows = -(-count // columns)
     fig = empty_figure(panel_in * rows + 0.35)
     grid = fig.subplots(rows, columns, sharey=True, squeeze=False).ravel()
@@ -65,7 +68,7 @@ def panel_grid(count: int, columns: int, panel_in: float) -> tuple[Figure, list[
 
 
 def quiet(axes: Axes) -> None:
-    """Removes every line that shows no number."""
+    """Gives axes the look of all figures: every line that shows no number is removed, and others become pale."""
     axes.patch.set_alpha(0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -79,7 +82,7 @@ def quiet(axes: Axes) -> None:
 
 
 def chance_line(axes: Axes, chance: float, *, vertical: bool = False, named: bool = True) -> None:
-    """Draws the score of a model that has learnt nothing, named at the line's end."""
+    """Draws a line at the score of a model that has learnt nothing; if `named`, `chance` is written at its end."""
     style: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2.2))}
     end: dict[str, Any]
     if vertical:
@@ -99,7 +102,7 @@ MARKERS = ("o", "s", "^", "D")
 
 @dataclass(frozen=True)
 class Look:
-    """How a trial is drawn."""
+    """Says with which color, dashes and marker a trial is drawn."""
 
     color: str
     dash: Any = "-"
@@ -107,20 +110,20 @@ class Look:
 
 
 GRAY = Look(POINT)
-"""A point of a search that was not confirmed."""
+"""The look of a search's points that were not confirmed."""
 
 
 @dataclass(frozen=True)
 class Palette:
-    """The look of each trial, by its number. A point and its confirmation look alike; random points are gray."""
+    """Has the look of each trial, by its number. A point and its confirmation look alike; random points are gray."""
 
     looks: dict[int, Look]
 
     @classmethod
     def of(cls, result: StudyResult) -> Palette:
-        """Returns the looks of a study's trials; of a search without a confirmation, the best so far has a color.
+        """Returns the looks of a study's trials. In a search without confirmations only the best so far has a color.
 
-        Trials of one curve of data efficiency share its color, and each has a dash and a marker of its own.
+        Arms that differ only in the number of training images share a color; each has its own dashes and marker.
         """
         if isinstance(result.edition.study.plan, Ablation):
             curves = [[row.trial.number for row in rows] for rows in result.by_size]
@@ -148,14 +151,14 @@ class Palette:
 
 
 LETTER_IN = 0.075
-"""About the width of a letter of 8.5 points. Units: inches."""
+"""The approximate width of a letter of 8.5 points. Units: inches."""
 MOST_LETTERS = 40
-"""A longer name at a line's end is cut, for it would leave no room for the lines; tables have the whole."""
+"""A longer name is cut at a line's end, because it would leave no room for the lines; tables show it whole."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """A name with its color and its wanted height; `strong` for the best trial."""
+    """Is a name at the end of a line. `at` is the y that it should have; `strong` marks the best trial."""
 
     text: str
     at: float
@@ -164,7 +167,10 @@ class Label:
 
 
 def label_ends(axes: Axes, labels: Sequence[Label], height_in: float) -> None:
-    """Draws names right of the axes, near their lines' ends; long ones are cut. Units: inches of the axes."""
+    """Draws names right of the axes, near the ends of their lines; long names are cut.
+
+    Units: `height_in`, the height of the axes, is in inches.
+    """
     low, high = axes.get_ylim()
     heights = apart([label.at for label in labels], (high - low) * 0.155 / height_in)
     for label, height in zip(labels, heights, strict=True):
@@ -175,7 +181,7 @@ def label_ends(axes: Axes, labels: Sequence[Label], height_in: float) -> None:
 
 
 def apart(wishes: Sequence[float], gap: float) -> list[float]:
-    """Returns heights as near as can be to those that are wished for, in the same order, at least `gap` apart."""
+    """Returns heights at least `gap` apart, in the same order as `wishes`, and as near to these as possible."""
 
     def lowest(cluster: list[int]) -> float:
         return sum(wishes[index] for index in cluster) / len(cluster) - gap * (len(cluster) - 1) / 2
@@ -195,19 +201,23 @@ def apart(wishes: Sequence[float], gap: float) -> list[float]:
 VARIABLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper", POINT: "point"} | {
     color: f"series-{number}" for number, color in enumerate(TRIAL_COLORS)
 }
-"""By color: the CSS variable that replaces it in a page."""
+"""By each color of a figure: the name of the CSS variable that replaces it in a page."""
 COLORS = re.compile("|".join(rf"{color}\b" for color in VARIABLES), flags=re.IGNORECASE)
 GROUPS = (
     "figure|image|axes|patch|text|line2d|matplotlib|xtick|ytick|legend|PathCollection|FillBetween|LineCollection"
     "|TriContourSet"
 )
 IDS = re.compile(rf'\sid="(?:{GROUPS})[^"]*"')
-"""Names that matplotlib gives to groups; two figures of a page would share them."""
+"""Finds the ids that matplotlib gives to groups of an SVG; two figures of a page would have the same ids."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure that can be drawn. `name`: of its files and its anchor; `caption`: what its marks are, seen or not."""
+    """Is a figure that is not drawn yet.
+
+    `name` is the name of its files, without ending, and of its anchor in the page. `caption` explains every mark that
+    such a figure may have. `draw` draws it.
+    """
 
     name: str
     caption: str
@@ -216,7 +226,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure as text and bytes."""
+    """Is a figure that was drawn: its SVG as text, and its PDF as bytes."""
 
     name: str
     caption: str
@@ -225,9 +235,9 @@ class Drawn:
 
 
 def drawn(plot: Plot) -> Drawn:
-    """Returns the figure as SVG and PDF; equal figures become equal files. Cost: about 0.2 s.
+    """Draws a figure and returns it as SVG and PDF; equal figures become equal files. Cost: about 0.2 s.
 
-    Letters of the PDF are outlines, which need no font in the file: to choose the letters of each font takes three
+    The letters in the PDF are outlines, so that the file needs no fonts: to choose the letters of each font takes three
     times as long as the drawing.
     """
     fig = plot.draw()
@@ -243,7 +253,7 @@ def drawn(plot: Plot) -> Drawn:
 
 
 def inline(svg: str, label: str) -> str:
-    """Returns an SVG for a page: no prologue, our colors as CSS variables, a name for those who cannot see it."""
+    """Returns an SVG for a page: no prologue, our colors as CSS variables, and `label` for those who cannot see it."""
     text = svg[svg.index("<svg") :]
     text = COLORS.sub(lambda match: f"var(--{VARIABLES[match[0].lower()]})", text)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Every figure of what the encodings know, in the order of a report."""
+"""Draws the figures of what probes found in trained models about their encodings, in the order of a report."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from service.reporting.further_tables import arrays, kept_probes, of_first_seeds
 from trainables.recipe.findings import When
 
 MOST_BLOCKS = 6
-"""How many blocks have a picture at most."""
+"""At most so many blocks of a model have a picture."""
 POSITIONS: tuple[tuple[When, str], ...]
 POSITIONS = (("before", "middle"), ("after", "corner"), ("after", "edge"), ("after", "middle"))
-"""The similarity maps of a row: when, and the position that all others are compared with."""
+"""The similarity maps of a row: each is from before or after training, and compares one position with all others."""
 TERMS = ("content-content", "position-content", "content-position", "position-position")
-"""The terms in the order of the probe: the query's side first."""
+"""The terms of the attention logits, in the order of the probe; the query's side is named first."""
 PANEL_IN = 1.9
 SHAPES = ("chaos", "raster", "striped", "box")
 PROJECTED = ("p", "q", "k", "v")
@@ -31,9 +31,10 @@ PROJECTED = ("p", "q", "k", "v")
 
 @dataclass(frozen=True)
 class PictureRow:
-    """The name of a row, and its pictures, each with a head; None if there is no picture.
+    """Is a row of pictures with a name. Each picture has a head over it, and is None where there is no picture.
 
-    `points`: the row and the column of each picture that its others are compared with, if any.
+    `points` is empty for all but similarity maps. For those it has, by picture, the row and the column of the position
+    with which all others are compared.
     """
 
     name: str
@@ -43,20 +44,20 @@ class PictureRow:
 
 
 def spaced(count: int) -> list[int]:
-    """Returns the blocks that are shown: all, or some that are equally far apart, the first and the last among them."""
+    """Returns the numbers of the blocks to show, of `count`: all, or some at equal distances, from first to last."""
     return sorted({round(block) for block in np.linspace(0, count - 1, min(count, MOST_BLOCKS))})
 
 
 def pictured(name: str, rows: Sequence[PictureRow], caption: str) -> plot.Plot | None:
-    """Returns a figure of these rows; None without a row."""
+    """Returns a figure of these rows of pictures; None if there are no rows."""
     return plot.Plot(name, caption, lambda: draw_pictures(rows)) if rows else None
 
 
 def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
-    """Returns the pictures, row by row; bright is high. The name of a row stands over its first picture.
+    """Draws the pictures row by row; bright is high. The name of a row stands over its first picture.
 
-    Heads stand over a row where they differ from those of the row above. A map has the colors of all maps; a
-    photograph, channels last, its own.
+    Heads stand over a row only where they differ from those of the row above. All maps (two dimensions) have the same
+    colormap; a photograph (three dimensions, channels last) has its own colors.
     """
     columns = max(len(row.pictures) for row in rows)
     size = min(1.15, plot.WIDTH_IN / columns)
@@ -81,7 +82,10 @@ def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
 
 
 def _draw_similarity(axes: Axes, similarity: Any, point: tuple[int, int]) -> None:
-    """Draws a map of similarities with a point, which are 1 there; the scale leaves it out, its ends stand below."""
+    """Draws a map of the similarities with `point`, the row and the column of a position.
+
+    The similarity of that position with itself is 1; the scale leaves it out, and its two ends stand below the map.
+    """
     row, column = point
     others = np.delete(similarity.ravel(), row * similarity.shape[1] + column)
     low, high = float(others.min()), float(others.max())
@@ -94,7 +98,7 @@ def _draw_similarity(axes: Axes, similarity: Any, point: tuple[int, int]) -> Non
 
 
 def similarity_maps(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: a few positions' similarity with all others."""
+    """Draws, in one row per trial, the similarity of a few positions with all others, for the trial's first seed."""
     rows = []
     for row, kept in kept_probes(result, "similarity"):
         by_time = {when: arrays(kept, when, "maps")[:1] for when in ("before", "after")}
@@ -120,7 +124,7 @@ def similarity_maps(result: StudyResult) -> plot.Plot | None:
 
 
 def attention_distances(result: StudyResult) -> plot.Plot | None:
-    """Draws one panel per trial: the attention distance of each head by block; None without any."""
+    """Draws, in one panel per trial, the attention distance of each head by block; None if no trial has distances."""
     palette = plot.Palette.of(result)
     rows = []
     for row, kept in kept_probes(result, "attention_distance"):
@@ -164,7 +168,7 @@ def _draw_distances(rows: list[tuple[str, plot.Look, dict[When, Any], Any]]) -> 
 
 
 def attention_weights(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: the weights between all patches, one square per block."""
+    """Draws, in one row per trial, the weights between all patches, one square per block, for the first seed."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "attention_maps", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)
@@ -182,7 +186,7 @@ def attention_weights(result: StudyResult) -> plot.Plot | None:
 
 
 def heat_maps(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed: what it looks at in a few images, which stand above."""
+    """Draws a few images, and below them, in one row per trial, how much its first seed attends to each patch."""
     rows: list[PictureRow] = []
     images: Any = None
     for row, findings in of_first_seeds(result, "attention_maps", "heat"):
@@ -201,7 +205,7 @@ def heat_maps(result: StudyResult) -> plot.Plot | None:
 
 
 def term_maps(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed after training: each term of the first block, patches by patches."""
+    """Draws, in one row per trial, each term of the first block's attention logits, for the trained first seed."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "logit_terms", "mean"):
         prefix = row.recipe.shapes[0].prefix
@@ -218,7 +222,7 @@ def term_maps(result: StudyResult) -> plot.Plot | None:
 
 
 def terms_by_block(result: StudyResult) -> plot.Plot | None:
-    """Draws one panel per term: how much it varies over the keys, by block; one line per trial."""
+    """Draws, in one panel per term of the logits, how much it varies over the keys by block; one line per trial."""
     palette = plot.Palette.of(result)
     lines: list[tuple[str, plot.Look, Any]] = []
     for row, kept in kept_probes(result, "logit_terms"):
@@ -251,7 +255,10 @@ def _draw_terms(lines: list[tuple[str, plot.Look, Any]]) -> Figure:
 
 
 def shapes(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed after training: the channel of each shape that varies most."""
+    """Draws, in one row per trial, for each shape the code's channel of that shape that varies most over the patches.
+
+    It shows the trial's first seed after training.
+    """
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "channel_shapes", "maps"):
         maps, kinds = np.asarray(findings.arrays["maps"], dtype=float), np.asarray(findings.arrays["kinds"])
@@ -269,7 +276,10 @@ def shapes(result: StudyResult) -> plot.Plot | None:
 
 
 def projected(result: StudyResult) -> plot.Plot | None:
-    """Draws one row per trial, of its first seed after training: the channel of the values that has most of edges."""
+    """Draws, in one row per trial, one channel of the code, and of the queries, keys and values made from it.
+
+    It is the channel whose values markers of the image's edges explain best, for the first seed after training.
+    """
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "projections", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)
@@ -285,7 +295,7 @@ def projected(result: StudyResult) -> plot.Plot | None:
 
 
 def by_block(result: StudyResult) -> plot.Plot | None:
-    """Draws two rows per trial, of its first seed after training: a channel of position, one of content, by block."""
+    """Draws, in two rows per trial, a channel of position and one of content by block, for the trained first seed."""
     rows: list[PictureRow] = []
     for row, findings in of_first_seeds(result, "block_channels", "maps"):
         maps = np.asarray(findings.arrays["maps"], dtype=float)

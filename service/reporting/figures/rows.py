@@ -1,4 +1,4 @@
-"""What trials score: rows with a mean, its interval and every seed; differences; and scores over what they cost."""
+"""Draws what trials score: rows with a mean, its interval and every seed; differences; and scores over costs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from service.reporting.provenance import cost_warning, train_time_unit, training
 from trainables.recipe.cost import estimate_cost
 
 ROW_IN, NAME_IN = 0.36, 0.15
-"""The height of a row, and what a name above it adds. Units: inches."""
+"""The height of a row, and the height that each line of a name above it adds. Units: inches."""
 SAME = 0.012
 """Seeds closer than this share of the axis are drawn above each other."""
 DIFFERS = 1.1
-"""Times of equal trainings differ by some percent, because programs share a machine."""
+"""A cost is drawn only if the highest is more than so many times the lowest: equal trainings differ by some percent."""
 
 TRIALS = (
     "The test score of each trial, of a search on fresh seeds: the mean with its 95 % interval, and a small dot a "
@@ -54,7 +54,10 @@ COST = (
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One row. `value`: the number in words; `strong`: the best; `hollow`: seeds are missing."""
+    """Is one row of a figure: a mean with its interval.
+
+    `value` is the mean as text. `strong` marks the best trial, and `hollow` a trial that lacks seeds.
+    """
 
     name: str
     mean: float
@@ -66,7 +69,7 @@ class FigureRow:
 
 
 def draw_rows(rows: Sequence[FigureRow], label: str) -> tuple[Figure, Axes]:
-    """Returns the rows from top to bottom, at heights 0, -1, -2; if names are long, they stand above their rows."""
+    """Draws the rows from top to bottom, at y = 0, -1, -2; long names stand above them. `label` names the x axis."""
     above = max(len(row.name) for row in rows) * plot.LETTER_IN > plot.WIDTH_IN / 2.5
     names = [textwrap.fill(row.name, int(plot.WIDTH_IN * 0.75 / plot.LETTER_IN)) if above else row.name for row in rows]
     lines = 1 + max(name.count("\n") for name in names)
@@ -98,7 +101,10 @@ def draw_rows(rows: Sequence[FigureRow], label: str) -> tuple[Figure, Axes]:
 
 
 def draw_seeds(axes: Axes, number: int, values: Mapping[int, float], diverged: Set[int], color: str) -> None:
-    """Draws a small dot per seed below the line, a cross where it diverged; stacks equal seeds so that all are seen."""
+    """Draws the score of each seed below the row `number`: a small dot, or a cross for a seed that diverged.
+
+    Marks of nearly equal scores are stacked, so that all can be seen.
+    """
     low, high = axes.get_xlim()
     last, level = None, 0
     levels: dict[int, int] = {}
@@ -123,12 +129,12 @@ def scored_rows(result: StudyResult) -> list[TrialResult]:
 
 
 def name(result: StudyResult, row: TrialResult) -> str:
-    """Returns how a figure calls a trial: an arm's name, or a confirmed point."""
+    """Returns the name of a trial in a figure: an arm's name, or a confirmed point with what is special about it."""
     return row.name if row.trial.role not in CONFIRMATIONS else point_name(result, row)
 
 
 def dots(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure; None before any test score. A search shows its confirmation alone."""
+    """Returns the figure of test scores; None before any test score. Of a search it shows only the confirmed points."""
     rows = scored_rows(result)
 
     def draw() -> Figure:
@@ -158,9 +164,10 @@ def dots(result: StudyResult) -> plot.Plot | None:
 
 @dataclass(frozen=True)
 class Pair:
-    """One row. `seeds`: the difference of each; `diverged`: in either trial.
+    """Is one row of the figure of differences: one trial minus another.
 
-    `margin`: how large a difference a claim asks for; `both`: whether it counts on both sides of 0.
+    `seeds` has the difference of each seed, and `diverged` the seeds that diverged in either trial. `margin` is the
+    difference that a claim asks for; `both` says whether it counts on both sides of 0.
     """
 
     name: str
@@ -174,7 +181,7 @@ class Pair:
 
 
 def forest(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure of differences; None if nothing is compared."""
+    """Returns the figure of differences between trials; None if no trials are compared."""
     pairs, plan = [*to_baseline(result), *claimed(result)], result.edition.study.plan
 
     def draw() -> Figure:
@@ -197,7 +204,7 @@ def forest(result: StudyResult) -> plot.Plot | None:
 
 
 def to_baseline(result: StudyResult) -> list[Pair]:
-    """Returns each arm minus the baseline, the largest difference first, with the interval of its test."""
+    """Returns the differences of all arms to the baseline, the largest first, each with the interval of its test."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not result.differences:
         return []
@@ -209,7 +216,7 @@ def to_baseline(result: StudyResult) -> list[Pair]:
 
 
 def claimed(result: StudyResult) -> list[Pair]:
-    """Returns the pairs that judged claims compare, each with the interval of its verdict."""
+    """Returns the pairs of trials that judged claims compare, each with the interval of its verdict."""
     palette, pairs = plot.Palette.of(result), []
     for verdict in result.claims:
         claim = verdict.claim
@@ -225,7 +232,7 @@ def claimed(result: StudyResult) -> list[Pair]:
 
 
 def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]:
-    """Returns the difference of each seed that both have, and the seeds of which either diverged."""
+    """Returns `who` minus `than` for each seed that both have, and the seeds that diverged in either."""
     shared = sorted(who.values.keys() & than.values.keys())
     gaps = {seed: who.values[seed] - than.values[seed] for seed in shared}
     return gaps, who.diverged | than.diverged
@@ -234,8 +241,8 @@ def _seeds(who: Scores, than: Scores) -> tuple[dict[int, float], frozenset[int]]
 def cost(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of scores over costs; None if no two trials differ in a cost.
 
-    Costs are the time of training, that of arms measured side by side where it is known, and the parameters; each
-    where trials differ in it by more than chance would.
+    The costs are the training time and the number of parameters, each shown if trials differ in it by more than chance.
+    If all arms were timed by turns on one machine, that time is taken.
     """
     rows = [row for row in scored_rows(result) if training_s(row) is not None]
     unit, seconds = train_time_unit(rows)
@@ -277,7 +284,7 @@ def _draw_costs(result: StudyResult, rows: Sequence[TrialResult], costs: Mapping
 
 
 def _count(value: float, _: float) -> str:
-    """Returns a cost on an axis: `1.2 M`, `58 k`, `12.5`."""
+    """Returns the label of a cost on an axis: `1.2 M`, `58 k`, `12.5`."""
     for size, letter in ((1e6, " M"), (1e3, " k")):
         if abs(value) >= size:
             return f"{value / size:.6g}{letter}"

@@ -1,7 +1,7 @@
-"""Figures of a search: the landscape over its paths, a panel a path with the whole of its domain; and its history.
+"""Draws the figures of a search: scores over each searched path, on its whole domain; and scores in order of proposal.
 
-A point whose seeds were all trained counts for the best so far, as it does for the best of the study; the others have
-no score that could be compared. Confirmations, which have other seeds, are not in the history.
+Only points whose seeds were all trained count for the best so far, as for the best of the study; the scores of others
+cannot be compared. Confirmations, which have other seeds, are not in the history.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from trainables.recipe import Recipe
 from trainables.spec import Spec, SpecError
 
 ACROSS, TICKS = 3, 12
-"""How many panels stand side by side, and how many labels the width of a figure holds."""
+"""At most so many panels stand side by side, and the width of a figure holds so many labels of an axis."""
 MARGIN = 0.04
-"""The share of an axis left free at each end of the domain."""
+"""The share of the domain's length that an axis leaves free at each end."""
 LETTERS = 4
-"""The length of a label for which the room on an axis is counted; longer ones leave room for fewer."""
+"""An axis has room for `TICKS` labels of so many letters; longer labels leave room for fewer."""
 LINE = 26
-"""From how many letters on the name of an axis takes two lines."""
+"""The name of an axis takes two lines if it has more letters than this."""
 FEWEST_TRIED = 2
-"""One point has no history."""
+"""The history is drawn from so many points with a score on."""
 SHAPES = {"completed": "o", "stopped": "v", "diverged": "x", "incomplete": "o", "open": "o"}
 HOLLOW = ("stopped", "incomplete", "open")
 WORDS = {"completed": "all seeds", "stopped": "stopped early", "incomplete": "a seed failed", "open": "not finished"}
-"""How a point's status looks, and what the key calls it."""
+"""By a point's status: its marker, whether the marker is hollow, and the words of the key."""
 FAILED: dict[str, Any] = {"linestyle": "", "marker": "|", "markersize": 8, "color": plot.MUTED, "markeredgewidth": 1.4}
-"""The mark of a point without a score, on the axis."""
+"""The style of the mark, on the x axis, of a point that failed without a score."""
 
 MARKS = (
     "A dot is the mean over a point's seeds, with a line from the lowest seed to the highest. A triangle is a point's "
@@ -69,14 +69,17 @@ UNIT = re.compile(r"\bin (patches|pixels)\b|\((pixels) a side\)")
 
 
 def axis_label(path: str, recipes: Iterable[Recipe]) -> str:
-    """Returns `encoding.gamma (patches)`; the path alone if it has no unit, or if the trials' units differ."""
+    """Returns a path with its unit, `encoding.gamma (patches)`; without it if there is none, or the trials' differ."""
     units = {unit(recipe, path) for recipe in recipes}
     (unit_name,) = units if len(units) == 1 else ("",)
     return f"{path} ({unit_name})" if unit_name else path
 
 
 def unit(recipe: Recipe, path: str) -> str:
-    """Returns the unit that a field's description names; of coordinates from 0 to 1 it is the grid's width."""
+    """Returns the unit that the description of a path's field names; empty for none.
+
+    Lengths in coordinates from 0 to 1 have the width of the grid as their unit.
+    """
     node, _, name = path.rpartition(".")
     try:
         owner = recipe.get(node) if node else recipe
@@ -91,14 +94,17 @@ def unit(recipe: Recipe, path: str) -> str:
 
 @dataclass(frozen=True)
 class Panel:
-    """One searched path. `given`: the path and the value that open it, where it is not always open."""
+    """Is the panel of one searched path.
+
+    `given` is None if the path is always open (has a value); else the other path, and its value that opens this one.
+    """
 
     path: str
     domain: Domain
     given: tuple[str, str] | None = None
 
     def value(self, row: TrialResult) -> float | None:
-        """Returns where a trial stands on this axis; None if the path was not open for it."""
+        """Returns the trial's place on the x axis of this panel; None if the path was not open for the trial."""
         values = row.trial.values
         if self.given is not None and str(values.get(self.given[0])) != self.given[1]:
             return None
@@ -110,7 +116,7 @@ class Panel:
         return float(len(value) if isinstance(self.domain, Subset) else value)
 
     def label(self, rows: list[TrialResult]) -> str:
-        """Returns the name of the axis, with the unit and with what opens the path, in lines that fit a panel."""
+        """Returns the name of the x axis in lines that fit a panel: the path, its unit, and what opens the path."""
         name = axis_label(self.path, [row.recipe for row in rows if self.value(row) is not None])
         if isinstance(self.domain, Subset):
             name = f"number of {self.path}"
@@ -120,12 +126,12 @@ class Panel:
 
 
 def panels(space: Space) -> list[Panel]:
-    """Returns one panel per path; a path that is open for several values of another one has a panel for each."""
+    """Returns one panel per path; a path that several values of another path open has a panel for each of them."""
     return [Panel(*opened) for opened in space.opened()]
 
 
 def shares(result: StudyResult) -> dict[Panel, float]:
-    """Returns the importance of each path for which it is known; empty if the points are too few for it."""
+    """Returns, by panel, the importance of its path for the score, where it is known; empty for too few points."""
     if not result.importances:
         return {}
     plan = result.edition.study.plan
@@ -150,7 +156,7 @@ def shares(result: StudyResult) -> dict[Panel, float]:
 
 
 def _lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, room: int) -> None:
-    """Gives the x axis its scale, the whole domain, and as many round numbers as there is room for."""
+    """Gives the x axis its scale, the whole domain of its path, and round numbers, about `room` of them at most."""
     if isinstance(panel.domain, Choice):
         options = [str(option) for option in panel.domain.options]
         long = sum(map(len, options)) > LINE
@@ -179,7 +185,7 @@ def _lay_axis(axes: Axes, panel: Panel, space: Space, base: Recipe, room: int) -
 
 
 def _ends(domain: Domain, panel: Panel, space: Space, base: Recipe) -> tuple[float, float]:
-    """Returns the lowest and the highest value of a number; of a factor over another path, what both together reach."""
+    """Returns the lowest and the highest value of a path; for a factor over another path, of both multiplied."""
     if isinstance(domain, Real | Integer):
         return domain.low, domain.high
     if isinstance(domain, Subset):
@@ -197,7 +203,7 @@ def scored(result: StudyResult) -> list[TrialResult]:
 
 
 def _draw_points(axes: Axes, result: StudyResult, x_of: Callable[[TrialResult], float | None]) -> None:
-    """Draws each point that has a place: the mean of its seeds, with a line from the lowest to the highest.
+    """Draws each point for which `x_of` gives an x: the mean of its seeds, and a line from the lowest to the highest.
 
     One call draws all points of one status and color, because a call for each point is slower.
     """
@@ -224,14 +230,14 @@ def _point_style(status: str, color: str) -> dict[str, Any]:
 
 
 def _name_point(axes: Axes, row: TrialResult, xy: tuple[float, float], *, below: bool = False) -> None:
-    """Draws a point's number above its mark or below it."""
+    """Writes the number of a point above its mark, which is at `xy`, or below it."""
     axes.annotate(f"#{row.trial.number}", xy, xytext=(0, -9 if below else 9), ha="center",
                   va="top" if below else "bottom", textcoords="offset points", color=plot.INK, fontweight="bold",
                   annotation_clip=False)  # fmt: skip
 
 
 def _key(fig: Figure, result: StudyResult, handles: Sequence[Line2D]) -> None:
-    """Draws a legend over the panels: each status that occurs, then these."""
+    """Draws a legend over the panels: an entry for each status that occurs, and then `handles`."""
     seen = dict.fromkeys(row.answer.status for row in scored(result))
     marks = [Line2D([], [], **_point_style(status, plot.POINT), label=WORDS.get(status, status)) for status in seen]
     fig.legend(handles=[*marks, *handles], loc="outside upper left", ncol=min(5, len(marks) + len(handles)),
@@ -240,7 +246,7 @@ def _key(fig: Figure, result: StudyResult, handles: Sequence[Line2D]) -> None:
 
 
 def landscape(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure of a search; None before any point has a score."""
+    """Returns the figure of a search's scores over each path; None before any point has a score."""
     plan = result.edition.study.plan
     if not isinstance(plan, Search) or not scored(result):
         return None
@@ -286,14 +292,14 @@ def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
 
 
 def optimization_history(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure of a search; None before two points have a score."""
+    """Returns the figure of a search's scores in the order of proposal; None before two points have a score."""
     if not isinstance(result.edition.study.plan, Search) or len(scored(result)) < FEWEST_TRIED:
         return None
     return plot.Plot("history", HISTORY, lambda: _draw_history(result))
 
 
 def best_so_far(result: StudyResult, role: Role = "trial") -> dict[int, float]:
-    """Returns, by a point's number, the highest mean of the points up to it that have all their seeds."""
+    """Returns, by a point's number, the highest mean so far: that of points up to it that have all their seeds."""
     highest: dict[int, float] = {}
     best: float | None = None
     for row in sorted(result.of(role), key=lambda row: row.trial.number):
