@@ -123,7 +123,7 @@ class DatasetSpec(Spec):
 
     @property
     def overlap(self) -> float:
-        """The images that validate beside those that train, where seeds are folds of the same images; else 0."""
+        """The count of validation images divided by that of training images, if seeds are folds; else 0."""
         return 0.0
 
     @property
