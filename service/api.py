@@ -106,14 +106,9 @@ def resolve(
 ) -> Edition:
     """Returns an Edition: a study at a budget, with the user's own values and counts; or one of the home, recounted.
 
-    Args:
-        study: a study, or an Edition of the home, given by its id. The name of a study that is not among the named
-            ones (such as that of a file that was run) gives its latest Edition.
-        preset: the name of values that are put on the base recipe before the user's own (`set`).
-        data: the images, as `service.own_images` describes them.
-        arms: the arms that run, beside the baseline.
-        version: the name of the version; beside an id it names another version with the same definition.
-        storage: the URI at which an id is looked for that this home does not have.
+    `study` may be the id of an Edition of the home; the name of a study of a file that was run gives its latest one.
+    `version` beside an id names another version with the same definition. `storage` is the URI at which an id is
+    looked for that this home does not have. The other arguments are those of `run`.
 
     Raises: SpecError for a budget or values beside an id or an Edition, which have them already.
     """
@@ -252,14 +247,10 @@ def sweep(
 ) -> Result:
     """Searches a space for the values that score best, and returns the result.
 
-    Args:
-        base: the values that all points share, as {path: value} or as a recipe, such as `result.best.recipe`.
-        name: the study's name; without it the study is called `sweep-<digest>`, so that the same call resumes it.
-        question: the title of the study's page.
-        first: points that are tried first.
-        stop: whether points may be stopped early.
-
-    `data` and all arguments from `preset` on are those of `run`.
+    `base` has the values that all points share, as {path: value} or as a recipe, such as `result.best.recipe`. Without
+    `name` the study is called `sweep-<digest>`, so that the same call resumes it. `question` is the title of its page.
+    The points of `first` are tried first. `stop` says whether points may be stopped early. `data` and all arguments
+    from `preset` on are those of `run`.
     """
     halving = Halving() if stop else None
     plan = Search(space=Space(space), first=first, trials=trials, stop=halving, sampler=sampler)
@@ -398,16 +389,10 @@ def export_model(
 ) -> Path:
     """Writes a trained model of a study as a file, whole or not at all, and returns the file's path.
 
-    The file also holds facts about the model (`trainables.training.trained.Facts`).
-
-    Args:
-        path: the file. Its ending decides the format: `.pt` (torch), `.safetensors`, or `.onnx`.
-        arm: the trial, by its name or row; by default the best trial.
-        seed: the seed; by default the seed with the highest validation score of the weights that are written.
-        ema: whether the moving average of the weights is written in their place.
-        force: whether a file that is there is replaced.
-        look: is called with the facts about the model, before the file is written.
-
+    The ending of `path` decides the format: `.pt` (torch), `.safetensors`, or `.onnx`. `arm` is the name or row of a
+    trial; by default it is the best one. By default the seed is that with the highest validation score. `ema` says
+    whether the moving average of the weights is written in their place. `force` replaces a file that is there. `look`
+    is called with the facts about the model, which the file also holds, before the file is written.
     Raises: LocusError if there is no such model, or the file cannot be written.
     """
     from trainables.training.model_file import check_path, write_model

@@ -139,7 +139,7 @@ def run_resolved(
         size = sizes[sizes.index("smoke") + 1]
         time = "" if edition.mark else edition.study.time_words(size)
         larger = f"{sized} --budget {size}   ({f'{time}; ' if time else ''}smoke shows only that all works)"
-    views.ending(result, more, larger)
+    views.ending(result, more, larger, run_options.tracking)
     if result.history.failed:
         raise typer.Exit(1)
 

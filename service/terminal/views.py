@@ -304,15 +304,15 @@ def plan(history: History, estimate: WorkEstimate) -> None:
     sentence(out, seeds_sentence(history))
 
 
-def ending(result: StudyResult, more: str, larger: str = "") -> None:
+def ending(result: StudyResult, more: str, larger: str = "", tracking: str | None = None) -> None:
     """Prints how a command that ran a study ended: the table, the verdicts, and what to do next.
 
     `more` is the command that trains more seeds, without their number. `larger` is the command for the next budget; it
-    is empty unless this budget only shows that everything works.
+    is empty unless this budget only shows that everything works. `tracking` is the MLflow that the command named.
     """
     from service.analysis.headline import next_seeds
     from service.analysis.power import look_words
-    from service.storage.home import tracking_uri
+    from service.storage.home import without_secrets
 
     answer(result)
     out, study, home, history = console(), result.edition.id, result.home, result.history
@@ -321,9 +321,8 @@ def ending(result: StudyResult, more: str, larger: str = "") -> None:
         labelled(out, "report", str(page), link=address(page))
     else:
         labelled(out, "report", str(finding("next.report", study=study, home=home.option)))
-    elsewhere = result.mlflow_url if result.tracking != tracking_uri() else None
-    tracking = shlex.quote(elsewhere) if elsewhere else None
-    labelled(out, "MLflow", str(finding("next.ui", study=study, home=home.option, tracking=tracking)))
+    store = shlex.quote(without_secrets(tracking)) if tracking else None
+    labelled(out, "MLflow", str(finding("next.ui", study=study, home=home.option, tracking=store)))
     if history.failed:
         labelled(out, "failed", str(finding("next.failed", runs=history.failed)), "bold red")
         labelled(out, "why", str(finding("next.why", study=study, home=home.option, log=home.study(study).log)))

@@ -82,7 +82,7 @@ def test_seeds_are_named_where_they_can_decide_something(tmp_path, capsys) -> No
 def test_where_no_seeds_would_decide_anything_the_study_is_done(tracking, option, tmp_path, capsys) -> None:
     """What shows it in MLflow is said as it must be typed, with the home and the store."""
     result = run(tmp_path, study(claims=CLAIMS).at("full"))
-    views.ending(Result.open(result.home, result.edition.id, tracking), "locus run papers")
+    views.ending(result, "locus run papers", tracking=tracking)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "done no open question would be decided by up to 6 seeds, if scores are as measured" in lines
     assert f"MLflow locus ui {result.edition.id}{result.home.option}{option}" in lines
