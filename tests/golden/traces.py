@@ -54,6 +54,8 @@ UNTOLD = ("opened", "started", "measured", "costed")
 """Facts of a session, an attempt or a machine."""
 TIMES = re.compile(r"time|_s$|_gib$|images/s|images_per_s|cost|code|peak", re.IGNORECASE)
 """Columns and metrics that differ from run to run."""
+FOLDER = re.compile(r"(?<!\S)/\S+")
+"""A path, whose temporary folder has another name each time."""
 NUMBER = re.compile(r"[-−+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
 
@@ -110,7 +112,8 @@ def numbers(table: Path) -> Iterator[str]:
         head, *rows = csv.reader(file)
     kept = [place for place, column in enumerate(head) if not TIMES.search(column)]
     for row in rows:
-        found = [number for place in kept for number in NUMBER.findall(row[place])]
+        cells = [FOLDER.sub("", row[place]) for place in kept]
+        found = [number for cell in cells for number in NUMBER.findall(cell)]
         yield f"{table.stem}: {' '.join(found)}"
 
 
