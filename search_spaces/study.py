@@ -226,11 +226,12 @@ class Study(Spec):
         edition = usual._edition(chosen, size, {}, seeds, trials)
         names, added = own_arms(arms)
         more = Study(**{**dict(self), "plan": beside(self.name, self.plan, added)}) if added else self
-        mark, settings, some = name, leaves(set or {}), more._asked(names) if names else usual
-        changed = some._edition(chosen, size, settings, seeds, trials) if settings or some is not usual else edition
+        mark, settings, chosen_arms = name, leaves(set or {}), more._asked(names) if names else usual
+        differs = bool(settings) or chosen_arms is not usual
+        changed = chosen_arms._edition(chosen, size, settings, seeds, trials) if differs else edition
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))
-            edition = changed.model_copy(update={"own_paths": tuple(settings), "some_arms": some is not usual})
+            edition = changed.model_copy(update={"own_paths": tuple(settings), "some_arms": chosen_arms is not usual})
         if isinstance(plan := edition.study.plan, Search):
             plan.require_one_length()
         return edition.named(mark)

@@ -42,17 +42,18 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     assert re.search(r"sent \d\.\d MB: the three packages and the study", first.out)
     assert any(line.startswith("versions: python") for line in first.lines)
     assert f"plan: {ID}: 3 runs to train" in first.out
+    number = int(re.search(r"job locus-waves-long-(\d+)\n", first.out)[1])  # a second try of this test has others
     assert "2 concurrent runs" in first.out
     home_there = f"--home {laptop.home}"
     assert f"locus stop {ID} {' '.join(at)} {home_there}\n" in first.out
 
     again = laptop.type(*send, "--seeds", "2")
     assert again.code == 2
-    assert f"{ID} is already running there as locus-waves-long-1; submit it again once it has ended" in again.err
+    assert f"{ID} is already running there as locus-waves-long-{number}; submit it again once it has ended" in again.err
     assert f"(locus stop {ID} {' '.join(at)} {home_there})" in again.err
 
     status = laptop.type("status", "waves", *at)
-    assert f"{ID}  RUNNING  job locus-waves-long-1\n" in status.out, status.out + status.err
+    assert f"{ID}  RUNNING  job locus-waves-long-{number}\n" in status.out, status.out + status.err
 
     watch = laptop.begin("logs", ID, *at, "-f")
     watch.wait_for("epoch 1/40")
@@ -70,7 +71,7 @@ def test_it_is_submitted_stopped_and_goes_on(cluster, laptop):
     laptop.do(*send, "--seeds", "2")
     rest = laptop.type("logs", "waves", *at, "-f")
     status = laptop.type("status", ID, *at)
-    assert f"{ID}  SUCCEEDED  job locus-waves-long-2\n" in status.out, status.out + rest.out
+    assert f"{ID}  SUCCEEDED  job locus-waves-long-{number + 1}\n" in status.out, status.out + rest.out
     assert f"locus report {ID} {' '.join(at)} {home_there}\n" in status.out
     assert f"locus ui {ID} {home_there}\n" in rest.out, "a job's own home is not that of who reads this"
     assert len(laptop.facts(ID, "ended")) == 6, rest.out

@@ -33,7 +33,6 @@ from trainables.training.loop import train
 from trainables.training.parameters import set_trainable
 
 ROOT = Path(__file__).parents[4]
-ONE_GRID = ("cait", "convit", "volo", "tnt")
 STAGED = ("pvt_v2", "swin", "twins")
 OTHERS = {
     "cait": {"embed_dim": 24, "depth": 3, "num_heads": 3, "mlp_ratio": 2.5, "depth_token_only": 1},
