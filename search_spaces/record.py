@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from search_spaces.study import Ablation, Edition, Study
+from search_spaces.study import Edition, Study
 from trainables.recipe import Recipe
 from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import Spec, SpecError, digest
@@ -59,7 +59,7 @@ class Row(Spec):
     def recipe(self, edition: Edition) -> Recipe:
         """Returns what the edition trains under this name, with these values."""
         plan = edition.study.plan
-        if not isinstance(plan, Ablation):
+        if not plan.arms:
             return edition.study.recipe(self.values)
         arm = plan.arms[self.name]
         return edition.study.recipe(plan.tune.put_on(arm, self.values) if plan.tune else arm)

@@ -19,7 +19,7 @@ from search_spaces.fit import Fit as Fit
 from search_spaces.leaves import is_of_data, leaves
 from search_spaces.own_arms import Arm, beside, own_arms
 from search_spaces.plans.ablation import Ablation as Ablation
-from search_spaces.plans.ablation import check_own_paths, require_different
+from search_spaces.plans.ablation import require_different
 from search_spaces.plans.search import Halving as Halving
 from search_spaces.plans.search import Search as Search
 from search_spaces.plans.tuning import Tuning as Tuning
@@ -29,7 +29,7 @@ from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, SEEDS, TRIALS, Role
 from search_spaces.space import require_base_kept
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
-from search_spaces.words import placeless, rough_time, short, shortened, without_sources
+from search_spaces.words import placeless, rough_time, short, shortened
 from trainables.data import ImagesSpec
 from trainables.own import Values
 from trainables.recipe import Recipe
@@ -100,7 +100,7 @@ class Study(Spec):
     def _looks_up(cls, plan: Plan, info: ValidationInfo) -> Plan:
         """Reads the images that arms name once: a study that is stored asks the same when they have changed."""
         base = info.data.get("base")
-        return plan.looked_up(base.data.kind) if base is not None and isinstance(plan, Ablation) else plan
+        return plan if base is None else plan.looked_up(base.data.kind)
 
     @model_validator(mode="after")
     def _builds(self) -> Study:
@@ -114,10 +114,9 @@ class Study(Spec):
         for name, size in self.budgets.items():
             named = re.fullmatch(NAME, name) is not None and len(name) <= LONGEST
             require(named, f"budgets.{shortened(name)}", f"named by {WORDS}", shortened(name))
-            known = self.plan.parts if isinstance(self.plan, Ablation) else []
-            must = f"values of {', '.join(known) or 'no arm: a search has none'}"
-            require(not {*size.arms} - {*known}, f"budgets.{name}.arms", must, [*size.arms])
-        for name, point in self._points():
+            must = f"values of {', '.join(self.plan.parts) or 'no arm: a search has none'}"
+            require(not {*size.arms} - {*self.plan.parts}, f"budgets.{name}.arms", must, [*size.arms])
+        for name, point in self.plan.all_over(self.base):
             try:
                 self._require_same_score(self.recipe(point))
             except SpecError as error:
@@ -125,13 +124,13 @@ class Study(Spec):
                     f"arm {name!r}: {error}" if name else f"{error}; {self._said_of_space(str(error))}"
                 ) from None
             self._require_untouched(self.recipe(point))
-            if isinstance(self.plan, Search):
+            if self.plan.space is not None:
                 require_base_kept(self.base, point, self.recipe(point))
-        if isinstance(self.plan, Ablation):
+        if self.plan.arms:
             parts = self.plan.parts
             require({*self.usual} <= {*parts}, "usual", f"some of {', '.join(parts)}", [*self.usual])
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
-        if isinstance(self.plan, Ablation) and self.plan.tune:
+        if self.plan.tune:
             check_tuning(self.plan.tune, self.base, self.plan.arms)
         for claim in self.claims:
             known = self.methods() if isinstance(claim, BetterOverTasks) else self.names()
@@ -161,41 +160,27 @@ class Study(Spec):
 
     def _require_untouched(self, recipe: Recipe) -> None:
         """Refuses a recipe whose values are chosen by the images that then test it."""
-        plan = self.plan
-        chooses = isinstance(plan, Search) or plan.tune is not None or plan.race
-        if chooses and recipe.data.cross_validated:
+        if self.plan.chooses and recipe.data.cross_validated:
             raise SpecError(
                 "data.test_size must be given, or a folder test, where data.folds is, and points are searched, or arms "
                 "tuned or raced: else the folds that choose test, too"
             )
 
-    def _points(self) -> list[tuple[str, dict[str, Any]]]:
-        """Returns the arms by name, or points all over the space, which have none."""
-        if isinstance(self.plan, Ablation):
-            return list(self.plan.arms.items())
-        return [("", point) for point in self.plan.all_over(self.base)]
-
     def recipe(self, values: dict[str, Any]) -> Recipe:
         """Returns the recipe of an arm or a point; the same object for the same values, as a large study has many."""
-        return self.base.variant(self.plan.space.carried(values) if isinstance(self.plan, Search) else values)
+        return self.base.variant(self.plan.whole(values))
 
     def names(self) -> list[str]:
         """Returns what claims and published numbers may name: arms, or `best`, `first` and, with a rival, `random`."""
-        if isinstance(self.plan, Ablation):
-            return list(self.plan.arms)
-        return ["best", "first", "random"] if self.plan.rival else ["best", "first"]
+        return self.plan.names()
 
     def methods(self) -> list[str]:
         """Returns what claims over tasks may name: the values of the axis beside the tasks; nothing without tasks."""
-        plan = self.plan
-        return [*plan.axes[plan.baseline_axis]] if isinstance(plan, Ablation) and plan.tasks else []
+        return self.plan.methods()
 
     def paths(self) -> list[str]:
         """Returns the paths in which this study's trials differ."""
-        if isinstance(self.plan, Search):
-            return list(dict.fromkeys(path for path, _ in self.plan.space.every()))
-        given = [path for values in self.plan.arms.values() for path in without_sources(values)]
-        return list(dict.fromkeys([*given, *(self.plan.tune.paths if self.plan.tune else [])]))
+        return self.plan.paths()
 
     def at(
         self,
@@ -232,8 +217,7 @@ class Study(Spec):
         if changed.study != edition.study:  # values that are there already make no other edition
             mark = name or "-".join(filter(None, (label, digest(changed.definition, 4))))
             edition = changed.model_copy(update={"own_paths": tuple(settings), "some_arms": chosen_arms is not usual})
-        if isinstance(plan := edition.study.plan, Search):
-            plan.require_one_length()
+        edition.study.plan.require_one_length()
         return edition.named(mark)
 
     def _edition(
@@ -293,15 +277,7 @@ class Study(Spec):
         What its budgets take (`minutes`) is unknown with other counts. `trials`: of a search, or of each arm's tuning.
         Raises: SpecError for the trials of an ablation without tuning.
         """
-        plan = self.plan
-        if isinstance(plan, Search):
-            points = plan.trials if trials is None else trials
-            plan = Search(**{**dict(plan), "trials": points, "stop": plan.stop if stop else None})
-        elif trials is not None:
-            if plan.tune is None:
-                arms = f"{self.name} is an ablation of {len(plan.arms)} arms"
-                raise SpecError(f"{arms}; trials are for searches, and for arms that are tuned")
-            plan = plan.tuned_by(Tuning(**{**dict(plan.tune), "trials": trials}))
+        plan = self.plan.counted(trials, self.name, stop=stop)
         seeds = self.seeds if seeds is None else seeds
         same = (seeds, plan) == (self.seeds, self.plan)
         if same and not fields:
@@ -320,36 +296,30 @@ class Study(Spec):
 
     def _with(self, size: Budget, settings: dict[str, Any]) -> Study:
         base, plan = self.base.variant(size.values) if size.values else self.base, self.plan
-        if isinstance(plan, Ablation):
-            plan = plan.resized(size.arms) if size.arms else plan
-            photographs = settings.get("data.kind") in IMAGE_KINDS and not isinstance(base.data, ImagesSpec)
-            if photographs and (stored := plan.stored_images):
-                images = {path: value for path, value in settings.items() if is_of_data(path)}
-                settings = {path: value for path, value in settings.items() if path not in images}
-                plan = plan.resized({name: replaced(values, images, base) for name, values in stored.items()})
+        plan = plan.resized(size.arms) if size.arms else plan
+        photographs = settings.get("data.kind") in IMAGE_KINDS and not isinstance(base.data, ImagesSpec)
+        if photographs and (stored := plan.stored_images):
+            images = {path: value for path, value in settings.items() if is_of_data(path)}
+            settings = {path: value for path, value in settings.items() if path not in images}
+            plan = plan.resized({name: replaced(values, images, base) for name, values in stored.items()})
         fits = size.fit and has_patch(settings, base.model)
         any_side = {"model.patch_size": 1} if fits else {}  # a patch that fits the user's images
         if settings:
             base = base.variant(any_side | settings | ({} if size.fit else kept_size(settings, base)))
         if size.fit:
             base = base.variant(size.fit.values(base, settings))
-        if isinstance(plan, Ablation):
-            try:
-                check_own_paths(self.name, plan.arms, settings)
-            except SpecError as error:
-                raise SpecError(f"{error}{self._with_photographs(settings)}") from None
-            if plan.tune and settings:
-                plan = plan.tuned_by(plan.tune.pinned(settings, self.name))
-        else:
-            plan = plan.pinned(settings, self.name)
+        try:
+            plan.check_own_paths(self.name, settings)
+        except SpecError as error:
+            raise SpecError(f"{error}{self._with_photographs(settings)}") from None
+        plan = plan.pinned(settings, self.name)
         return Study(**{**dict(self), "base": base, "plan": plan, "score": Score(f"val/{base.data.reported}")})
 
     def _with_photographs(self, settings: Mapping[str, Any]) -> str:
         """Returns at which budgets the user's images take the place of an arm's photographs, in words."""
-        plan = self.plan
-        if not isinstance(plan, Ablation) or settings.get("data.kind") not in IMAGE_KINDS:
+        if settings.get("data.kind") not in IMAGE_KINDS:
             return ""
-        budgets = [name for name, size in self.budgets.items() if plan.resized(size.arms).stored_images]
+        budgets = [name for name, size in self.budgets.items() if self.plan.resized(size.arms).stored_images]
         return f" (at --budget {' or '.join(budgets)} your images take the place of the photographs)" if budgets else ""
 
 
@@ -427,7 +397,7 @@ class Edition(Spec):
     def _length(self, role: Role) -> dict[str, Any]:
         """Returns the values that end a tuning trial at the shortest length, where it is to end there."""
         plan, optimizer = self.study.plan, self.study.base.optimizer
-        tune = plan.tune if role == "tuning" and isinstance(plan, Ablation) else None
+        tune = plan.tune if role == "tuning" else None
         if tune is None or tune.length == "longest":
             return {}
         return {"optimizer.epochs": optimizer.every_length[0], "optimizer.lengths": ()}
@@ -437,14 +407,17 @@ class Edition(Spec):
         return {}
 
     def arms(self) -> list[Trial]:
-        """Returns the trials of an ablation, in order."""
-        assert isinstance(self.study.plan, Ablation)
+        """Returns the trials of an ablation, in order; none of a search."""
         return [self.trial(number, values, name) for number, (name, values) in enumerate(self.study.plan.arms.items())]
+
+    @property
+    def recipes(self) -> list[Recipe]:
+        """The recipes of all arms; of a search, its base."""
+        return [arm.recipe for arm in self.arms()] or [self.study.base]
 
     def tuning_trial(self, arm: str, number: int, point: dict[str, Any]) -> Trial:
         """Returns the trial of a point that may tune an arm."""
         plan = self.study.plan
-        assert isinstance(plan, Ablation)
         assert plan.tune is not None
         values, tunes = plan.tune.put_on(plan.arms[arm], point), (arm, [*plan.arms].index(arm))
         return self.trial(number, values, f"{arm}: {short(point)}", role="tuning", tunes=tunes)

@@ -307,7 +307,7 @@ def _adhoc(
     if not name:
         identity = plan.identity()
         identity.pop("trials", None)
-        name = f"{'sweep' if isinstance(plan, Search) else 'ablation'}-{digest([recipe.identity(), identity], 8)}"
+        name = f"{'ablation' if plan.arms else 'sweep'}-{digest([recipe.identity(), identity], 8)}"
     score = Score(f"val/{recipe.data.reported}")
     return Study(name=name, question=question, base=recipe, plan=plan, seeds=seeds, score=score)
 

@@ -13,7 +13,7 @@ from typing import Any
 from search_spaces import library
 from search_spaces.leaves import is_of_data
 from search_spaces.record import RULES, Judged, Record, Row, Scored, defined
-from search_spaces.study import Ablation, Edition
+from search_spaces.study import Edition
 from search_spaces.words import plural, without_sources
 from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
@@ -71,7 +71,7 @@ def _own(edition: Edition) -> dict[str, Any]:
     values = {path: base.get(path) for path in edition.own_paths if not is_of_data(path) and path != "model.name"}
     if "model.name" in edition.own_paths:  # of timm's, where a recipe holds the numbers
         values |= {f"model.{field}": getattr(base.model, field) for field in base.model.fields()}
-    stored = plan.stored_images if isinstance(plan, Ablation) and not isinstance(base.data, ImagesSpec) else {}
+    stored = plan.stored_images if not isinstance(base.data, ImagesSpec) else {}
     if stored and "data.kind" in edition.own_paths:  # the images took the place of theirs
         arm = next(iter(stored.values()))
         sizes = {f"data.{name}_size" for name in ("image", "train", "val", "test")} - {*edition.own_paths}
@@ -148,7 +148,7 @@ def _row(result: StudyResult, name: str, row: TrialResult) -> Row:
     """Returns the row of a record for one trial. `name` is what the study calls the trial."""
     (code,) = {run.code for run in row.runs.values()}
     plan, chosen = result.edition.study.plan, without_sources(row.trial.values)
-    if isinstance(plan, Ablation):  # what an arm's tuning chose; of a search, the whole point
+    if plan.arms:  # what an arm's tuning chose; of a search, the whole point
         chosen = {path: value for path, value in chosen.items() if plan.tune and path in plan.tune.paths}
     return Row(
         name=name, code=code, values=chosen, asked=row.test.asked, diverged=len(row.test.diverged),

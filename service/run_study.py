@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trainables
-from search_spaces.study import Ablation, Edition
+from search_spaces.study import Edition
 from search_spaces.words import plural
 from service.callbacks import Callback, Callbacks
 from service.execution import machine
@@ -66,7 +66,7 @@ def try_recipes(edition: Edition, data: Path, *, own_only: bool = False) -> Iter
     Yields a sentence for each thing that looks odd. Raises: LocusError that names the arm, and the user's own file and
     line.
     """
-    noun = "arm {!r}" if isinstance(edition.study.plan, Ablation) else "point {}"
+    noun = "arm {!r}" if edition.study.plan.arms else "point {}"
     named = [(noun.format(trial.name), trial.recipe) for trial in known_trials(edition)]
     recipes: list[tuple[str, Recipe]] = []
     for name, recipe in named or [("the base", edition.study.base)]:
@@ -219,9 +219,7 @@ class StudyRun:
         edition, home, note = self.edition, self.home, self.progress.note
         history.raise_counts(edition)
         if self.options.download:
-            study = edition.study
-            recipes = [arm.recipe for arm in edition.arms()] if isinstance(study.plan, Ablation) else [study.base]
-            missing = {recipe.data.kind: recipe.data for recipe in recipes if recipe.data.missing(home.data)}
+            missing = {recipe.data.kind: recipe.data for recipe in edition.recipes if recipe.data.missing(home.data)}
             for kind, data in missing.items():
                 from trainables.data.splits_torch import download
 

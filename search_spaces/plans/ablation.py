@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
 from search_spaces.fit import IMAGE_KINDS
 from search_spaces.leaves import leaves
+from search_spaces.plans.search import Halving
 from search_spaces.plans.tuning import Tuning
-from search_spaces.words import MOST_LETTERS, is_name, listed, quoted, shortened
+from search_spaces.space import Space
+from search_spaces.words import MOST_LETTERS, is_name, listed, quoted, shortened, without_sources
 from trainables.own import Values
+from trainables.recipe import Recipe
 from trainables.recipe.looked_up import looked_up
 from trainables.sentence import did_you_mean, look_alikes
 from trainables.spec import Spec, SpecError, digest, require
@@ -52,6 +55,72 @@ class Ablation(Spec):
     tasks: str = Field(default="", kw_only=True, description="the name of the axis whose values are different tasks")
     families: dict[str, str] = Field(default_factory=dict, kw_only=True, description="{task: family}")
     race: bool = Field(default=False, kw_only=True, description="true or false")
+
+    noun: ClassVar[str] = "arm"
+    trials: ClassVar[int] = 0
+    first: ClassVar[tuple[dict[str, Any], ...]] = ()
+    stop: ClassVar[Halving | None] = None
+    rival: ClassVar[bool] = False
+    sampler: ClassVar[str] = ""
+    space: ClassVar[Space | None] = None
+    """What only a search has, an ablation has as nothing."""
+
+    @property
+    def chooses(self) -> bool:
+        """Whether validation scores choose what is tested."""
+        return self.tune is not None or self.race
+
+    @property
+    def size(self) -> int:
+        """The number of trials that the plan asks for, without those that tune arms."""
+        return len(self.arms)
+
+    def names(self) -> list[str]:
+        """Returns what claims and published numbers may name: the arms."""
+        return [*self.arms]
+
+    def paths(self) -> list[str]:
+        """Returns the paths in which the trials differ."""
+        given = [path for values in self.arms.values() for path in without_sources(values)]
+        return list(dict.fromkeys([*given, *(self.tune.paths if self.tune else [])]))
+
+    def whole(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Returns the values of an arm, which are whole already."""
+        return values
+
+    def methods(self) -> list[str]:
+        """Returns what claims over tasks may name: the values of the axis beside the tasks; nothing without tasks."""
+        return [*self.named] if self.tasks else []
+
+    def counted(self, trials: int | None, study: str, *, stop: bool) -> Ablation:
+        """Returns the ablation with another number of trials that tune each arm, if one is given.
+
+        Raises: SpecError if no arm is tuned.
+        """
+        if trials is None:
+            return self
+        if self.tune is None:
+            arms = f"{study} is an ablation of {len(self.arms)} arms"
+            raise SpecError(f"{arms}; trials are for searches, and for arms that are tuned")
+        return self.tuned_by(Tuning(**{**dict(self.tune), "trials": trials}))
+
+    def pinned(self, settings: Mapping[str, Any], study: str) -> Ablation:
+        """Returns the ablation whose tuning leaves a user's own values as they are."""
+        return self.tuned_by(self.tune.pinned(settings, study)) if self.tune and settings else self
+
+    def check_own_paths(self, study: str, paths: Iterable[str]) -> None:
+        """Refuses paths of the user's own that change no arm, or make an arm other than its name says."""
+        for path in paths:
+            if all(overrides(arm, path) for arm in self.arms.values()):
+                raise SpecError(f"{path} is set by every arm of {study}; give another path")
+            _require_same_arms(study, self.arms, path)
+
+    def require_one_length(self) -> None:
+        """Refuses nothing: arms are compared at their own lengths."""
+
+    def all_over(self, base: Recipe) -> list[tuple[str, dict[str, Any]]]:
+        """Returns the arms, by name."""
+        return [*self.arms.items()]
 
     @model_validator(mode="before")
     @classmethod
@@ -282,14 +351,6 @@ def require_different(recipes: Mapping[str, Any]) -> None:
             raise SpecError(
                 f"arms must be different recipes, got {other!r} and {name!r} alike (of axes, `without` leaves one out)"
             )
-
-
-def check_own_paths(study: str, arms: Mapping[str, Mapping[str, Any]], paths: Iterable[str]) -> None:
-    """Refuses paths of the user's own that change no arm, or make an arm other than its name says."""
-    for path in paths:
-        if all(overrides(arm, path) for arm in arms.values()):
-            raise SpecError(f"{path} is set by every arm of {study}; give another path")
-        _require_same_arms(study, arms, path)
 
 
 def overrides(arm: Mapping[str, Any], path: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from search_spaces.plans.grid import grid, without_points
+from search_spaces.plans.tuning import Tuning
 from search_spaces.roles import MOST_TRIALS, TRIALS
 from search_spaces.space import Space, probes
 from trainables.recipe import Recipe
@@ -48,6 +50,54 @@ class Search(Spec):
     sampler: Literal["tpe", "random", "grid"] = Field(default="tpe", description="'tpe', 'random' or 'grid'")
     rival: bool = Field(default=False, description="true or false")
 
+    noun: ClassVar[str] = "point"
+    arms: ClassVar[dict[str, dict[str, Any]]] = {}
+    axes: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}
+    parts: ClassVar[list[str]] = []
+    tune: ClassVar[Tuning | None] = None
+    race: ClassVar[bool] = False
+    tasks: ClassVar[str] = ""
+    families: ClassVar[dict[str, str]] = {}
+    baseline: ClassVar[str] = ""
+    baseline_words: ClassVar[str] = "the baseline"
+    stored_images: ClassVar[dict[str, dict[str, Any]]] = {}
+    """What only an ablation has, a search has as nothing, so that nobody needs to ask which of the two a plan is."""
+    chooses: ClassVar[bool] = True
+    """Whether validation scores choose what is tested."""
+
+    @property
+    def size(self) -> int:
+        """The number of trials that the plan asks for."""
+        return self.trials
+
+    def names(self) -> list[str]:
+        """Returns what claims and published numbers may name: `best`, `first` and, with a rival, `random`."""
+        return ["best", "first", "random"] if self.rival else ["best", "first"]
+
+    def paths(self) -> list[str]:
+        """Returns the paths in which the trials differ."""
+        return list(dict.fromkeys(path for path, _ in self.space.every()))
+
+    def whole(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Returns the values of a point with those that follow from them (`Space.carried`)."""
+        return self.space.carried(values)
+
+    def methods(self) -> list[str]:
+        """Returns what claims over tasks may name: nothing, as a search has no tasks."""
+        return []
+
+    def partners(self, names: Collection[str]) -> dict[str, str]:
+        """Returns nothing: the points of a search have no baseline that they are compared with."""
+        return {}
+
+    def compared_with(self, name: str) -> str | None:
+        """Returns None: the points of a search have no baseline."""
+        return None
+
+    def is_baseline(self, name: str) -> bool:
+        """Returns False: the points of a search have no baseline."""
+        return False
+
     @model_validator(mode="after")
     def _laid_out(self) -> Search:
         endless = without_points(self.space) if self.sampler == "grid" else []
@@ -55,8 +105,24 @@ class Search(Spec):
         require(not endless, "sampler", f"tpe or random where {', '.join(endless)} has no points", self.sampler)
         return self
 
-    def all_over(self, base: Recipe) -> list[dict[str, Any]]:
-        """Returns points all over the space, the first ones before them.
+    def resized(self, values: Mapping[str, Any]) -> Search:
+        """Returns itself: a search has no arms that could have other values."""
+        return self
+
+    def counted(self, trials: int | None, study: str, *, stop: bool) -> Search:
+        """Returns the search with another number of trials, if one is given. Without `stop` it stops no trial early."""
+        points = self.trials if trials is None else trials
+        return Search(**{**dict(self), "trials": points, "stop": self.stop if stop else None})
+
+    def check_own_paths(self, study: str, paths: Iterable[str]) -> None:
+        """Refuses nothing: `pinned` checks a user's own paths."""
+
+    def looked_up(self, kind: str) -> Search:
+        """Returns itself: the points of a search name no images."""
+        return self
+
+    def all_over(self, base: Recipe) -> list[tuple[str, dict[str, Any]]]:
+        """Returns points all over the space, which have no names, the first ones before them.
 
         Raises: SpecError for a first point outside the space, and for a grid of too many points.
         """
@@ -65,7 +131,7 @@ class Search(Spec):
         if self.sampler == "grid":
             count = sum(1 for _ in islice(grid(self.space, base), GRID_LIMIT + 1))
             require(count <= GRID_LIMIT, "plan.space", f"of at most {GRID_LIMIT} grid points", "more")
-        return [*self.first, *probes(self.space, base)]
+        return [("", point) for point in (*self.first, *probes(self.space, base))]
 
     def require_one_length(self) -> None:
         """Refuses early stopping where runs differ in length: the same epoch is early in one and the last of another.

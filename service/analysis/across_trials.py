@@ -10,7 +10,6 @@ from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from search_spaces.study import Ablation
 from search_spaces.words import setting_words
 from service.analysis.findings import Finding, finding
 from service.analysis.format import fixed
@@ -221,7 +220,7 @@ def tunings(history: History, rows: Sequence[TrialResult]) -> list[ArmTuning]:
     `rows` are all trials of the study.
     """
     plan, settled = history.edition.study.plan, history.tuning.chosen
-    if not isinstance(plan, Ablation) or plan.tune is None:
+    if plan.tune is None:
         return []
     tuned = []
     for arm in plan.arms:

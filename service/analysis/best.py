@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from search_spaces.roles import CONFIRMATIONS, POINTS
-from search_spaces.study import Ablation, Trial
+from search_spaces.study import Trial
 from service.analysis.scores import validation_scores
 from service.analysis.statistics import Scores
 from service.storage.facts import TrialAnswer
@@ -59,7 +59,7 @@ def find_best(history: History) -> Best:
     because means of unlike numbers of seeds are not compared; and if an arm that the race has ended is ahead.
     """
     plan, trials = history.edition.study.plan, history.of("trial")
-    if isinstance(plan, Ablation) and (plan.tasks or any(history.answer(trial).status == "open" for trial in trials)):
+    if plan.arms and (plan.tasks or any(history.answer(trial).status == "open" for trial in trials)):
         return Best()
     confirmations = history.confirmations("confirmation")
     if {trial.number for trial in confirmations} == {*history.confirms} and all(
@@ -71,7 +71,7 @@ def find_best(history: History) -> Best:
     best = _choose(history, trials, confirmed=False)
     if not best.highest:
         return best
-    ended = [trial for trial in trials if isinstance(plan, Ablation) and history.answer(trial).raced]
+    ended = [trial for trial in trials if plan.arms and history.answer(trial).raced]
     ahead = max(ended, key=lambda trial: chosen_by(history, trial), default=None)
     if ahead and chosen_by(history, ahead) > chosen_by(history, best.highest[0]) + EQUAL:
         return Best(ended=ahead)

@@ -67,8 +67,7 @@ def side(result: StudyResult) -> Side:
     name. If the best and the first point of a search are one trial, it stands twice.
     """
     id, history = result.edition.id, result.history
-    is_search = isinstance(result.edition.study.plan, Search)
-    rows = result.confirmed if is_search else result.of("trial")
+    is_search, rows = not result.edition.study.plan.arms, result.compared
 
     contenders = []
     for row in rows:
@@ -147,27 +146,28 @@ def _plans(a: Ablation | Search, b: Ablation | Search) -> Iterator[Change]:
     def settings(values: Mapping[str, Any]) -> str:
         return ", ".join(setting_words(values)) or "the base"
 
-    if isinstance(a, Ablation) and isinstance(b, Ablation):
-        for name in dict.fromkeys([*a.arms, *b.arms]):
-            arms = [settings(plan.arms[name]) if name in plan.arms else "no such arm" for plan in (a, b)]
-            yield from _unlike(f"arm {name}", *arms)
-        yield from _unlike("baseline", a.baseline, b.baseline)
-        tunings = []
-        for tune in (a.tune, b.tune):
-            rest = {name: value for name, value in tune.identity().items() if name != "space"} if tune else {}
-            tunings.append("; ".join(setting_words(space_words(tune.space) | rest)) if tune else "none")
-        yield from _unlike("tuning", *tunings)
-        yield from _unlike("race", *("yes" if plan.race else "no" for plan in (a, b)))
-    elif isinstance(a, Search) and isinstance(b, Search):
-        spaces = [space_words(plan.space) for plan in (a, b)]
-        for path in dict.fromkeys([*spaces[0], *spaces[1]]):
-            yield from _unlike(f"space {path}", *(space.get(path, "not searched") for space in spaces))
-        yield from _unlike("sampler", a.sampler, b.sampler)
-        yield from _unlike("random rival", *("yes" if plan.rival else "no" for plan in (a, b)))
-        yield from _unlike("stop", *("never" if plan.stop is None else str(plan.stop.factor) for plan in (a, b)))
-        yield from _unlike("tried first", *("; ".join(map(settings, plan.first)) or "none" for plan in (a, b)))
-    else:
-        yield Change("plan", a.kind, b.kind)
+    match a, b:
+        case Ablation(), Ablation():
+            for name in dict.fromkeys([*a.arms, *b.arms]):
+                arms = [settings(plan.arms[name]) if name in plan.arms else "no such arm" for plan in (a, b)]
+                yield from _unlike(f"arm {name}", *arms)
+            yield from _unlike("baseline", a.baseline, b.baseline)
+            tunings = []
+            for tune in (a.tune, b.tune):
+                rest = {name: value for name, value in tune.identity().items() if name != "space"} if tune else {}
+                tunings.append("; ".join(setting_words(space_words(tune.space) | rest)) if tune else "none")
+            yield from _unlike("tuning", *tunings)
+            yield from _unlike("race", *("yes" if plan.race else "no" for plan in (a, b)))
+        case Search(), Search():
+            spaces = [space_words(plan.space) for plan in (a, b)]
+            for path in dict.fromkeys([*spaces[0], *spaces[1]]):
+                yield from _unlike(f"space {path}", *(space.get(path, "not searched") for space in spaces))
+            yield from _unlike("sampler", a.sampler, b.sampler)
+            yield from _unlike("random rival", *("yes" if plan.rival else "no" for plan in (a, b)))
+            yield from _unlike("stop", *("never" if plan.stop is None else str(plan.stop.factor) for plan in (a, b)))
+            yield from _unlike("tried first", *("; ".join(map(settings, plan.first)) or "none" for plan in (a, b)))
+        case _:
+            yield Change("plan", a.kind, b.kind)
 
 
 def _code(pairs: Pairs) -> Iterator[Change]:

@@ -12,7 +12,6 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from search_spaces.roles import RIVALS
-from search_spaces.study import Ablation
 from service.analysis.across_trials import highest_mean
 from service.analysis.best import chosen_by
 from service.analysis.evidence import score_and_spread
@@ -79,7 +78,7 @@ def _at_any_length(result: StudyResult) -> Finding:
         trials = named_trials(result, result.winners)
         return finding(f"headline.tie{so_far}", trials=trials, metric=study.score.metric, score=score)
 
-    if not isinstance(plan, Ablation):
+    if not plan.arms:
         trial = trial_part(result, best)
         if not ranking.confirmed:
             return finding("headline.unconfirmed", trial=trial, metric=study.score.metric, score=best.validation.mean)
@@ -106,7 +105,6 @@ def _of_race(result: StudyResult, *, finished: bool) -> Finding:
     """Returns a finding: which trial of a race to take, or that no test decides; before its end, which one is ahead."""
     (best,) = result.winners
     plan, rows = result.edition.study.plan, result.of("trial")
-    assert isinstance(plan, Ablation)
     if not finished:
         begun = [row for row in rows if row.validation.mean is not None]
         ahead = max(begun, key=lambda row: row.validation.mean or 0.0)
@@ -144,7 +142,7 @@ def _images_part(result: StudyResult, row: TrialResult, gaps: Iterable[Differenc
 
 def trial_part(result: StudyResult, row: TrialResult) -> Finding:
     """Returns the phrase that names a trial in a sentence: an arm as “name”, a point as `#7 (gamma=2.31)`."""
-    if isinstance(result.edition.study.plan, Ablation):
+    if result.edition.study.plan.arms:
         return finding("part.arm", name=row.name)
     return finding("part.point", label=_label(row), name=row.name)
 
@@ -171,7 +169,7 @@ def named_trials(result: StudyResult, rows: Sequence[TrialResult]) -> list[Findi
 def further_findings(result: StudyResult) -> Iterator[Finding]:
     """Yields the findings that a reader must know beside the first one: scores, rivals, costs and missing trials."""
     plan, missing, best = result.edition.study.plan, missing_parts(result), result.best
-    rows = result.of("trial") if isinstance(plan, Ablation) else result.confirmed
+    rows = result.compared
     if result.methods is not None:
         if result.methods.counted:
             yield finding("detail.task count", tasks=len(result.methods.counted))
@@ -196,7 +194,7 @@ def further_findings(result: StudyResult) -> Iterator[Finding]:
     if diverged:
         more = [finding("part.more trials", count=len(diverged) - MOST)] if len(diverged) > MOST else []
         yield finding("detail.diverged", trials=[*diverged[:MOST], *more])
-    if isinstance(plan, Ablation) and plan.race and (best or result.ranking.ended):
+    if plan.race and (best or result.ranking.ended):
         if raced := out_of_race(result.of("trial")):
             yield finding("detail.raced", trials=raced)
         if best is not None:
@@ -212,7 +210,7 @@ def _beside_others(result: StudyResult, best: TrialResult, rows: Sequence[TrialR
     apart from the best trial.
     """
     plan, first, random = result.edition.study.plan, result.named.get("first"), result.random
-    if isinstance(plan, Ablation):
+    if plan.arms:
         partner, gap = plan.compared_with(best.name), result.differences.get(best.name)
         if partner and gap:
             yield finding("detail.beside", gap=gap.mean, partner=partner, sureness=gap.sureness)
@@ -252,7 +250,6 @@ def _costs_and_sizes(result: StudyResult, best: TrialResult) -> Iterator[Finding
     The partner is the arm that the best trial is compared with.
     """
     plan = result.edition.study.plan
-    assert isinstance(plan, Ablation)
     partner = next((row for row in result.of("trial") if row.name == plan.compared_with(best.name)), None)
     arms = result.history.costs.arms
     costs: list[Finding] = []
@@ -302,7 +299,7 @@ def missing_parts(result: StudyResult) -> list[Finding]:
         and not history.tuning.is_settled(row.trial)
     ]
     begun = sum(row.answer.status == "open" for row in rows)
-    trials = len(plan.arms) if isinstance(plan, Ablation) else history.trial_count
+    trials = len(plan.arms) or history.trial_count
     not_begun = max(trials - len(result.of("trial")), 0) + max(history.rival_count - len(result.of("rival")), 0)
     counts = {
         "part.stale": result.stale if begun else 0,
@@ -347,7 +344,7 @@ def next_seeds(result: StudyResult) -> NextSeeds | None:
             questions.append((verdict.estimate, verdict.margin, verdict.level))
     best = result.best
     if best is not None and len(result.winners) == 1 and best in result.tested and best.test.complete:
-        rows = result.of("trial") if isinstance(result.edition.study.plan, Ablation) else result.confirmed
+        rows = result.compared
         for label, gap in result.level_with(best, rows).items():
             if gap.adjusted and label not in ended:
                 questions.append((gap.estimate, gap.mean, gap.adjusted.level))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from search_spaces.claim import Better
 from search_spaces.roles import CONFIRMED
-from search_spaces.study import Ablation, Edition, Plan
+from search_spaces.study import Edition, Plan
 from service.analysis.best import confirmed_points
 from service.analysis.findings import finding
 from service.analysis.multiple_testing import difference
@@ -93,7 +93,7 @@ def paired_spread(trials: Mapping[str, Scores], plan: Plan) -> float | None:
     spread = {name: scores for name, scores in trials.items() if scores.n > 1}
     first = next(iter(spread), "")
     others = (name for name in spread if name != first)
-    partners = plan.partners(spread) if isinstance(plan, Ablation) else dict.fromkeys(others, first)
+    partners = plan.partners(spread) if plan.arms else dict.fromkeys(others, first)
     pairs = [(spread[name], spread[other]) for name, other in partners.items()]
     gaps = [gap for who, than in pairs if (gap := difference(who, than)) is not None]
     spreads = [(gap.n - 1, gap.spread) for gap in gaps if gap.spread is not None]
@@ -156,7 +156,7 @@ def tests_together(edition: Edition, points: int) -> int:
     and each arm beside the baseline. `points` is how many points are confirmed.
     """
     study, judged = edition.study, departure(edition)
-    if not isinstance(study.plan, Ablation):
+    if not study.plan.arms:
         return max(1, points * (points - 1) // 2)
     arms = len(study.plan.arms)
     if study.plan.race:
@@ -187,8 +187,7 @@ def seeds_sentence(history: History) -> str:
     for trials in (confirmed, history.of("trial")):
         scores = {trial.name: validation_scores(history, trial) for trial in trials}
         spread = paired_spread(scores, plan) if spread is None else spread
-    arms = [arm.recipe for arm in edition.arms()] if isinstance(plan, Ablation) else [edition.study.base]
-    data = fewest_tested(arms)
+    data = fewest_tested(edition.recipes)
     tests = tests_together(edition, len(confirmed) or min(CONFIRMED, history.trials_asked))
     scale = score_scale(data, "test")
     return f"{power_sentence(history.seeds, spread, scale, counted_images(data), tests, look)} {look_words(look)}"

@@ -16,7 +16,7 @@ from search_spaces.claim import (
     KeepsMore,
     ProbeAsAlike,
 )
-from search_spaces.study import Ablation, Edition, Published, Search, Trial
+from search_spaces.study import Ablation, Edition, Published, Trial
 from search_spaces.words import plural, quoted
 from service.analysis.across_trials import Lengths, Methods, lengths
 from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of
@@ -52,7 +52,7 @@ class StudyResult:
         self._outcomes = outcomes
         self._against: dict[tuple[str, ...], dict[str, Difference]] = {}
         self.rows = collect(history, outcomes, partial(self.find_run_id, home, edition, tracking))
-        if isinstance(edition.study.plan, Ablation):  # a winner's interval is that of the best of so many arms
+        if edition.study.plan.arms:  # a winner's interval is that of the best of so many arms
             winners, arms = {trial.label for trial in self.ranking.trials}, len(self.of("trial"))
             for number, row in enumerate(self.rows):
                 if row.trial.label in winners:
@@ -97,9 +97,12 @@ class StudyResult:
     @property
     def tested(self) -> list[TrialResult]:
         """The trials whose test scores count: the arms, or a search's confirmed points and its best random point."""
-        if isinstance(self.edition.study.plan, Ablation):
-            return self.of("trial")
-        return self.confirmed + ([self.random] if self.random else [])
+        return self.compared + ([self.random] if self.random else [])
+
+    @property
+    def compared(self) -> list[TrialResult]:
+        """The trials whose test scores are compared: the arms, or a search's confirmed points."""
+        return self.of("trial") if self.edition.study.plan.arms else self.confirmed
 
     @cached_property
     def ranking(self) -> Best:
@@ -152,7 +155,7 @@ class StudyResult:
 
         Here `best` is the highest confirmed trial even if it is no better than chance, so that claims are judged.
         """
-        if isinstance(self.edition.study.plan, Ablation):
+        if self.edition.study.plan.arms:
             return {row.name: row for row in self.of("trial")}
         by_number = {row.trial.number: row for row in self.confirmed}
         best = by_number.get(self.ranking.highest[0].number) if self.ranking.confirmed else None
@@ -174,7 +177,7 @@ class StudyResult:
     @property
     def probed(self) -> list[TrialResult]:
         """The trials whose models a study's probes measure: the arms, or a search's confirmed points."""
-        return self.of("trial") if isinstance(self.edition.study.plan, Ablation) else self.confirmed
+        return self.compared
 
     @property
     def looked_at(self) -> list[tuple[TrialResult, str]]:
@@ -295,8 +298,7 @@ class StudyResult:
 
         With axes, the two arms differ only on the baseline's axis.
         """
-        plan = self.edition.study.plan
-        return dict(plan.partners(self.scores)) if isinstance(plan, Ablation) else {}
+        return self.edition.study.plan.partners(self.scores)
 
     @cached_property
     def differences(self) -> dict[str, Difference]:
@@ -350,7 +352,7 @@ class StudyResult:
 
         earlier = self.previous
         if earlier is not None:  # what the same trials showed at the look before this one stays
-            rows = earlier.of("trial") if isinstance(self.edition.study.plan, Ablation) else earlier.confirmed
+            rows = earlier.compared
             first = next((row for row in rows if row.trial.label == best.trial.label), None)
             before = earlier.against_best(first, earlier.rivals(first, rows)) if first else {}
             gaps = staying(gaps, {label: gap for label, gap in before.items() if label in labels[1:]})
@@ -381,7 +383,7 @@ class StudyResult:
         A result that an earlier look found for an arm stays.
         """
         now = agreements(self.edition.study.published, self.scores, self.comparable, self.history.looks)
-        if self.previous is None or isinstance(self.edition.study.plan, Search):
+        if self.previous is None or not self.edition.study.plan.arms:
             return now
         before = self.previous.agreements
         return {index: before[index] if index in before and before[index].found else now[index] for index in now}
@@ -390,7 +392,7 @@ class StudyResult:
     def methods(self) -> Methods | None:
         """The methods of an ablation over tasks; None for a study without tasks."""
         plan = self.edition.study.plan
-        if not (isinstance(plan, Ablation) and plan.tasks):
+        if not isinstance(plan, Ablation) or not plan.tasks:
             return None
         tasks = plan.by_task({row.name: row.test for row in self.of("trial")})
         return Methods(tuple(plan.axes[plan.baseline_axis]), tasks, plan.families)

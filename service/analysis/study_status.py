@@ -153,7 +153,7 @@ def _status(home: Home, edition: Edition, driver: Holder | None, codes: CodeDige
         asked=left.total,
         trials_ended=sum(history.answer(trial).status != "open" for trial in trials),
         seeds=history.seeds,
-        trials_asked=len(plan.arms) if isinstance(plan, Ablation) else max(history.trial_count, len(trials)),
+        trials_asked=len(plan.arms) or max(history.trial_count, len(trials)),
         best=str(cell),
         last=history.last,
         rows=summaries,
@@ -174,7 +174,7 @@ def left_words(left: Left, plan: Ablation | Search, gone: str = "") -> str:
 
     It says `at most` for a search, a tuning or a race, which may train fewer. `gone` is a text that follows the runs.
     """
-    fewer = isinstance(plan, Search) or plan.race or plan.tune is not None
+    fewer = plan.chooses
     kind = "left.at most" if fewer and left.done < left.total else "left.runs"
     runs = finding(kind, done=left.done, total=left.total, gone=gone)
     if left.seconds is None:

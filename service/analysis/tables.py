@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from search_spaces.study import Ablation
 from search_spaces.words import value_words
 from service.analysis.format import between, fixed, metric_words, p_text, signed
 from service.analysis.probes import probe_values
@@ -103,7 +102,7 @@ def trials_table(result: StudyResult) -> pd.DataFrame:
             low, high = scores.interval or (None, None)
             values = (scores.mean, scores.std, len(scores.failed), low, high)
             cells |= zip((f"{prefix}{name}" for name in ("mean", "std", "failed", "low", "high")), values, strict=True)
-        if isinstance(plan, Ablation) and plan.axes:  # the difference is not to the same arm for all arms
+        if plan.axes:  # the difference is not to the same arm for all arms
             cells["minus"] = plan.compared_with(row.name) if is_arm else None
         if result.differences:
             gap = result.differences.get(row.name) if is_arm else None

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.roles import POINTS
-from search_spaces.study import Edition, Search, Trial
+from search_spaces.study import Edition, Trial
 from search_spaces.words import plural
 from service.execution.other_drivers import InFlight, Neighbours, WorkFolders
 from service.execution.signals import Control, Stop, take_request
@@ -325,7 +325,7 @@ class EarlyStops:
         self._runs: dict[str, tuple[Trial, Run, int]] = {}
         self._points = 0
         self._seen: set[tuple[str, int]] = set()
-        stops = isinstance(plan, Search) and plan.stop is not None
+        stops = plan.stop is not None
         self._stoppers = {role: EarlyStopper(edition, history.first_seeds) for role in POINTS} if stops else {}
 
     def cutoff(self, key: str, code: str, measured: Measurement) -> float | None:

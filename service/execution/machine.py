@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pynvml
 
-from search_spaces.study import Ablation
 from service.planning.placement import FILLED, Machine, Node, Placement, fused_gib, place, runs_by_cores, runs_by_memory
 from service.planning.run_options import RunOptions
 from service.storage.facts import ArmCost, Costed
@@ -135,7 +134,7 @@ def measure_costs(history: History, placement: Placement, data: Path) -> Costed 
     Raises: LocusError with the last line of a process that fails. Cost: 4 s an arm.
     """
     plan = history.edition.study.plan
-    arms = {arm.name: arm.recipe for arm in history.edition.arms()} if isinstance(plan, Ablation) and plan.race else {}
+    arms = {arm.name: arm.recipe for arm in history.edition.arms()} if plan.race else {}
     if arms.keys() <= history.costs.arms.keys() or placement.workers:
         return None
     order = {"recipes": {name: recipe.plain() for name, recipe in arms.items()}, "data": str(data), "turns": 10}

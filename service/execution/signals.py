@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS
-from search_spaces.study import Edition, Search
+from search_spaces.study import Edition
 from search_spaces.words import listed, plural
 from service.planning.run_options import RunOptions
 from service.storage.editions import arms_of, stored
@@ -332,10 +332,9 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
         )
 
     history, plan = History.open(home, edition), edition.study.plan
-    trials = plan.trials if isinstance(plan, Search) else 0
     changes = Control(
         seeds=edition.study.seeds if edition.study.seeds > history.seeds else None,
-        trials=trials if trials > history.trials_asked else None,
+        trials=plan.trials if plan.trials > history.trials_asked else None,
         max_concurrent=options.max_concurrent,
     )
     if changes.given():

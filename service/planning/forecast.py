@@ -16,7 +16,7 @@ from statistics import fmean, median
 from search_spaces.plans.grid import grid, is_finite
 from search_spaces.plans.search import STARTUP_TRIALS
 from search_spaces.roles import COMPARED, CONFIRMATIONS, CONFIRMED, FIRST_SEEDS, POINTS, Role
-from search_spaces.study import Ablation, Edition, Search, Trial
+from search_spaces.study import Edition, Trial
 from service.planning.placement import Placement, one_of_fused_gib
 from service.planning.schedule import Done, next_action, unplanned
 from service.planning.stopping import ended_answer
@@ -32,7 +32,7 @@ from trainables.spec import digest
 def known_trials(edition: Edition) -> list[Trial]:
     """Returns the arms of an ablation, or the points that a search tries first."""
     plan = edition.study.plan
-    if isinstance(plan, Ablation):
+    if plan.arms:
         return edition.arms()
     return [edition.trial(number, point) for number, point in enumerate(plan.first)]
 
@@ -63,13 +63,13 @@ def unproposed(history: History) -> Unproposed:
         points.extend((recipe, seed) for seed in range(first, first + seeds))
 
     tune = tuning_of(edition)
-    if isinstance(plan, Ablation) and tune:
+    if tune:
         arms = {name: edition.study.recipe(values) for name, values in plan.arms.items()}
         for point in unplanned(history):
             add(arms[point.arm], "tuning", tune.seeds)
         for name in history.tuning.untuned_arms():
             add(arms[name], "trial", history.seeds)
-    elif isinstance(plan, Search):
+    elif not plan.arms:
         most, rivals = most_trials(history), min(most_trials(history), history.rival_count)
         new, random = max(most - len(history.of("trial")), 0), max(rivals - len(history.of("rival")), 0)
         # Where every point diverged, there is nothing to confirm.
@@ -91,7 +91,7 @@ def unproposed(history: History) -> Unproposed:
 def most_trials(history: History) -> int:
     """Returns how many trials a study can have: as many as asked for or, in a search, as its space has points."""
     plan, count = history.edition.study.plan, history.trial_count
-    if not isinstance(plan, Search) or not (is_finite(plan.space) or plan.sampler == "grid"):
+    if plan.space is None or not (is_finite(plan.space) or plan.sampler == "grid"):
         return count
     extra = len(plan.first) if plan.sampler == "grid" else 0  # the first points need not be points of the grid
     return sum(1 for _ in islice(grid(plan.space, history.edition.study.base), max(count - extra, 0))) + extra
@@ -103,7 +103,7 @@ def blind(history: History, max_concurrent: int) -> str:
     About as many points as runs train together have not ended, and TPE knows no score of them.
     """
     plan, most = history.edition.study.plan, most_trials(history)
-    if not isinstance(plan, Search) or plan.sampler != "tpe" or not len(history.of("trial")) < most > STARTUP_TRIALS:
+    if plan.sampler != "tpe" or not len(history.of("trial")) < most > STARTUP_TRIALS:
         return ""
     ended = [trial for trial in history.of("trial") if ended_answer(history, trial).status != "open"]
     if max(len(ended), most - max_concurrent) >= STARTUP_TRIALS:
@@ -148,8 +148,6 @@ def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
 
 def unlisted_arms(history: History) -> list[Trial]:
     """Returns the arms of an ablation that its journal does not list yet; a tuned arm only once it has its values."""
-    if not isinstance(history.edition.study.plan, Ablation):
-        return []
     listed = {trial.name for trial in history.of("trial")}
     return [arm for arm in history.tuning.known_arms() if arm.name not in listed]
 

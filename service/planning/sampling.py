@@ -23,7 +23,7 @@ from search_spaces.plans.grid import grid, is_finite
 from search_spaces.plans.search import STARTUP_TRIALS
 from search_spaces.roles import FIRST_SEEDS, LETTERS, POINTS, Role
 from search_spaces.space import Coordinate, Integer, Real, Space
-from search_spaces.study import Ablation, Search, Trial
+from search_spaces.study import Trial
 from service.planning.stopping import ended_answer
 from service.storage.facts import TrialAnswer, tuning_of
 from service.storage.history import History
@@ -71,7 +71,7 @@ class Sampler:
         its sampler. A point with the recipe of an earlier trial would train nothing, so another one is drawn instead.
         """
         history, edition, plan = self.history, self.history.edition, self.history.edition.study.plan
-        assert isinstance(plan, Search)
+        assert plan.space is not None
         if role == "trial" and number < len(plan.first):
             return dict(plan.first[number])
         keys = {history.first_run(trial).key for trial in history.of(role)}
@@ -93,7 +93,6 @@ class Sampler:
         """
         history, edition, plan = self.history, self.history.edition, self.history.edition.study.plan
         tune = tuning_of(edition)
-        assert isinstance(plan, Ablation)
         assert tune is not None
         if number < len(tune.first):
             return dict(tune.first[number])
@@ -265,7 +264,7 @@ def importances(history: History) -> dict[str, float]:
     Source: Hutter et al. 2014, An efficient approach for assessing hyperparameter importance (fANOVA).
     """
     plan, base = history.edition.study.plan, history.edition.study.base
-    if not isinstance(plan, Search) or find_spec("sklearn") is None:
+    if plan.space is None or find_spec("sklearn") is None:
         return {}
     points = scored_points(history)
     if len(points) > MOST_POINTS:

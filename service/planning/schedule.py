@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
-from search_spaces.study import Ablation, Trial
+from search_spaces.study import Trial
 from service.planning.stopping import FEWEST, race_cutoff, racers, rounds
 from service.storage.facts import Confirms, Ended, Exhausted, Fact, Measured, Planned, StoppedAt, Tuned, tuning_of
 from service.storage.history import History
@@ -118,7 +118,7 @@ Action = Assign | MarkDiverged | Decision | Wait | Done
 def next_action(history: History, in_flight: set[str]) -> Action:
     """Returns what a study does next. `in_flight` holds the keys of the runs that are being trained."""
     plan = history.edition.study.plan
-    if isinstance(plan, Ablation):
+    if plan.arms:
         if choice := next_choice(history):
             return choice
         listed, chosen = {trial.name for trial in history.of("trial")}, history.tuning.chosen
@@ -132,7 +132,7 @@ def next_action(history: History, in_flight: set[str]) -> Action:
         if action is not None:
             cutoff = race_cutoff(history, trial, run)
             return action if cutoff is None else LeaveOut(run, cutoff)
-    if isinstance(plan, Ablation):
+    if plan.arms:
         return next(unplanned(history), None) or (Wait() if in_flight else Done())
 
     for role, count in zip(POINTS, (history.trial_count, history.rival_count), strict=True):
@@ -188,7 +188,7 @@ def unplanned(history: History) -> Iterator[Tune]:
 def _startable(history: History) -> Iterator[tuple[Trial, Run]]:
     """Yields the runs that may start now, in order. A point's first seed must complete before its others start."""
     plan = history.edition.study.plan
-    if isinstance(plan, Ablation):
+    if plan.arms:
         for trial in history.of("tuning"):
             if not history.tuning.is_settled(trial):
                 first, *others = history.runs(trial).values()

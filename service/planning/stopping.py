@@ -9,7 +9,7 @@ from itertools import takewhile
 from statistics import fmean, variance
 
 from search_spaces.roles import CONFIRMED, POINTS
-from search_spaces.study import Ablation, Edition, Search, Trial
+from search_spaces.study import Edition, Trial
 from search_spaces.words import plural
 from service.storage.facts import TrialAnswer
 from service.storage.history import History
@@ -53,7 +53,6 @@ class EarlyStopper:
 
     def __init__(self, edition: Edition, seeds: int) -> None:
         plan, data = edition.study.plan, edition.study.base.data
-        assert isinstance(plan, Search)
         assert plan.stop is not None
         chance, step = data.chances.val, data.step("val")
         self.factor, self.epochs, self.seeds = plan.stop.factor, edition.study.base.optimizer.trained_epochs, seeds
@@ -106,7 +105,7 @@ def race_cutoff(history: History, trial: Trial, run: Run) -> float | None:
     plan = history.edition.study.plan
     if not history.races(trial) or run == history.first_run(trial) or history.state(run).was_run:
         return None
-    if isinstance(plan, Search):
+    if not plan.arms:
         best = [history.answer(point) for point in history.highest(CONFIRMED, trial.role)] if plan.stop else []
         if len(best) < CONFIRMED:
             return None
@@ -224,7 +223,7 @@ def saved_images(history: History) -> Saved:
             trials, saved = ("raced", "racing") if answer.raced else ("halved", "halving")
             counts[trials] += 1
             counts[saved] += images * (len(runs) * trial.recipe.optimizer.trained_epochs - epochs)
-    return Saved(**counts, noun="arm" if isinstance(history.edition.study.plan, Ablation) else "point")
+    return Saved(**counts, noun=history.edition.study.plan.noun)
 
 
 FEWEST_TRIALS = 4
@@ -252,7 +251,7 @@ def judge_rungs(history: History) -> list[Rung]:
     If trials are stopped, only the better ones are correlated, so the correlation is lower than among all trials.
     Source: Spearman 1904; Li et al. 2018 on successive halving, which relies on this order.
     """
-    if not isinstance(history.edition.study.plan, Search):
+    if history.edition.study.plan.arms:
         return []
     judged = []
     for epoch in rungs(history.edition.study.base.optimizer.trained_epochs):

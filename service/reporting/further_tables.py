@@ -38,7 +38,7 @@ from trainables.spec import SpecError
 
 def points(result: StudyResult) -> Table | None:
     """Returns the table of a search's points with their validation scores, the best first; None for an ablation."""
-    if isinstance(result.edition.study.plan, Ablation):
+    if result.edition.study.plan.arms:
         return None
     return _points(result, "points", "point", result.of("trial"), result.winners)
 
@@ -97,7 +97,7 @@ def rungs(result: StudyResult) -> Table | None:
     """
     ladder, plan, saved = result.rungs, result.edition.study.plan, str(result.saved)
     correlated = any(rung.correlation is not None for rung in ladder)
-    if isinstance(plan, Ablation) or not ladder or not (correlated or saved):
+    if not ladder or not (correlated or saved):
         return None
     columns = [
         Column("after epoch", [str(rung.epoch) for rung in ladder]),
@@ -114,12 +114,12 @@ def parents(result: StudyResult) -> Table | None:
     rows = result.of("parent")
     if not rows:
         return None
-    ablation = isinstance(result.edition.study.plan, Ablation)
+    arms = result.edition.study.plan.arms
     children = []
     for parent in rows:
         keys = {run.run.key for run in parent.runs.values()}
         needing = [
-            quoted(row.name) if ablation else f"#{row.trial.label}"
+            quoted(row.name) if arms else f"#{row.trial.label}"
             for row in result.rows
             if row.trial.role != "parent"
             and any(ancestor.key in keys for run in row.runs.values() for ancestor in ancestors(run.run))
@@ -148,13 +148,13 @@ def unfinished(result: StudyResult) -> Table | None:
     A page shows the table only on demand if all these runs were stopped early.
     """
     ends = ("failed", "diverged", "stopped")
-    ablation = isinstance(result.edition.study.plan, Ablation)
+    arms = result.edition.study.plan.arms
     runs, names = [], []
     for status in ends:
         for row in result.rows:
             ended = [run for run in row.runs.values() if run.state.status == status]
             mark = "" if row.trial.role != "trial" else "#"
-            arm = ablation and row.trial.role == "trial"
+            arm = arms and row.trial.role == "trial"
             runs += ended
             names += [row.name if arm else f"{mark}{row.trial.label} {row.name}"] * len(ended)
     if not runs:
@@ -172,7 +172,7 @@ def unfinished(result: StudyResult) -> Table | None:
 def tuned(result: StudyResult) -> Table | None:
     """Returns the table of the values that tuning chose for each arm; None without tuning, or before one has ended."""
     arms, plan = tunings(result.history, result.rows), result.edition.study.plan
-    if not isinstance(plan, Ablation) or plan.tune is None:
+    if plan.tune is None:
         return None
     values, given = [], []
     for tuning in arms:

@@ -15,7 +15,7 @@ from typing import Any
 
 import matplotlib as mpl
 
-from search_spaces.study import Ablation, Study
+from search_spaces.study import Study
 from search_spaces.words import listed, plural, quoted
 from service.analysis.across_trials import tunings
 from service.analysis.headline import details, headline
@@ -162,7 +162,7 @@ def _progress(result: StudyResult) -> str:
     """Returns how many runs of a running study have ended, and the time left, as `locus status` and the bar say it."""
     history, plan = result.history, result.edition.study.plan
     far = left_words(Forecast(history)(together(history)), plan)
-    missing = isinstance(plan, Ablation) and any(row.answer.status == "open" for row in result.of("trial"))
+    missing = bool(plan.arms) and any(row.answer.status == "open" for row in result.of("trial"))
     return f"{far}.{' Seeds are missing, so no arm is best yet.' if missing else ''}"
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from search_spaces.roles import Role
-from search_spaces.study import Ablation
 from search_spaces.words import duration, listed, plural, quoted
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import AFFECT_TIME, TrialResult
@@ -91,7 +90,7 @@ def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
 
 def code_rows(result: StudyResult) -> list[tuple[str, str]]:
     """Returns each code that trained answers which count, as the first digits of its digest, with these trials."""
-    arms = isinstance(result.edition.study.plan, Ablation)
+    arms = result.edition.study.plan.arms
     by_code: dict[str, list[str]] = {}
     for row in result.rows:
         for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):

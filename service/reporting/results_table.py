@@ -61,7 +61,7 @@ def meanings(columns: Sequence[Column]) -> list[str]:
 
 def measured(result: StudyResult) -> Table | None:
     """Returns the table of results; None before any test score."""
-    rows, ablation = results_rows(result), isinstance(result.edition.study.plan, Ablation)
+    rows, ablation = results_rows(result), bool(result.edition.study.plan.arms)
     if not any(row.test.values for row in rows):
         return None
     score = result.edition.study.score
@@ -105,8 +105,7 @@ def _name_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list[Colu
     """Returns the columns that name an arm or a point; for axes, one column each, that of the baseline's axis last."""
     plan = result.edition.study.plan
     if not isinstance(plan, Ablation) or not plan.axes:
-        head = "arm" if isinstance(plan, Ablation) else "point"
-        return [Column(head, [row_name(result, row) for row in rows], words=True, name="name")]
+        return [Column(plan.noun, [row_name(result, row) for row in rows], words=True, name="name")]
     combinations = [plan.combination(row.name) for row in rows]
     marks = [" (baseline)" if plan.is_baseline(row.name) else "" for row in rows]
     cells = {axis: [names[axis] for names in combinations] for axis in plan.other_axes}
@@ -119,7 +118,7 @@ def _name_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list[Colu
 def row_name(result: StudyResult, row: TrialResult) -> str:
     """Returns a trial's name for the first column, with what is special about it, such as `(baseline)`."""
     plan = result.edition.study.plan
-    if isinstance(plan, Ablation):
+    if plan.arms:
         return f"{row.name} (baseline)" if plan.is_baseline(row.name) else row.name
     return point_name(result, row)
 
@@ -173,7 +172,7 @@ def _published_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list
 def _difference_columns(result: StudyResult, rows: Sequence[TrialResult]) -> list[Column]:
     """Returns the columns of differences to the baseline, with intervals and p, and of published differences."""
     plan = result.edition.study.plan
-    if not result.differences or not isinstance(plan, Ablation):
+    if not result.differences:
         return []
     gaps = [result.differences.get(row.name) for row in rows]
     group = f"minus {plan.baseline_words}, paired"
@@ -190,7 +189,6 @@ def _difference_columns(result: StudyResult, rows: Sequence[TrialResult]) -> lis
 def published_difference(result: StudyResult, row: TrialResult) -> str:
     """Returns a paper's own difference of an arm to the baseline; empty unless one table has both numbers."""
     plan = result.edition.study.plan
-    assert isinstance(plan, Ablation)
     entries = {entry.who: entry for entry in result.edition.study.published}
     mine, other = entries.get(row.name), entries.get(plan.compared_with(row.name) or "")
     return signed(mine.value - other.value) if mine and other and mine.places & other.places else ""
@@ -212,7 +210,7 @@ def _notes(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
     notes += _tuning_notes(result)
 
     plan = result.edition.study.plan
-    compared = rows if isinstance(plan, Ablation) else result.confirmed
+    compared = result.compared
     if len(compared) > 1:
         std = paired_spread({row.name: row.test for row in compared}, plan)
         data, count = fewest_tested(row.recipe for row in compared), max(row.test.asked for row in compared)
@@ -227,7 +225,7 @@ def _notes(result: StudyResult, rows: Sequence[TrialResult]) -> list[str]:
 def _tuning_notes(result: StudyResult) -> list[str]:
     """Returns sentences on how arms were tuned, and how many got the highest or lowest value; empty without tuning."""
     plan = result.edition.study.plan
-    if not isinstance(plan, Ablation) or plan.tune is None:
+    if plan.tune is None:
         return []
     search = f"{plural(plan.tune.trials, 'trial')} of {listed(plan.tune.paths)}"
     notes = [f"Each arm was tuned first, by the same search over {search}, on seeds of its own."]

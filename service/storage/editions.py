@@ -195,7 +195,7 @@ def resolve_edition(edition: Edition, home: Home) -> Edition:
 
 def arms_of(edition: Edition) -> list[str]:
     """Returns the names of an ablation's arms, and an empty list for a search."""
-    return [*edition.study.plan.arms] if isinstance(edition.study.plan, Ablation) else []
+    return [*edition.study.plan.arms]
 
 
 def with_fewer_arms(edition: Edition, home: Home) -> Edition:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, TypeAdapter
 
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, POINTS, Role
-from search_spaces.study import Ablation, Edition, Search, Study, Trial, Tuning
+from search_spaces.study import Edition, Study, Trial, Tuning
 from trainables.spec import Spec
 
 FORM = 5
@@ -372,34 +372,27 @@ class ArmTunings:
     def arm(self, number: int, name: str) -> Trial:
         """Returns the trial of an arm, with the values that its tuning chose, or else those of the study."""
         plan, chosen = self.edition.study.plan, self.chosen_trial(name)
-        assert isinstance(plan, Ablation)
         return self.edition.trial(number, plan.arms[name] if chosen is None else chosen.values, name)
 
     def known_arms(self) -> list[Trial]:
         """Returns the arms whose tuning has ended, in the order of the study; all arms if the study tunes none."""
-        plan, untuned = self.edition.study.plan, self.untuned_arms()
-        names = [*plan.arms] if isinstance(plan, Ablation) else []
-        return [self.arm(number, name) for number, name in enumerate(names) if name not in untuned]
+        arms, untuned = self.edition.study.plan.arms, self.untuned_arms()
+        return [self.arm(number, name) for number, name in enumerate(arms) if name not in untuned]
 
     def untuned_arms(self) -> list[str]:
         """Returns the names of the arms whose tuning has not ended."""
         plan = self.edition.study.plan
-        arms = plan.arms if isinstance(plan, Ablation) and plan.tune else {}
-        return [name for name in arms if name not in self.chosen]
+        return [name for name in plan.arms if plan.tune and name not in self.chosen]
 
 
 def tuning_of(edition: Edition) -> Tuning | None:
     """Returns how the arms of an edition are tuned; None for a search, and for an ablation without tuning."""
-    plan = edition.study.plan
-    return plan.tune if isinstance(plan, Ablation) else None
+    return edition.study.plan.tune
 
 
 def arms_ahead(edition: Edition, trials: list[Trial]) -> set[str]:
     """Returns the names of the arms that none of these trials belongs to."""
-    plan = edition.study.plan
-    if not isinstance(plan, Ablation):
-        return set()
-    return {*plan.arms} - {trial.tunes[0] if trial.tunes else trial.name for trial in trials}
+    return {*edition.study.plan.arms} - {trial.tunes[0] if trial.tunes else trial.name for trial in trials}
 
 
 def shows_verdict(study: Study, tested: list[Trial]) -> bool:
@@ -407,7 +400,7 @@ def shows_verdict(study: Study, tested: list[Trial]) -> bool:
 
     A test needs a confirmed point, two arms, all trials of a claim, or an arm with a published number.
     """
-    if isinstance(study.plan, Search):
+    if not study.plan.arms:
         return bool(tested)
     names = {trial.name for trial in tested}
     equal = any(number.within is not None and number.who in names for number in study.published)
@@ -421,7 +414,7 @@ def misfit(fact: Fact, edition: Edition, tuning: ArmTunings, of: Callable[[str],
     """
     if not isinstance(fact, Planned | Tuned | Confirms):
         return ""
-    arms = [*edition.study.plan.arms] if isinstance(edition.study.plan, Ablation) else []
+    arms = [*edition.study.plan.arms]
     tuned = arms if tuning_of(edition) else []
     match fact:
         case Planned(role="tuning", tunes=arm) | Tuned(arm=arm) if arm not in tuned:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
-from search_spaces.study import Ablation, Edition, Search, Trial
+from search_spaces.study import Edition, Trial
 from service.storage.facts import (
     KEY,
     TRIES,
@@ -66,7 +66,7 @@ class History:
         self.confirms: tuple[int, ...] = ()
         self.rival_confirms: tuple[int, ...] = ()
         self.seeds = self.first_seeds = edition.study.seeds
-        self.trials_asked = edition.study.plan.trials if isinstance(edition.study.plan, Search) else 0
+        self.trials_asked = edition.study.plan.trials
         self.exhausted: int | None = None
         self.rivals_exhausted: int | None = None
         self.tuning = ArmTunings(edition)
@@ -170,7 +170,7 @@ class History:
                 )
             elif fact.role == "tuning":
                 self.tuning.add(trial := self.edition.tuning_trial(fact.tunes, fact.number, fact.values))
-            elif isinstance(self.edition.study.plan, Ablation):  # the journal's copy holds own encodings as they were
+            elif self.edition.study.plan.arms:  # the journal's copy holds own encodings as they were
                 trial = self.tuning.arm(fact.number, fact.name)
             else:
                 trial = self.edition.trial(fact.number, fact.values, fact.name, fact.role)
@@ -219,15 +219,13 @@ class History:
         Answers of any code count, also those that were lost or replaced.
         """
         seen = {key for (key, _), state in self.states.items() if state.answered or state.lost}
-        trials = self.of("confirmation" if isinstance(self.edition.study.plan, Search) else "trial")
+        trials = self.of("trial" if self.edition.study.plan.arms else "confirmation")
         return [trial for trial in trials if sum(trial.run(seed).key in seen for seed in trial.seeds(seeds)) >= TESTED]
 
     def raise_counts(self, edition: Edition) -> None:
         """Raises the counts of seeds and trials to those of an edition, which may have more arms. They never fall."""
         self._unsettle()
-        plan, seeds, trials = edition.study.plan, max(self.seeds, edition.study.seeds), self.trials_asked
-        if isinstance(plan, Search):
-            trials = max(trials, plan.trials)
+        seeds, trials = max(self.seeds, edition.study.seeds), max(self.trials_asked, edition.study.plan.trials)
         looks, seen = self.looks, shows_verdict(edition.study, self._tested(self.seeds))
         self._look(seeds, trials, before=self._facts)
         self._look_ahead = seen and self.looks == looks and bool(self.trials and arms_ahead(edition, self.trials))
@@ -241,8 +239,7 @@ class History:
     @property
     def rival_count(self) -> int:
         """The number of random points that the search will be compared with; 0 if the study asks for none."""
-        plan = self.edition.study.plan
-        if not (isinstance(plan, Search) and plan.rival):
+        if not self.edition.study.plan.rival:
             return 0
         return self.trial_count if self.rivals_exhausted is None else min(self.trial_count, self.rivals_exhausted)
 
@@ -321,12 +318,11 @@ class History:
         self.invalidations += 1
 
     def _is_point(self, trial: Trial) -> bool:
-        return isinstance(self.edition.study.plan, Search) and trial.role in POINTS
+        return not self.edition.study.plan.arms and trial.role in POINTS
 
     def races(self, trial: Trial) -> bool:
         """Returns whether the study may refuse a trial its next seed: a point, or an arm of an ablation that races."""
-        plan = self.edition.study.plan
-        return self._is_point(trial) or (isinstance(plan, Ablation) and plan.race and trial.role == "trial")
+        return self._is_point(trial) or (self.edition.study.plan.race and trial.role == "trial")
 
     def keeps(self, run: Run) -> bool:
         """Returns whether the weights of a run must be kept: the study asks for it, or another run needs them."""

@@ -69,12 +69,12 @@ def study_rows() -> list[dict[str, Any]]:
 
 def sizes(study: Study) -> dict[str, str]:
     """Returns `trials x seeds` by budget. It reads them from the budgets: to build each edition would take a second."""
-    from search_spaces.study import Ablation, Budget
+    from search_spaces.study import Budget
 
     plan, budgets = study.plan, study.budgets or {"base": Budget()}
-    tuned = isinstance(plan, Ablation)  # its budgets count the trials of a tuning
-    usual = len(study.usual or plan.arms) if isinstance(plan, Ablation) else plan.trials
-    trials = {name: usual if tuned else size.trials or usual for name, size in budgets.items()}
+    usual = len(study.usual) or plan.size
+    # the budgets of an ablation count the trials of a tuning
+    trials = {name: usual if plan.arms else size.trials or usual for name, size in budgets.items()}
     return {name: f"{trials[name]} x {size.seeds or study.seeds}" for name, size in budgets.items()}
 
 

@@ -123,7 +123,7 @@ def show(
             left = {path: value for path, value in budget.values.items() if path not in own_paths}
             budgets[name] = budget.model_copy(update={"values": left})
         study = study.model_copy(update={"budgets": budgets})
-        counts = {subject.budget: f"{len(plan.arms) if isinstance(plan, Ablation) else plan.trials} x {study.seeds}"}
+        counts = {subject.budget: f"{plan.size} x {study.seeds}"}
     if as_json:
         print_json(study.plain())
         return

@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.roles import POINTS, Role
-from search_spaces.study import Ablation, Edition, Trial
+from search_spaces.study import Edition, Trial
 from search_spaces.words import duration, listed, plural, quoted, setting_words, value_words, without_sources
 from service.analysis.best import Best, find_best, one_of, place_key, ranked
 from service.analysis.format import TRIAL_COLORS, metric_words, raced_words, spread, stopped_words
@@ -301,7 +301,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def title(edition: Edition, trial: Trial) -> str:
     """Returns the name of a trial in MLflow: `#07 gamma=2.31`, an arm's name, `c7 gamma=2.31`, `t2.7 ...`, `p1 ...`."""
     if trial.role == "trial":
-        return trial.name if isinstance(edition.study.plan, Ablation) else f"#{trial.number:02d} {trial.name}"
+        return trial.name if edition.study.plan.arms else f"#{trial.number:02d} {trial.name}"
     return f"{trial.label} {trial.name}"
 
 
@@ -309,13 +309,13 @@ def role(edition: Edition, trial: Trial) -> str:
     """Returns the role of a trial in MLflow's words, such as `arm`, `point`, `random point` or `confirmation`."""
     names: dict[Role, str] = {"rival": "random point", "rival_confirmation": "random confirmation"}
     if trial.role == "trial":
-        return "arm" if isinstance(edition.study.plan, Ablation) else "point"
+        return edition.study.plan.noun
     return names.get(trial.role, trial.role)
 
 
 def _is_point(edition: Edition, trial: Trial) -> bool:
     """Returns whether a trial is a point. Its test scores are not shown, as a search must not use the test set."""
-    return trial.role == "tuning" or (trial.role in POINTS and not isinstance(edition.study.plan, Ablation))
+    return trial.role == "tuning" or (trial.role in POINTS and not edition.study.plan.arms)
 
 
 def seed_curve(state: RunState) -> list[Point]:

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from search_spaces.space import Integer, Real
-from search_spaces.study import Ablation, Edition, Search, Study
+from search_spaces.study import Edition, Study
 from service.tracking.rows import STUDY, TRAIN_S, cut
 from service.tracking.store import HOME, NOTE, WRITTEN, Store
 from trainables.recipe.outcome import at_image_size, of_ema
@@ -121,7 +121,7 @@ def views(home: str, id: str, study: Study, created: float, metrics: Mapping[str
     it, MLflow's menu shows the newest view first. `metrics` holds the names of MLflow's metrics by level.
     """
     paths, score, test = study.paths(), study.score.metric, study.score.test
-    if isinstance(study.plan, Ablation) and "encoding.kind" not in paths:
+    if study.plan.arms and "encoding.kind" not in paths:
         paths = ["encoding.kind", *paths]
     varied = [f"params.`{path}`" for path in paths]
     means = [f"{score}_mean", *(f"{at_image_size(test, side)}_mean" for side in study.base.test_sizes), TRAIN_S]
@@ -188,7 +188,7 @@ def _trial_charts(study: Study, metrics: set[str]) -> dict[str, Any]:
         return {"type": "SCATTER", "xaxis": {"key": key, "type": kind}, "yaxis": mean, "runsCountToCompare": MOST_RUNS}
 
     charts = [_bar(score), _bar(f"{study.score.test}_mean")]
-    if isinstance(study.plan, Search):
+    if study.plan.space is not None:
         domains = study.plan.space.domains
         paths = [*domains][:MOST_PATHS]
         charts.append({"type": "PARALLEL", "selectedParams": paths, "selectedMetrics": [score], "showAllRuns": True})

@@ -17,7 +17,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from search_spaces.study import Ablation
 from service.analysis.across_trials import length_scores
 from service.analysis.data_efficiency import Curve
 from service.analysis.format import metric_words
@@ -104,7 +103,7 @@ def curve_lines(result: StudyResult) -> list[Line]:
             fresh = row.trial.role == "confirmation"
             if row.trial.role != "tuning" and palette.named(row) and (fresh or not result.confirmed):
                 look = palette[row]
-                title = row.name if isinstance(result.edition.study.plan, Ablation) else f"#{row.trial.number}"
+                title = row.name if result.edition.study.plan.arms else f"#{row.trial.number}"
             end = "raced" if row.answer.raced else row.answer.status if row.answer.status in ENDS else ""
             lines.append(Line(values, look, title, row in result.winners, end))
     return sorted(lines, key=lambda line: bool(line.name))
@@ -208,7 +207,7 @@ def _name_lines(axes: Axes, lines: Sequence[Line], chance: float, height_in: flo
 def data_sizes(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of arms that differ only in the number of training images, of which there are four or more."""
     curves = result.efficiency
-    shown = curves and isinstance(result.edition.study.plan, Ablation)
+    shown = curves and result.edition.study.plan.arms
     return plot.Plot("data_sizes", DATA_SIZES, lambda: _draw_data_sizes(result, curves)) if shown else None
 
 

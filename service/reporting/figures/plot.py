@@ -18,7 +18,6 @@ from matplotlib.patheffects import Normal
 from matplotlib.text import Text
 
 from search_spaces.roles import RIVALS
-from search_spaces.study import Ablation
 from service.analysis.format import TRIAL_COLORS
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
@@ -125,7 +124,7 @@ class Palette:
 
         Arms that differ only in the number of training images share a color; each has its own dashes and marker.
         """
-        if isinstance(result.edition.study.plan, Ablation):
+        if result.edition.study.plan.arms:
             curves = [[row.trial.number for row in rows] for rows in result.by_size]
             inside = {number for numbers in curves for number in numbers}
             curves += [[row.trial.number] for row in result.of("trial") if row.trial.number not in inside]

@@ -14,7 +14,6 @@ from matplotlib.ticker import MaxNLocator
 
 from search_spaces.claim import Better, Equivalent, NoWorse
 from search_spaces.roles import CONFIRMATIONS
-from search_spaces.study import Ablation
 from search_spaces.words import quoted
 from service.analysis.evidence import judged
 from service.analysis.format import fixed, metric_words, signed
@@ -199,14 +198,14 @@ def forest(result: StudyResult) -> plot.Plot | None:
                 axes.plot([end, end], [-number - 0.3, 0.3 - number], color=plot.INK, linewidth=0.9)
         return fig
 
-    baseline = plan.baseline_words if isinstance(plan, Ablation) else "the baseline"
+    baseline = plan.baseline_words
     return plot.Plot("differences", DIFFERENCES.format(baseline), draw) if pairs else None
 
 
 def to_baseline(result: StudyResult) -> list[Pair]:
     """Returns the differences of all arms to the baseline, the largest first, each with the interval of its test."""
     plan = result.edition.study.plan
-    if not isinstance(plan, Ablation) or not result.differences:
+    if not result.differences:
         return []
     palette, scores, pairs = plot.Palette.of(result), result.scores, []
     for name, gap in result.differences.items():

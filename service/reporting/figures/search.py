@@ -21,7 +21,6 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from search_spaces.roles import Role
 from search_spaces.space import CLOSE, Above, Choice, Domain, Integer, Real, Space, Subset
-from search_spaces.study import Search
 from search_spaces.words import value_words
 from service.analysis.format import metric_words
 from service.analysis.study_result import StudyResult
@@ -135,7 +134,7 @@ def shares(result: StudyResult) -> dict[Panel, float]:
     if not result.importances:
         return {}
     plan = result.edition.study.plan
-    assert isinstance(plan, Search)
+    assert plan.space is not None
     importances: dict[Panel, float] = {}
     for panel in panels(plan.space):
         if panel.given is not None:
@@ -248,13 +247,13 @@ def _key(fig: Figure, result: StudyResult, handles: Sequence[Line2D]) -> None:
 def landscape(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of a search's scores over each path; None before any point has a score."""
     plan = result.edition.study.plan
-    if not isinstance(plan, Search) or not scored(result):
+    if (space := plan.space) is None or not scored(result):
         return None
-    return plot.Plot("landscape", LANDSCAPE, lambda: _draw_landscape(result, plan))
+    return plot.Plot("landscape", LANDSCAPE, lambda: _draw_landscape(result, space))
 
 
-def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
-    searched, palette, base = panels(plan.space), plot.Palette.of(result), result.edition.study.base
+def _draw_landscape(result: StudyResult, space: Space) -> Figure:
+    searched, palette, base = panels(space), plot.Palette.of(result), result.edition.study.base
     across = min(len(searched), ACROSS)
     fig, axes = plot.panel_grid(len(searched), across, 2.7 if len(searched) <= across else 2.2)
     rings: list[tuple[TrialResult, dict[str, Any]]] = []
@@ -270,7 +269,7 @@ def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
             }
             rings.append((row, style | {"markeredgecolor": palette[row].color, "markeredgewidth": edge}))
     for number, (panel, ax) in enumerate(zip(searched, axes, strict=True)):
-        _lay_axis(ax, panel, plan.space, base, max(TICKS // across, 2))
+        _lay_axis(ax, panel, space, base, max(TICKS // across, 2))
         ax.set_xlabel(panel.label(result.rows), fontsize=8)
         plot.chance_line(ax, base.data.chance("val"), named=number == across - 1)
         _draw_points(ax, result, panel.value)
@@ -293,7 +292,7 @@ def _draw_landscape(result: StudyResult, plan: Search) -> Figure:
 
 def optimization_history(result: StudyResult) -> plot.Plot | None:
     """Returns the figure of a search's scores in the order of proposal; None before two points have a score."""
-    if not isinstance(result.edition.study.plan, Search) or len(scored(result)) < FEWEST_TRIED:
+    if result.edition.study.plan.arms or len(scored(result)) < FEWEST_TRIED:
         return None
     return plot.Plot("history", HISTORY, lambda: _draw_history(result))
 
