@@ -46,7 +46,7 @@ class Situation:
     def __init__(self, edition: Edition) -> None:
         self.edition = edition
         self.history, self.facts = History(edition, lambda recipe: "c0dec0dec0de"), []
-        self.add(Counts(seeds=edition.study.seeds, trials=getattr(edition.study.plan, "trials", None)))
+        self.add(Counts(seeds=edition.study.seeds, trials=edition.study.plan.trials or None))
 
     def add(self, *facts) -> None:
         for fact in facts:
