@@ -322,11 +322,11 @@ def first_left_out(states: Iterable[RunState]) -> RunState | None:
 def add_fact(state: RunState, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
     """Changes the state of a run by one fact about it."""
     match fact:
+        case Measured():  # most of them
+            state.curve.setdefault(fact.epoch, Epoch(fact.values, fact.time))
         case Started(attempt=attempt, placement=placement):
             state.status, state.attempts, state.placement = "running", attempt, placement
             state.begun = fact.time
-        case Measured():
-            state.curve.setdefault(fact.epoch, Epoch(fact.values, fact.time))
         case StoppedAt(cutoff=cutoff):
             state.status, state.cutoff = "stopped", cutoff
         case FailedWith(reason=reason):
@@ -392,7 +392,9 @@ def tuning_of(edition: Edition) -> Tuning | None:
 
 def arms_ahead(edition: Edition, trials: list[Trial]) -> set[str]:
     """Returns the names of the arms that none of these trials belongs to."""
-    return {*edition.study.plan.arms} - {trial.tunes[0] if trial.tunes else trial.name for trial in trials}
+    if not (arms := edition.study.plan.arms):  # a search may have many trials
+        return set()
+    return {*arms} - {trial.tunes[0] if trial.tunes else trial.name for trial in trials}
 
 
 def shows_verdict(study: Study, tested: list[Trial]) -> bool:
@@ -412,8 +414,6 @@ def misfit(fact: Fact, edition: Edition, tuning: ArmTunings, of: Callable[[str],
 
     `of` returns the trials of a role that are planned already.
     """
-    if not isinstance(fact, Planned | Tuned | Confirms):
-        return ""
     arms = [*edition.study.plan.arms]
     tuned = arms if tuning_of(edition) else []
     match fact:

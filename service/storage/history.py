@@ -18,13 +18,16 @@ from service.storage.facts import (
     Confirms,
     Costed,
     Counts,
+    Ended,
     Exhausted,
     Fact,
     FailedWith,
+    Measured,
     Opened,
     Planned,
     RunState,
     Started,
+    StoppedAt,
     TrialAnswer,
     Tuned,
     add_fact,
@@ -46,6 +49,10 @@ TESTED = 3
 """The number of seeds with answers that a trial needs before it takes part in a statistical test."""
 ODD = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """The errors that Python raises for values that have another form than those of a point."""
+
+
+OF_A_RUN = (Started, Measured, StoppedAt, FailedWith, Ended)
+"""The facts about one run."""
 
 
 class History:
@@ -106,6 +113,9 @@ class History:
             if fact.claims:
                 self.claims_since.setdefault(fact.claims, fact.time)
             return
+        if isinstance(fact, OF_A_RUN):  # nearly all facts
+            self._add_to_run(fact)
+            return
         if why := misfit(fact, self.edition, self.tuning, self.of):
             raise self._unfit(fact, why)
         self.last = fact.time
@@ -131,16 +141,19 @@ class History:
                 self.tuning.chosen[arm] = number
             case Costed():
                 self.costs = fact
-            case _:
-                waiting = {trial.label for trials in (self._waiting or {}).values() for trial in trials}
-                if isinstance(fact, Started) and fact.label not in waiting:
-                    self._unsettle()  # an answer is gone, and is trained again
-                self.begun = self.begun or fact.time
-                state = self.states.setdefault((fact.run, fact.code), RunState())
-                if isinstance(fact, FailedWith) and state.answered:
-                    self._unsettle()  # its answer is lost
-                state.last = fact.time
-                add_fact(state, fact)
+
+    def _add_to_run(self, fact: Started | Measured | StoppedAt | FailedWith | Ended) -> None:
+        if isinstance(fact, Started):
+            waiting = {trial.label for trials in (self._waiting or {}).values() for trial in trials}
+            if fact.label not in waiting:
+                self._unsettle()  # an answer is gone, and is trained again
+        self.begun = self.begun or fact.time
+        if (state := self.states.get((fact.run, fact.code))) is None:
+            state = self.states[fact.run, fact.code] = RunState()
+        if isinstance(fact, FailedWith) and state.answered:
+            self._unsettle()  # its answer is lost
+        state.last = self.last = fact.time
+        add_fact(state, fact)
 
     def _add_trial(self, fact: Planned) -> None:
         """Adds a trial, unless it is a parent that no run needs because the images have changed.
