@@ -1,8 +1,7 @@
 """Sends the job of a study to a cluster, follows its state and its output, and fetches the result of the study.
 
-A connection that breaks loses no line of the output and doubles none. Ray's stream always begins at the log's first
-letter. So the letters that were read are counted, and as many are left out of the stream of a new connection. If the
-end of a stream may be missing, the whole log is asked for.
+Ray's stream of a log may stand still without a word when a connection breaks. So the whole log is asked for about once
+a second, and what is new is passed on: no line is lost, and none comes twice.
 
 A job's entrypoint is one fixed string, so a shell never runs what a user typed. Its environment holds no secret,
 because everyone with the token can read it.
@@ -15,7 +14,6 @@ answer with the files of its probes. Files of 3,000 runs repeat the same words, 
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import io
@@ -23,17 +21,14 @@ import json
 import lzma
 import os
 import platform
-import queue
 import shlex
 import shutil
 import sys
 import tarfile
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,9 +44,6 @@ from service.storage.outcomes import commit
 from trainables.kept import cache_folder
 from trainables.polling import poll
 from trainables.spec import LocusError
-
-QUIET_S = 60.0
-"""After how many seconds without a letter the whole log is read: a stream whose connection broke may stand still."""
 
 ENTRYPOINT = "python -m service job job.json"
 PACKAGES = ("service", "search_spaces", "trainables")
@@ -104,73 +96,6 @@ def job_environment(home: str | None) -> dict[str, Any]:
     }
 
 
-def follow_log(client: Any, job: str, read_whole: Callable[[], tuple[str, bool]]) -> Iterator[str]:
-    """Yields the text of a job's log in pieces, until the job has ended.
-
-    `read_whole` returns the log so far, and whether the job had ended before the log was read.
-    """
-    read, again = 0, 0.0
-    while True:
-        text, ended = read_whole()
-        if len(text) > read:
-            yield text[read:]
-            read = len(text)
-        if ended:
-            return
-        time.sleep(max(0.0, again - time.monotonic()))
-        again = time.monotonic() + AGAIN_S
-        with _stream(client, job) as pieces:
-            behind = read
-            while True:
-                try:
-                    piece = pieces.get(timeout=QUIET_S)
-                except queue.Empty:
-                    text, ended = read_whole()
-                    if ended or len(text) > read:
-                        break
-                    continue
-                if piece is None:
-                    break
-                new, behind = piece[behind:], max(0, behind - len(piece))
-                if new:
-                    yield new
-                    read += len(new)
-
-
-@contextmanager
-def _stream(client: Any, job: str) -> Iterator[queue.SimpleQueue[str | None]]:
-    """Yields a queue with the pieces of Ray's stream of a log, and None as the last one.
-
-    The stream is read in a thread: the caller may have an event loop already, as a notebook does.
-    """
-    pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    loop = asyncio.new_event_loop()
-
-    async def read() -> None:
-        async for piece in client.tail_job_logs(job):
-            pieces.put(piece)
-
-    task = loop.create_task(read())
-
-    def run() -> None:
-        try:
-            # errors of many kinds mean one thing: the stream has ended; `follow_log` then asks the cluster itself
-            with suppress(Exception, asyncio.CancelledError):
-                loop.run_until_complete(task)
-            with suppress(Exception):
-                loop.run_until_complete(loop.shutdown_asyncgens())
-        finally:
-            loop.close()
-            pieces.put(None)
-
-    threading.Thread(target=run, name="tail", daemon=True).start()
-    try:
-        yield pieces
-    finally:
-        with suppress(RuntimeError):  # the loop is closed already
-            loop.call_soon_threadsafe(task.cancel)
-
-
 MARK = "locus-fact "
 """The first letters of a line with facts."""
 
@@ -199,6 +124,9 @@ T = TypeVar("T")
 
 POLL_S = 0.5
 """The time between two questions for the state of a job. Units: seconds."""
+LOOK_S = 1.0
+SHARE = 10.0
+"""The time between two looks at the log of a job that is followed: in seconds, and in times of the look itself."""
 LOST_S = 600.0
 """How long a cluster that does not answer is asked again, because a study may take hours. Units: seconds."""
 AGAIN_S = 5.0
@@ -257,16 +185,18 @@ class Submission:
 
     def printed(self, *, follow: bool = False) -> Iterator[str]:
         """Yields the lines that the job has printed, also those of facts; with `follow`, all lines until it ends."""
-
-        def read_whole() -> tuple[str, bool]:
-            ended = str(self._ask(lambda: self.client.get_job_status(self.job).value)) in ENDED
-            return self._text(), ended
-
-        rest = ""
-        for piece in follow_log(self.client, self.job, read_whole) if follow else [self._text()]:
-            *lines, rest = (rest + piece).split("\n")
+        read, rest, ended = 0, "", False
+        while True:
+            begun = time.monotonic()
+            ended = follow and str(self._ask(lambda: self.client.get_job_status(self.job).value)) in ENDED
+            text = self._text()  # after the state, so that the log of a job that has ended is whole
+            *lines, rest = (rest + text[read:]).split("\n")
+            read = len(text)
             yield from (line for line in lines if not any(word in line for word in RAYS))
-        if rest and (follow or self.status() in ENDED):
+            if ended or not follow:
+                break
+            time.sleep(max(LOOK_S, SHARE * (time.monotonic() - begun)))
+        if rest and (ended or self.status() in ENDED):
             yield rest
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:

@@ -1,11 +1,8 @@
 """A job that is watched through a bad connection, its log by Ray's own stream, and the archive of its result."""
 
-import asyncio
 import io
 import lzma
 import tarfile
-import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +15,6 @@ from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.toy import conduct
-from tests.waiting import until
 from trainables.spec import LocusError
 
 
@@ -170,110 +166,44 @@ LINES = [f"00:{number:02} epoch {number} of the wave, £ and 位" for number in 
 TEXT = "".join(f"{line}\n" for line in LINES)
 
 
-class Growing:
-    """A job client whose log grows, and whose streams begin at its first letter, as Ray's do.
+class Growing(Answers):
+    """A job client whose log grows at each look, by pieces that end within lines; now and then no answer comes.
 
-    `breaks`: after how many letters each stream breaks; `how` it does: it ends, raises, or "stands still" without a
-    word. The job ends once it has had so many streams and has been asked for the whole log as often.
+    The job ends with its last piece, which the same look may miss.
     """
 
-    def __init__(self, *breaks: int, how: str = "ends", streams: int = 1, wholes: int = 1, text: str = "") -> None:
-        self.breaks, self.how, self.wanted = list(breaks), how, (streams, wholes)
-        self.text, self.status, self.streams, self.wholes = text, "RUNNING", 0, 0
+    def __init__(self, piece: int, fails: int = 0) -> None:
+        self.piece, self.fails, self.read, self.asked = piece, fails, 0, 0
 
     def get_job_status(self, job):
-        return SimpleNamespace(value=self.status)
+        return SimpleNamespace(value="SUCCEEDED" if self.read >= len(TEXT) else "RUNNING")
 
     def get_job_logs(self, job):
-        self.wholes += 1
-        return self.text
-
-    async def tail_job_logs(self, job):
-        self.streams += 1
-        end, sent = self.breaks.pop(0) if self.breaks else None, 0
-        while end is None or sent < end:
-            piece = self.text[sent : sent + 7 if end is None else min(sent + 7, end)]
-            if not piece and end is None and self.status != "RUNNING":
-                return
-            if piece:
-                yield piece
-            sent += len(piece)
-            await asyncio.sleep(0 if piece else 0.01)
-        if self.how == "raises":
-            raise ConnectionResetError
-        if self.how == "stands still":
-            await asyncio.Event().wait()
-
-    def grow(self) -> None:
-        """Writes the log in pieces that end within lines, and ends the job."""
-
-        def write() -> None:
-            for begin in range(0, len(TEXT), 11):
-                self.text += TEXT[begin : begin + 11]
-                time.sleep(0.002)
-            until(lambda: self.streams >= self.wanted[0] and self.wholes >= self.wanted[1])
-            self.status = "SUCCEEDED"
-
-        threading.Thread(target=write, daemon=True).start()
-
-    def lines(self):
-        return Submission(self, "http://head:8265", "locus-1", "reach@base", None).logs(follow=True)
+        self.asked += 1
+        if self.fails and self.asked % self.fails == 0:
+            raise ConnectionError
+        self.read += self.piece
+        return TEXT[: self.read]
 
 
-@pytest.mark.parametrize(
-    ("client", "wholes"),
-    [
-        (Growing(), 2),  # the whole log is not fetched again and again
-        (Growing(1, streams=2), None),
-        (Growing(40, 41, 700, how="raises", streams=4), None),
-        (Growing(5, 5, 5, 5, streams=5), None),
-        (Growing(300, how="stands still", streams=2), None),  # its other end is gone, and nobody said so
-        (Growing(*[0] * 10_000, how="raises", streams=0, wholes=3), None),  # no proxy lets a stream pass
-    ],
-    ids=["whole", "one break", "three breaks", "at the same letter", "stands still", "refused"],
-)
-def test_lines_come_whole_and_once_however_often_the_stream_breaks(monkeypatch, client, wholes):
-    if client.how == "stands still":
-        monkeypatch.setattr(submission, "QUIET_S", 0.1)
-    client.grow()
-    assert list(client.lines()) == LINES
-    assert client.wanted[0] in (0, client.streams)
-    assert wholes in (None, client.wholes)
+@pytest.mark.parametrize("fails", [0, 2, 3])
+@pytest.mark.parametrize("piece", [1, 7, len(LINES[0]) + 1, 700, 10_000])
+def test_lines_come_whole_and_once_however_the_log_grows_and_looks_fail(monkeypatch, piece, fails):
+    monkeypatch.setattr(submission, "LOOK_S", 0.0)
+    monkeypatch.setattr(submission, "SHARE", 0.0)
+    assert (
+        list(Submission(Growing(piece, fails), "http://head:8265", "locus-1", "reach@base", None).logs(follow=True))
+        == LINES
+    )
 
 
-def test_what_the_stream_lacks_at_its_end_comes_from_the_log_also_where_an_event_loop_runs():
-    """As in a notebook."""
-    client = Growing(200, text=TEXT)
-    client.status = "SUCCEEDED"
-
-    async def cell():
-        return list(client.lines())
-
-    assert asyncio.run(cell()) == LINES
-
-
-def test_whoever_stops_to_listen_leaves_no_thread():
-    client = Growing(text=TEXT)
-    lines = client.lines()
-    assert [next(lines) for _ in LINES] == LINES
-    client.text += "more\n"
-    assert next(lines) == "more"
-    lines.close()
-    until(lambda: all(thread.name != "tail" for thread in threading.enumerate()))
-
-
-def test_a_job_that_ends_without_a_further_letter_ends_a_stream_that_stands_still(monkeypatch):
-    """As if the connection is half open when the job is killed: it was asked for ever."""
-    monkeypatch.setattr(submission, "QUIET_S", 0.05)
-    client, lines = Growing(11, how="stands still", text="first line\n"), []
-    follows = threading.Thread(target=lambda: lines.extend(client.lines()), daemon=True)
-    follows.start()
-    until(lambda: client.wholes >= 2)
-    client.status = "FAILED"
-    follows.join(60)
-    ended = not follows.is_alive()
-    client.text += "\n"  # ends it in any case
-    assert (ended, lines) == (True, ["first line"])
+def test_looks_at_a_log_that_takes_long_to_come_are_rare(monkeypatch):
+    pauses, clock = [], iter(range(10_000))
+    monkeypatch.setattr(submission.time, "sleep", pauses.append)
+    monkeypatch.setattr(submission.time, "monotonic", lambda: float(next(clock)))  # each question takes seconds
+    list(Submission(Growing(700), "http://head:8265", "locus-1", "reach@base", None).logs(follow=True))
+    assert pauses
+    assert min(pauses) >= submission.SHARE
 
 
 def names(packed: bytes) -> list[str]:
