@@ -70,7 +70,8 @@ def job(file: Path) -> None:
         with named():
             edition = Edition.read(content["edition"])
         run_resolved(edition, run_options, detail="all", tell=tell)
-    except LocusError as error:  # a refusal is a fact for the client, too
+    except LocusError as error:  # a refusal is a fact for the client, and a line for who reads the log
+        print(f"locus: {error}", flush=True)
         tell(refused=str(error))
         raise typer.Exit(2) from None
 
