@@ -18,7 +18,7 @@ from search_spaces.words import plural
 from service.planning.forecast import LOST
 from service.planning.schedule import best_number
 from service.storage import Check
-from service.storage.facts import Counts, Ended, Fact, FailedWith, tuning_of
+from service.storage.facts import Counts, Ended, Fact, FailedWith
 from service.storage.history import History
 from service.storage.home import Home, as_written
 from service.storage.journal import Journal, JournalError, UnfitError, cut, read_on
@@ -184,7 +184,7 @@ def verify(home: Home, edition: Edition) -> list[Check]:
     older = f"; {plural(history.stale, 'answer')} of other code than today's" if history.stale else ""
     checks = [Check("journal", True, f"{len(facts)} facts{left}{older}")]
 
-    if tuning_of(edition) is not None:
+    if edition.study.plan.tune is not None:
         unfit = []
         for arm in history.tuning.chosen:
             chosen, best = history.tuning.chosen_trial(arm), best_number(history, arm)

@@ -256,10 +256,10 @@ def compute_probes(result: StudyResult, note: Callable[[str], None], stopped: Ca
         note(str(finding(kind, **values)))
 
     named = result.edition.study.probes
-    probes = _missing((row, name) for row in result.probed for name in named)
+    probes = _missing((row, name) for row in result.compared for name in named)
     models = [todo for todo in _missing(result.looked_at) if todo.run.can_be_computed]
     if probes:
-        tell("probes.to compute", probes=len(probes), runs=sum(len(row.probes) for row in result.probed))
+        tell("probes.to compute", probes=len(probes), runs=sum(len(row.probes) for row in result.compared))
     for look, kind in ((FURTHER_IMAGES, "probes.further images"), (RIGHT_IMAGES, "probes.right images")):
         if looks := sum(todo.name == look for todo in models):
             tell(kind, models=looks)

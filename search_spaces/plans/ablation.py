@@ -81,8 +81,8 @@ class Ablation(Spec):
 
     def paths(self) -> list[str]:
         """Returns the paths in which the trials differ."""
-        given = [path for values in self.arms.values() for path in without_sources(values)]
-        return list(dict.fromkeys([*given, *(self.tune.paths if self.tune else [])]))
+        paths = [path for values in self.arms.values() for path in without_sources(values)]
+        return list(dict.fromkeys([*paths, *(self.tune.paths if self.tune else [])]))
 
     def whole(self, values: dict[str, Any]) -> dict[str, Any]:
         """Returns the values of an arm, which are whole already."""

@@ -101,7 +101,7 @@ class StudyResult:
 
     @property
     def compared(self) -> list[TrialResult]:
-        """The trials whose test scores are compared: the arms, or a search's confirmed points."""
+        """The trials that are compared and probed: the arms, or a search's confirmed points."""
         return self.of("trial") if self.edition.study.plan.arms else self.confirmed
 
     @cached_property
@@ -173,11 +173,6 @@ class StudyResult:
         if image_size is None:
             return self.scores
         return {name: row.test_sizes[image_size] for name, row in self.named.items() if image_size in row.test_sizes}
-
-    @property
-    def probed(self) -> list[TrialResult]:
-        """The trials whose models a study's probes measure: the arms, or a search's confirmed points."""
-        return self.compared
 
     @property
     def looked_at(self) -> list[tuple[TrialResult, str]]:

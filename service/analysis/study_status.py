@@ -174,8 +174,7 @@ def left_words(left: Left, plan: Ablation | Search, gone: str = "") -> str:
 
     It says `at most` for a search, a tuning or a race, which may train fewer. `gone` is a text that follows the runs.
     """
-    fewer = plan.chooses
-    kind = "left.at most" if fewer and left.done < left.total else "left.runs"
+    kind = "left.at most" if plan.chooses and left.done < left.total else "left.runs"
     runs = finding(kind, done=left.done, total=left.total, gone=gone)
     if left.seconds is None:
         return str(finding("left.unknown", runs=runs))

@@ -22,7 +22,7 @@ from search_spaces.roles import MOST_SEEDS, MOST_TRIALS
 from search_spaces.study import Edition
 from search_spaces.words import listed, plural
 from service.planning.run_options import RunOptions
-from service.storage.editions import arms_of, stored
+from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home, StudyFolder
 from trainables.polling import poll
@@ -325,7 +325,7 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
             f"{id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
             f"(locus stop {id}{home.option})"
         )
-    if added := [arm for arm in arms_of(edition) if arm not in arms_of(stored(home, id))]:
+    if added := [arm for arm in edition.study.plan.arms if arm not in stored(home, id).study.plan.arms]:
         return BeingRunError(
             f"{id} is being run by another driver without {listed(added)}; type this again once it has ended, "
             f"or stop it first (locus stop {id})"

@@ -191,11 +191,11 @@ class Submission:
             ended = follow and str(self._ask(lambda: self.client.get_job_status(self.job).value)) in ENDED
             text = self._text()  # after the state, so that the log of a job that has ended is whole
             *lines, rest = (rest + text[read:]).split("\n")
-            read = len(text)
+            read, pause = len(text), max(LOOK_S, SHARE * (time.monotonic() - begun))
             yield from (line for line in lines if not any(word in line for word in RAYS))
             if ended or not follow:
                 break
-            time.sleep(max(LOOK_S, SHARE * (time.monotonic() - begun)))
+            time.sleep(pause)
         if rest and (ended or self.status() in ENDED):
             yield rest
 

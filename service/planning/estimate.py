@@ -34,7 +34,7 @@ from service.planning.forecast import (
 from service.planning.placement import Placement, fused_gib, gpu_advice, runs_by_memory
 from service.planning.schedule import look_ahead, parent_name, unplanned
 from service.planning.stopping import saved_images
-from service.storage.facts import Counts, tuning_of
+from service.storage.facts import Counts
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Answered, Outcomes
 from trainables.data import Arrays, Folder, ImagesSpec
@@ -92,7 +92,7 @@ def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) 
                     parents.setdefault(parent_name(ancestor, use), {})[ancestor.key] = ancestor
     rows += [_row("p", name, runs.values(), work) for name, runs in parents.items()]
 
-    if tuning_of(history.edition):
+    if history.edition.study.plan.tune:
         rows += _tuning_rows(history, waiting, work)
     elif ahead.points:
         name = "points that the search proposes, and their confirmation, at most"
@@ -104,7 +104,7 @@ def work_rows(history: History, work: Mapping[str, RunWork], ahead: Unproposed) 
 
 def _tuning_rows(history: History, waiting: list[Trial], work: Mapping[str, RunWork]) -> list[WorkRow]:
     """Returns a row for the trials that tuning will train, and rows for its arms. `waiting` lists trials not begun."""
-    tune, arms, ahead = tuning_of(history.edition), history.tuning.untuned_arms(), [*unplanned(history)]
+    tune, arms, ahead = history.edition.study.plan.tune, history.tuning.untuned_arms(), [*unplanned(history)]
     if len(arms) > MOST:
         rows = [WorkRow("", f"{len(arms)} arms, as tuned", missing=len(arms) * history.seeds)]
     else:
@@ -376,7 +376,7 @@ def _choices(edition: Edition, placement: Placement) -> Iterator[str]:
     base, size = edition.study.base, edition.study.budgets.get(edition.budget)
     if size is not None and size.fit is not None:
         tuned = ""
-        if tune := tuning_of(edition):
+        if tune := edition.study.plan.tune:
             length = base.optimizer.every_length[0 if tune.length == "shortest" else -1]
             tried = " and ".join(f"{path} {domain}" for path, domain in space_words(tune.space).items())
             tuned = f"; each arm is tuned at {plural(length, 'epoch')}, by {tried}"

@@ -20,7 +20,7 @@ from search_spaces.study import Edition, Trial
 from service.planning.placement import Placement, one_of_fused_gib
 from service.planning.schedule import Done, next_action, unplanned
 from service.planning.stopping import ended_answer
-from service.storage.facts import FailedWith, tuning_of
+from service.storage.facts import FailedWith
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
 from trainables.recipe import Recipe, Run
@@ -62,7 +62,7 @@ def unproposed(history: History) -> Unproposed:
         first = FIRST_SEEDS.get(role, 0)
         points.extend((recipe, seed) for seed in range(first, first + seeds))
 
-    tune = tuning_of(edition)
+    tune = edition.study.plan.tune
     if tune:
         arms = {name: edition.study.recipe(values) for name, values in plan.arms.items()}
         for point in unplanned(history):

@@ -25,7 +25,7 @@ from search_spaces.roles import FIRST_SEEDS, LETTERS, POINTS, Role
 from search_spaces.space import Coordinate, Integer, Real, Space
 from search_spaces.study import Trial
 from service.planning.stopping import ended_answer
-from service.storage.facts import TrialAnswer, tuning_of
+from service.storage.facts import TrialAnswer
 from service.storage.history import History
 from trainables.recipe import Recipe, Run
 
@@ -92,7 +92,7 @@ class Sampler:
         A study whose space has too few points is refused when it is made.
         """
         history, edition, plan = self.history, self.history.edition, self.history.edition.study.plan
-        tune = tuning_of(edition)
+        tune = edition.study.plan.tune
         assert tune is not None
         if number < len(tune.first):
             return dict(tune.first[number])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from search_spaces.roles import CONFIRMATIONS, CONFIRMED, POINTS, Role
 from search_spaces.study import Trial
 from service.planning.stopping import FEWEST, race_cutoff, racers, rounds
-from service.storage.facts import Confirms, Ended, Exhausted, Fact, Measured, Planned, StoppedAt, Tuned, tuning_of
+from service.storage.facts import Confirms, Ended, Exhausted, Fact, Measured, Planned, StoppedAt, Tuned
 from service.storage.history import History
 from service.storage.outcomes import Answered
 from trainables.recipe import Run, Use
@@ -156,7 +156,7 @@ def next_choice(history: History) -> Choose | None:
     It returns None if there is no such arm. An arm gets no choice if none of its trials completed, but one failed for a
     reason that is not its recipe's: the next command tries that trial again.
     """
-    tune = tuning_of(history.edition)
+    tune = history.edition.study.plan.tune
     for arm in history.tuning.untuned_arms():
         statuses = [history.answer(trial).status for trial in history.tuning.trials(arm)]
         if tune is None or len(statuses) < tune.trials or "open" in statuses:
@@ -179,7 +179,7 @@ def best_number(history: History, arm: str) -> int | None:
 
 def unplanned(history: History) -> Iterator[Tune]:
     """Yields the decisions for tuning trials that are not planned yet, in the order in which they will be planned."""
-    tune = tuning_of(history.edition)
+    tune = history.edition.study.plan.tune
     planned = {(trial.tunes and trial.tunes[0], trial.number) for trial in history.of("tuning")}
     for number in range(tune.trials if tune else 0):
         yield from (Tune(arm, number) for arm in history.tuning.untuned_arms() if (arm, number) not in planned)
@@ -328,7 +328,7 @@ def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[
     points depend on answers, so an arm gets no point while a run of it is to be trained. Times and memory of an answer
     are left out: another device may have measured them.
     """
-    tune, reused, training = tuning_of(history.edition), set[str](), set[str]()
+    tune, reused, training = history.edition.study.plan.tune, set[str](), set[str]()
     if tune is None:  # an ablation's runs are known, and a search has points of its own in each edition
         return reused
     decisions = Decisions(history)

@@ -353,7 +353,7 @@ def kept_probes(result: StudyResult, probe: str) -> list[tuple[TrialResult, dict
     if probe not in result.edition.study.probes:
         return []
     kept = []
-    for row in result.probed:
+    for row in result.compared:
         by_seed = {seed: run.kept(probe) for seed, run in row.probes.items()}
         kept.append((row, {seed: probed for seed, probed in by_seed.items() if probed is not None}))
     return kept

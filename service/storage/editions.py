@@ -180,8 +180,8 @@ def resolve_edition(edition: Edition, home: Home) -> Edition:
         edition = edition.model_copy(update={"study": study.model_copy(update=changed), "some_arms": keep})
 
     now = edition.definition
-    for name in arms_of(edition):
-        if name not in arms_of(before):
+    for name in edition.study.plan.arms:
+        if name not in before.study.plan.arms:
             now["plan"]["arms"].pop(name)
     changes = list(_differences(before.definition, now))
     if changes:
@@ -193,19 +193,14 @@ def resolve_edition(edition: Edition, home: Home) -> Edition:
     return edition
 
 
-def arms_of(edition: Edition) -> list[str]:
-    """Returns the names of an ablation's arms, and an empty list for a search."""
-    return [*edition.study.plan.arms]
-
-
 def with_fewer_arms(edition: Edition, home: Home) -> Edition:
     """Returns the edition, with the id of the latest stored one that differs from it only by fewer arms, if any."""
-    definition, arms, ids = edition.definition, {*arms_of(edition)}, home.ids()
+    definition, arms, ids = edition.definition, {*edition.study.plan.arms}, home.ids()
     for id in [] if edition.id in ids else reversed(ids):
         if id.startswith(f"{edition.study.name}@{edition.budget}~"):
             with suppress(LocusError):
                 before = stored(home, id)
-                common = {name: definition["plan"]["arms"][name] for name in arms_of(before) if name in arms}
+                common = {name: definition["plan"]["arms"][name] for name in before.study.plan.arms if name in arms}
                 if before.definition == {**definition, "plan": {**definition["plan"], "arms": common}}:
                     return edition.model_copy(update={"mark": before.mark})
     return edition

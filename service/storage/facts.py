@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, TypeAdapter
 
 from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, POINTS, Role
-from search_spaces.study import Edition, Study, Trial, Tuning
+from search_spaces.study import Edition, Study, Trial
 from trainables.spec import Spec
 
 FORM = 5
@@ -385,11 +385,6 @@ class ArmTunings:
         return [name for name in plan.arms if plan.tune and name not in self.chosen]
 
 
-def tuning_of(edition: Edition) -> Tuning | None:
-    """Returns how the arms of an edition are tuned; None for a search, and for an ablation without tuning."""
-    return edition.study.plan.tune
-
-
 def arms_ahead(edition: Edition, trials: list[Trial]) -> set[str]:
     """Returns the names of the arms that none of these trials belongs to."""
     if not (arms := edition.study.plan.arms):  # a search may have many trials
@@ -415,7 +410,7 @@ def misfit(fact: Fact, edition: Edition, tuning: ArmTunings, of: Callable[[str],
     `of` returns the trials of a role that are planned already.
     """
     arms = [*edition.study.plan.arms]
-    tuned = arms if tuning_of(edition) else []
+    tuned = arms if edition.study.plan.tune else []
     match fact:
         case Planned(role="tuning", tunes=arm) | Tuned(arm=arm) if arm not in tuned:
             return f"the study tunes no arm {arm!r}"

@@ -35,7 +35,6 @@ from service.storage.facts import (
     first_left_out,
     misfit,
     shows_verdict,
-    tuning_of,
 )
 from service.storage.home import Home
 from service.storage.journal import UnfitError, read_lines, remedy
@@ -278,7 +277,7 @@ class History:
         if trial.role == "parent":
             needed = [parent for run in self._everyone() for parent in ancestors(run)]
             return {run.seed: run for run in needed if run.recipe == trial.recipe}
-        tune = tuning_of(self.edition) if trial.tunes else None
+        tune = self.edition.study.plan.tune if trial.tunes else None
         return {seed: trial.run(seed) for seed in trial.seeds(tune.seeds if tune else self.seeds)}
 
     def first_run(self, trial: Trial) -> Run:

@@ -176,7 +176,7 @@ def test_a_record_is_made_with_the_probes_of_todays_code(home, monkeypatch) -> N
     notes: list[str] = []
     assert api.record("known.json", home=str(home.root), note=notes.append).is_file()
     assert notes[0] == "probes: 24 probes of 8 runs to compute"
-    assert all(trial.probes[seed].kept("distance") for trial in opened(home).probed for seed in (0, 1))
+    assert all(trial.probes[seed].kept("distance") for trial in opened(home).compared for seed in (0, 1))
 
 
 def test_a_study_computes_what_it_names_and_shows_it_as_scores_and_in_the_table(home) -> None:
@@ -213,7 +213,7 @@ def test_a_probe_that_fails_is_said_and_the_others_go_on(home) -> None:
     assert len(told) == 4
     assert told[1].startswith("the probe attention_distance of learnable, seed 0, failed: the weights of ")
     assert len(list(home.outcomes.rglob("*.npz"))) == 21
-    for trial in opened(home).probed:
+    for trial in opened(home).compared:
         for run in trial.probes.values():
             run.outcomes.weights(run.answered.run.key, run.answered.name).unlink(missing_ok=True)
             for name in opened(home).edition.study.probes:

@@ -86,7 +86,7 @@ def test_only_the_arms_are_compared_judged_and_called_best(result):
     assert set(result.differences) == {"mean", "far"}
     assert {row.trial.role for row in result.winners} == {"trial"}
     assert [verdict.n for verdict in result.claims] == [3, 3]
-    assert {row.trial.role for row in (*result.tested, *result.probed)} == {"trial"}
+    assert {row.trial.role for row in (*result.tested, *result.compared)} == {"trial"}
 
 
 def test_a_trial_that_tunes_beats_every_arm_without_being_best():
