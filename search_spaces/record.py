@@ -14,7 +14,7 @@ from pydantic import Field
 
 from search_spaces.study import Edition, Study
 from trainables.recipe import Recipe
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.revisions import code_of
 from trainables.spec import Spec, SpecError, digest
 
 RULES = 5
@@ -119,7 +119,7 @@ class Record(Spec):
         """Returns what the study asks today at this budget, with the values of the record's own."""
         return study.at(self.budget, set=self.own, name=self.mark.removeprefix("~"))
 
-    def since(self, edition: Edition, codes: CodeDigests) -> list[str]:
+    def since(self, edition: Edition) -> list[str]:
         """Returns how today's edition differs from what was recorded, in words; nothing if it is the same.
 
         Rows of another definition are not compared by their code.
@@ -127,7 +127,7 @@ class Record(Spec):
         differences = [BEFORE] if self.rules < RULES else []
         if self.definition != defined(edition) or not {row.name for row in self.rows} <= {*edition.study.names()}:
             return [*differences, ANOTHER]
-        older = any(row.code != codes(row.recipe(edition)).digest for row in self.rows)
+        older = any(row.code != code_of(row.recipe(edition)).digest for row in self.rows)
         return [*differences, "by older code"] if older else differences
 
 

@@ -185,16 +185,14 @@ def plan(edition: Edition, options: RunOptions) -> tuple[History, WorkEstimate]:
     from service.planning.forecast import run_memory
     from service.run_study import check_study_placement
     from service.storage.outcomes import Outcomes
-    from trainables.recipe.code_digest import CodeDigests
 
     home = Home.usable(options.home)
     resolved = editions.resolve_edition(edition, home)
-    codes = CodeDigests()
-    history = History.open(home, resolved, codes)
+    history = History.open(home, resolved)
     placed = placement(options, lambda: run_memory(history, Outcomes(home), options.grad_checkpointing))
     check_study_placement(resolved, placed)
     history.raise_counts(resolved)
-    return history, estimate_work(history, Outcomes(home), placed, codes).with_gpu_hours()
+    return history, estimate_work(history, Outcomes(home), placed).with_gpu_hours()
 
 
 @takes_options

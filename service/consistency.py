@@ -33,9 +33,9 @@ from service.storage.outcomes import (
     read_probe,
 )
 from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import LOOKS
 from trainables.recipe.outcome import Diverged
+from trainables.recipe.revisions import code_of
 from trainables.spec import LocusError
 from trainables.whole_files import put_aside
 
@@ -111,7 +111,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
     if not folder.journal.exists():
         raise LocusError(f"{edition.id} was never run here")
     sentences = []
-    fitting = History(edition, lambda recipe: "")
+    fitting = History(edition)
     lost_facts: list[Fact] = []
     if (gone := cut(folder.journal, folder.lock, fitting.add)) is not None:
         line, lost_facts = gone
@@ -120,8 +120,7 @@ def repair(home: Home, edition: Edition) -> list[str]:
     with Journal(folder.journal, folder.lock) as journal:
         if any(isinstance(fact, Ended | Counts) for fact in lost_facts):
             # the seeds, points and looks go on from what all facts said
-            codes = CodeDigests()
-            before = History(edition, lambda recipe: codes(recipe).digest)
+            before = History(edition)
             for fact in [*journal.facts, *lost_facts]:
                 with suppress(UnfitError):
                     before.add(fact)
@@ -221,7 +220,7 @@ class Rerun:
     """Holds what a rerun found.
 
     `key` is the run's key, `compared` counts the numbers that were compared, and `differences` are those that differ.
-    `changed` names the files of code that changed since the run. `ending` is how the rerun ended.
+    `changed` names what has another revision since the run. `ending` is how the rerun ended.
     """
 
     key: str
@@ -283,7 +282,7 @@ def rerun(home: Home, start: str, report: Callable[[str], None] = lambda line: N
     if ending != before.outcome.kind:
         differences.append(NumberChange(len(curve), f"ended {ending}, before {before.outcome.kind}", None, None))
     compared = sum(not name.startswith(CLOCKED) for values in curve.values() for name in values)
-    return Rerun(run.key, compared, differences, CodeDigests()(run.recipe).changed(before.code), ending)
+    return Rerun(run.key, compared, differences, code_of(run.recipe).changed(before.code), ending)
 
 
 def _device(environment: Mapping[str, Any], key: str) -> str:
@@ -329,7 +328,7 @@ def _weights(outcomes: Outcomes, parent: Run, child: Answered, report: Callable[
     sound = [answer for answer in outcomes.of(key) if outcomes.has_sound_weights(key, answer.name)]
     if not sound:
         raise LocusError(f"the weights of the parent {key} of {run} are gone or damaged; run its study again")
-    of_child = [answer for answer in sound if answer.code.files.items() <= child.code.files.items()]
+    of_child = [answer for answer in sound if answer.code.revisions.items() <= child.code.revisions.items()]
     if not of_child:
         report(f"{run} started from weights of its parent {key} that are gone, now from the newest; numbers may differ")
     return outcomes.weights(key, (of_child or sound)[-1].name)

@@ -26,7 +26,6 @@ from service.execution.submission import Submission, fetched
 from service.storage.home import Home, StudyFolder
 from service.terminal.live import news
 from trainables.cgroup import cores
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import FURTHER_IMAGES, RIGHT_IMAGES
 from trainables.spec import LocusError
 from trainables.whole_files import require_writable
@@ -226,8 +225,7 @@ def compare(home: Home, a: str, b: str) -> ComparedStudies:
     """Returns the comparison of the two studies with these ids. Raises: LocusError if both ids are the same."""
     if a == b:
         raise LocusError(f"compare must be given two studies or versions, got {a} twice")
-    codes = CodeDigests()
-    one, other = (StudyResult.open(home, id, codes=codes) for id in (a, b))
+    one, other = (StudyResult.open(home, id) for id in (a, b))
     return ComparedStudies(side(one), side(other), home)
 
 

@@ -38,7 +38,6 @@ from service.tracking import set_up_client
 from trainables.kept import keep, kept, seen
 from trainables.launch.job import Job
 from trainables.recipe import Recipe
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import check_placement
 from trainables.spec import LocusError, digest
 
@@ -170,8 +169,7 @@ class StudyRun:
         self.options, self.progress, self.tell = options, progress, tell
         self.folder = home.study(edition.id)
         self.tracking = tracking_uri(options.tracking)
-        self.codes = CodeDigests()
-        history = History.open(home, edition, self.codes)
+        history = History.open(home, edition)
         outcomes = Outcomes(home)
         self.placement = machine.placement(options, lambda: run_memory(history, outcomes, options.grad_checkpointing))
         check_study_placement(edition, self.placement)
@@ -225,7 +223,7 @@ class StudyRun:
 
                 note(f"fetching {kind} into {home.data}")
                 download(data, home.data)
-        estimate = estimate_work(history, outcomes, self.placement, self.codes)
+        estimate = estimate_work(history, outcomes, self.placement)
         if estimate.absent:
             raise LocusError(f"{estimate.absent[0]}; nothing was trained")
         for line in estimate.lines(edition.id):
@@ -256,12 +254,9 @@ class StudyRun:
             self.placement,
             self.stop,
             neighbours=others,
-            codes=self.codes,
             copies=self.copies,
         )
-        self.sync = MlflowSync(
-            edition, home, lambda recipe: driver.codes(recipe).digest, self.tracking, self.options.experiment
-        )
+        self.sync = MlflowSync(edition, home, self.tracking, self.options.experiment)
         driver.listeners += [self.progress.add, self.sync.add, Callbacks(callbacks, driver, note).add]
         self.sync.open()
         if journal.torn:

@@ -139,19 +139,15 @@ so two threads that parse at the same time can end in a SystemError: the live sc
 """
 
 
+@lru_cache(maxsize=512)
 def fingerprint(source: str, file: str = "<source>") -> str:
     """Returns hex digits that change only if code does.
 
     Comments, docstrings, layout, descriptions of fields and a `study = ...` change nothing.
     Raises: SourceError with the file and the line where the text is no Python.
     """
-    return tree_fingerprint(without_study(source, file))
-
-
-def tree_fingerprint(tree: ast.Module) -> str:
-    """Returns the `fingerprint` of a syntax tree `without_study`."""
     parts: list[str] = []
-    _add_shape(tree, parts.append)
+    _add_shape(without_study(source, file), parts.append)
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 

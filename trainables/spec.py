@@ -69,6 +69,8 @@ class Spec(BaseModel, metaclass=_SpecMeta):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    REVISION: ClassVar[int] = 1
+    """To be raised when runs of this kind get other numbers: answers of an older revision are trained again."""
     READ: ClassVar[tuple[str, ...]] = ()
     """The fields that are read from what lies at the node's `path`, `digest` first, where they are not given."""
 

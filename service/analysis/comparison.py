@@ -171,16 +171,18 @@ def _plans(a: Ablation | Search, b: Ablation | Search) -> Iterator[Change]:
 
 
 def _code(pairs: Pairs) -> Iterator[Change]:
-    """Yields each file whose code differs between the answers of the two trials of a pair."""
+    """Yields each revision and each own file that differs between the answers of the two trials of a pair."""
     changed: dict[str, Change] = {}
     for pair in pairs:
         same = pair[0].trial.recipe == pair[1].trial.recipe
-        codes = [{answer.code.digest: answer.code.files for answer in each.answers.values()}.values() for each in pair]
-        for files, other in product(*codes):
-            for name in {*files, *other} if same else files.keys() & other.keys():
-                if files.get(name) != other.get(name):
-                    digests = files.get(name, "none")[:7], other.get(name, "none")[:7]
-                    changed[name] = Change(f"code of {name}", *digests)
+        codes = [
+            {answer.code.digest: answer.code.revisions for answer in each.answers.values()}.values() for each in pair
+        ]
+        for mine, other in product(*codes):
+            for name in {*mine, *other} if same else mine.keys() & other.keys():
+                if mine.get(name) != other.get(name):
+                    revisions = (str(each.get(name, 1))[:7] for each in (mine, other))
+                    changed[name] = Change(f"revision of {name}", *revisions)
     yield from (changed[name] for name in sorted(changed))
 
 

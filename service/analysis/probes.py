@@ -16,8 +16,16 @@ from search_spaces.words import plural
 from service.analysis.statistics import Scale, Scores
 from service.storage.outcomes import TIMES, Answered, Outcomes, kept_probe, require_sound, write_probe
 from trainables.data import Data
-from trainables.recipe.code_digest import CodeDigests
-from trainables.recipe.findings import DRAWN_AGAIN, FURTHER_IMAGES, LOOKS, RIGHT_IMAGES, Findings, Probed, When
+from trainables.recipe.findings import (
+    DRAWN_AGAIN,
+    FURTHER_IMAGES,
+    LOOKS,
+    REVISIONS,
+    RIGHT_IMAGES,
+    Findings,
+    Probed,
+    When,
+)
 from trainables.recipe.outcome import Completed
 from trainables.spec import LocusError
 
@@ -36,7 +44,6 @@ class RunProbes:
     outcomes: Outcomes
     answered: Answered
     parent: Path | None
-    codes: CodeDigests
 
     def path(self, name: str) -> Path:
         """Returns the file that keeps what a probe found in the run. Raises: LocusError for an unknown name."""
@@ -46,7 +53,7 @@ class RunProbes:
 
     def kept(self, name: str) -> Probed | None:
         """Returns what the probe found; None if today's code of the probe has not looked at this run."""
-        return kept_probe(self.path(name), self.codes.of_probe(name).digest)
+        return kept_probe(self.path(name), REVISIONS[name])
 
     @property
     def further(self) -> tuple[float, ...]:
@@ -96,7 +103,7 @@ class RunProbes:
             if abs(int(right.sum()) - scored) > max(1, len(right) / 1000):
                 note = f"{right.sum()} of {plural(len(right), 'test image')} are right here, {scored} in the run"
                 probed = replace(probed, after=Findings(note=note))
-        write_probe(self.path(name), probed, self.codes.of_probe(name).digest)
+        write_probe(self.path(name), probed, REVISIONS[name])
         return probed
 
 

@@ -35,7 +35,6 @@ from service.storage.editions import stored
 from service.storage.history import History
 from service.storage.home import Home, without_secrets
 from service.storage.outcomes import Outcomes
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import When
 from trainables.spec import LocusError
 
@@ -60,14 +59,14 @@ class StudyResult:
                     self.rows[number] = replace(row, test=replace(row.test, best_of=arms), test_sizes=sizes)
 
     @classmethod
-    def open(cls, home: Home, id: str, tracking: str | None = None, *, codes: CodeDigests | None = None) -> Self:
+    def open(cls, home: Home, id: str, tracking: str | None = None) -> Self:
         """Returns the result of the study with this id in a home, the folder that holds studies.
 
         `codes` digests today's code; a caller who opens several results passes one, so that files are read once.
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)
-        return cls(home, edition, History.open(home, edition, codes), Outcomes(home), tracking)
+        return cls(home, edition, History.open(home, edition), Outcomes(home), tracking)
 
     @cached_property
     def previous(self) -> StudyResult | None:

@@ -24,7 +24,6 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.leases import Holder
 from trainables.kept import keep, kept, seen
-from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError, SpecError, digest
 
 
@@ -101,7 +100,7 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
     A status is not cached if a user's own class is in use: the files that it reads decide, too, which answers count.
     If `all_of_them` is True, a study whose files cannot be read has a status that says so, and hides no other study.
     """
-    codes, name = CodeDigests(), f"status-{digest(str(home.root))}.json"
+    name = f"status-{digest(str(home.root))}.json"
     packages = (Path(str(package.__file__)).parent for package in (service, search_spaces, trainables))
     mark = seen(*packages, CATALOG)
     earlier: dict[str, Any] = kept(name, mark) or {}
@@ -115,7 +114,7 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
                 statuses.append(StudyStatus.read(earlier[id]["status"]))
                 continue
             edition = editions.stored(home, id)
-            status = _status(home, edition, driver, codes)
+            status = _status(home, edition, driver)
         except (LocusError, ValueError, OSError) as error:
             if not all_of_them:
                 raise
@@ -130,9 +129,9 @@ def _statuses(home: Home, ids: Sequence[str], *, all_of_them: bool = False) -> l
     return statuses
 
 
-def _status(home: Home, edition: Edition, driver: Holder | None, codes: CodeDigests) -> StudyStatus:
+def _status(home: Home, edition: Edition, driver: Holder | None) -> StudyStatus:
     """Returns the status of one study from its journal. `driver` is the process that runs it; None if there is none."""
-    history = History.open(home, edition, codes)
+    history = History.open(home, edition)
     alive = driver is not None
     summaries = summarize(history, alive=alive)
     complete = isinstance(next_action(history, set()), Done)
@@ -181,7 +180,7 @@ def left_words(left: Left, plan: Ablation | Search, gone: str = "") -> str:
     return str(finding("left.time", runs=runs, seconds=left.seconds) if left.seconds else runs)
 
 
-def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
+def recorded(edition: Edition, name: str) -> list[str]:
     """Returns the recorded results of an edition (a study at one budget) as paragraphs; none if nothing is recorded.
 
     `name` is that of the study, or of the file that holds it. Raises: SpecError for a file that holds no such record.
@@ -189,7 +188,7 @@ def recorded(edition: Edition, name: str, codes: CodeDigests) -> list[str]:
     mark = edition.mark if edition.own_paths else ""
     record = read(record_file(name, f"{edition.study.name}@{edition.budget}{mark}"))
     if record is not None:
-        return paragraphs(record, record.since(edition, codes))
+        return paragraphs(record, record.since(edition))
     text = "" if edition.own_paths else edition.study.found.get(edition.budget)
     return [f"{BEFORE}: {text}"] if text else []
 
@@ -200,7 +199,7 @@ def _records(study: Study, name: str) -> dict[str, tuple[Record | None, list[str
     For results that the study's file tells in words, the record is None. A record of a budget that the study no longer
     has is left out.
     """
-    codes, files = CodeDigests(), record_file(name, f"{study.name}@*")
+    files = record_file(name, f"{study.name}@*")
     written = [record for record in map(read, sorted(files.parent.glob(files.name))) if record]
     records: dict[str, tuple[Record | None, list[str]]] = {}
     for size in ("base", *study.budgets):
@@ -209,7 +208,7 @@ def _records(study: Study, name: str) -> dict[str, tuple[Record | None, list[str
         for record in written:
             if record.budget == size:
                 try:
-                    since = record.since(record.edition(study), codes)
+                    since = record.since(record.edition(study))
                 except SpecError:  # the study does not take these values any more
                     since = [ANOTHER]
                 records[record.id.partition("@")[2]] = record, since

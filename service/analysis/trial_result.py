@@ -27,7 +27,6 @@ from service.storage.facts import RunState, TrialAnswer
 from service.storage.history import History
 from service.storage.outcomes import Answered, Curve, Outcomes, averaged, require_sound
 from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.findings import Probed
 from trainables.recipe.outcome import TOGETHER, Completed, Diverged, at_image_size, of_ema
 from trainables.spec import LocusError, SpecError
@@ -424,13 +423,10 @@ class TrialResult:
 
 def collect(history: History, outcomes: Outcomes, find_run_id: Callable[[Training], str]) -> list[TrialResult]:
     """Returns the results of all trials of a study, parents too, in the order in which they were added."""
-    codes = CodeDigests()
-    return [_trial(history, outcomes, trial, codes, find_run_id) for trial in history.trials]
+    return [_trial(history, outcomes, trial, find_run_id) for trial in history.trials]
 
 
-def _trial(
-    history: History, outcomes: Outcomes, trial: Trial, codes: CodeDigests, find_run_id: Callable[[Training], str]
-) -> TrialResult:
+def _trial(history: History, outcomes: Outcomes, trial: Trial, find_run_id: Callable[[Training], str]) -> TrialResult:
     """Returns the result of one trial."""
     runs, probes = {}, {}
     for seed, run in history.runs(trial).items():
@@ -440,7 +436,7 @@ def _trial(
         if answered is not None and isinstance(answered.outcome, Completed):
             parent = run.parents.get("init")  # with its weights as the run had them
             weights_of_parent = None if parent is None else outcomes.weights(parent.key, history.code(parent))
-            probes[seed] = RunProbes(outcomes, answered, weights_of_parent, codes)
+            probes[seed] = RunProbes(outcomes, answered, weights_of_parent)
     answer, diverged = history.answer(trial), diverged_seeds(history, trial)
 
     def tested(metric: str) -> Scores:

@@ -160,8 +160,8 @@ def rerun(
     from service.storage.home import Home
 
     done = train_again(Home.find(home), key, remark)
-    for file in done.changed:
-        remark(f"{file} changed since")
+    for change in done.changed:
+        remark(f"{change}: the revision changed since")
     for gap in done.differences:
         remark(f"epoch {gap.epoch}: {gap.name} was {gap.before}, is {gap.now}")
     remark(f"{done.key}: {done.compared} numbers compared, {len(done.differences)} differ")

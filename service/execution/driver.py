@@ -48,12 +48,11 @@ from service.storage.journal import Journal
 from service.storage.leases import TakenOverError
 from service.storage.outcomes import Answered, Outcomes
 from service.storage.remote import Copies, SentOutcomes
-from trainables.launch.errors import CHANGED
 from trainables.launch.job import Job
 from trainables.recipe import Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
 from trainables.recipe.planned import as_planned
+from trainables.recipe.revisions import code_of
 from trainables.spec import LocusError
 
 
@@ -71,11 +70,10 @@ Listener = Callable[[Fact], None]
 class Driver:
     """Drives one study from its open journal.
 
-    `neighbours` are the other drivers that share this machine. `codes` computes the digests of today's code, as in the
-    plan. `copies` are the files at the study's storage. `lock` is held while the history changes, because other threads
-    read it. `listener_failed` is the first error of a listener, in words. `repeated` counts runs that fail for the same
-    reason. `replaced` lists the keys of runs whose answers were replaced: by new answers with other numbers, or by
-    answers from the storage.
+    `neighbours` are the other drivers that share this machine. `copies` are the files at the study's storage. `lock` is
+    held while the history changes, because other threads read it. `listener_failed` is the first error of a listener,
+    in words. `repeated` counts runs that fail for the same reason. `replaced` lists the keys of runs whose answers were
+    replaced: by new answers with other numbers, or by answers from the storage.
     """
 
     edition: Edition
@@ -85,7 +83,6 @@ class Driver:
     stop: Stop = field(default_factory=Stop)
     listeners: list[Listener] = field(default_factory=list)
     neighbours: Neighbours | None = None
-    codes: CodeDigests = field(default_factory=CodeDigests)
     copies: Copies | None = None
     listener_failed: str | None = None
 
@@ -95,7 +92,7 @@ class Driver:
         self.replaced: list[str] = []
         self.outcomes = SentOutcomes(self.copies, self.replaced) if self.copies else Outcomes(self.home)
         self.in_flight = InFlight(self.home, self.neighbours)
-        self.history = History(self.edition, lambda recipe: self.codes(recipe).digest, self.journal.facts)
+        self.history = History(self.edition, self.journal.facts)
         self._early, self._decisions = EarlyStops(self.edition, self.history), Decisions(self.history)
         self.repeated = RepeatedFailure()
         self.work = WorkFolders(self.folder, self.copies)
@@ -163,7 +160,7 @@ class Driver:
                         self.in_flight.end(run.key)  # another driver ended it a moment ago
                 case MarkDiverged(run=run):
                     outcome = Diverged(epoch=0, reason="its parent diverged")
-                    code = self.codes(run.recipe)
+                    code = code_of(run.recipe)
                     self._keep(Answered(**as_planned(run), code=code, outcome=outcome, ended=time.time()), None)
                 case Propose() | Tune() if len(self.in_flight.keys) >= most:
                     return None  # another driver trains one of the points that come before
@@ -245,7 +242,7 @@ class Driver:
 
     def _start(self, run: Run, trial: Trial) -> Job:
         """Returns the job of a run's next attempt, and records that the attempt has started."""
-        planned = self.codes(run.recipe)
+        planned = code_of(run.recipe)
         code, attempt = planned.digest, self.history.state(run).attempts + 1
         self.journal.look()  # a driver that has taken the study over would use the same folder
         job = Job(
@@ -271,7 +268,7 @@ class Driver:
         return job
 
     def _end(self, job: Job, message: dict[str, Any]) -> None:
-        """Stores the answer of a run, or records a failure if the code is not the planned one or weights are missing.
+        """Stores the answer of a run, or records a failure if its weights are missing.
 
         Where an answer is there already, it lacks its weights. It is set aside if the new numbers differ from its own.
         """
@@ -290,9 +287,7 @@ class Driver:
         weights = self.work.weights(job) if needs_weights else None
         before = self.outcomes.get(run.key, job.code.digest)
 
-        if message["code"] != job.code.digest:
-            self.on_failure(job, reason=f"its code {CHANGED}", final=True)
-        elif needs_weights and weights is None:
+        if needs_weights and weights is None:
             shared = "" if self.copies else ": all nodes must share the folder of --home, or --storage must be given"
             self.on_failure(job, reason=f"its weights are not in {job.folder}{shared}")
         else:

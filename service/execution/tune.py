@@ -28,7 +28,7 @@ from service.execution.signals import Apart
 from service.execution.watchdog import Attending, Unsaved, Watch, death_errors_as_actor_errors, jobs_of
 from service.planning.placement import Placement
 from trainables.cgroup import cores
-from trainables.launch.errors import LOST, UNREACHABLE, changed, is_code_error, lost, reason
+from trainables.launch.errors import LOST, UNREACHABLE, is_code_error, lost, reason
 from trainables.launch.job import Job
 from trainables.launch.scratch import scratch
 from trainables.recipe.fusing import fuse
@@ -47,9 +47,6 @@ class AloneTrial(tune.Trainable):  # type: ignore[misc]
 
     def begin(self, *jobs: Job) -> Alone | Group:
         """Starts the training of these jobs in the background, here in a thread, and returns it."""
-        from trainables.launch.imported import imported_code
-
-        imported_code()  # first: the import of torch takes seconds, in which a file could be edited
         from trainables.launch.alone import Alone
 
         return Alone(*jobs)
@@ -191,7 +188,7 @@ class JournalScheduler(Unsaved, FIFOScheduler):  # type: ignore[misc]
             cause = cause.replace(UNREACHABLE, LOST)
         jobs = jobs_of(trial)
         alone = len(jobs) == 1  # the runs of a pack are trained again one by one: only one of them may be at fault
-        self.driver.on_failure(*jobs, reason=cause, lost=lost(cause), final=alone and (final or changed(cause)))
+        self.driver.on_failure(*jobs, reason=cause, lost=lost(cause), final=alone and final)
 
 
 WAITING_BYTES = 2**20

@@ -43,8 +43,8 @@ from trainables.data.augment import Mixing
 from trainables.data.dataset import SplitName
 from trainables.kept import keep, kept, seen
 from trainables.recipe import FromTimm, Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import Cost, estimate_cost, most_forward_flops, training_operations
+from trainables.recipe.revisions import code_of
 from trainables.spec import digest
 
 MOST = 12
@@ -143,7 +143,7 @@ class WorkEstimate:
         unknown: How many runs belong to points that are not proposed yet, at most.
         uncounted: How many answers, of this study and of others, do not count, because another code trained them;
             `status` and the report count those of this study alone.
-        changed: The files in which that code differs from today's.
+        changed: What has another revision in that code than today.
         seconds: How long the rest will take; None if that is not known, or nothing is to be trained.
         weights: The cost of each arm or first point.
         absent: A sentence for each file of weights and each data set that missing runs need and that is not there.
@@ -239,8 +239,7 @@ class WorkEstimate:
     def lines(self, id: str) -> Iterator[str]:
         """Yields the plan in words; the last line begins with `plan:`."""
         if self.uncounted:
-            files = f": {listed([*self.changed])} changed" if self.changed else ""
-            yield f"not counted: {plural(self.uncounted, 'answer')} of other code{files}"
+            yield f"not counted: {plural(self.uncounted, 'answer')} of other code ({'; '.join(self.changed)})"
         yield from (*self.absent, *self.about)
         if self.points < self.trials:
             yield f"the space has no more than {self.points} points: {self.trials} trials were asked for"
@@ -276,7 +275,7 @@ START_S = 11.0
 """How long a study takes beside its epochs: Ray starts and ends, and workers import torch and timm. Units: seconds."""
 
 
-def estimate_work(history: History, outcomes: Outcomes, placement: Placement, codes: CodeDigests) -> WorkEstimate:
+def estimate_work(history: History, outcomes: Outcomes, placement: Placement) -> WorkEstimate:
     """Returns the estimate of a study in its present state.
 
     It adds to the history the facts that a driver writes first: that failed runs are tried again, and which answers are
@@ -304,11 +303,13 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement, co
             work[run.key] = "missing"
             recipes.append(run.recipe)
             if older := outcomes.of(run.key):
-                changed.update(codes(run.recipe).changed(older[-1].code))
+                changed.update(code_of(run.recipe).changed(older[-1].code))
                 uncounted += run.key not in answered
     for run in (run for trial in history.trials for run in history.runs(trial).values()):
         if run.key not in work and not history.state(run).answered:  # a point of tuning that is not trained again
-            changed.update(file for last in outcomes.of(run.key)[-1:] for file in codes(run.recipe).changed(last.code))
+            changed.update(
+                name for last in outcomes.of(run.key)[-1:] for name in code_of(run.recipe).changed(last.code)
+            )
     return _estimate(history, outcomes, placement, work, recipes, uncounted=uncounted, changed=tuple(sorted(changed)))
 
 

@@ -30,14 +30,13 @@ from service.reporting.figures import classes, curves, probes, rows, search
 from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
-from service.reporting.provenance import code_rows, effort, surroundings
+from service.reporting.provenance import effort, surroundings
 from service.reporting.results_table import RESULTS, adjusted_words, measured, over_tasks
 from service.storage.editions import sources
 from service.storage.home import WRITTEN, content_digest
 from service.storage.home import written as written_before
 from trainables.backbones import ViT
 from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
-from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import Spec
 from trainables.whole_files import write_whole
 
@@ -86,7 +85,6 @@ class Page:
     published: list[str]
     sources: list[tuple[str, str]]
     surroundings: list[tuple[str, str, bool]]
-    codes: list[tuple[str, str]]
     effort: str
     remarks: list[str]
     snippet: str
@@ -135,7 +133,7 @@ def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False
         progress=_progress(result) if running else "",
         headline=headline(result),
         details=details(result),
-        recorded=recorded(result.edition, study.name, CodeDigests()),
+        recorded=recorded(result.edition, study.name),
         verdicts=result.claims,
         verdicts_note=_verdicts_note(result),
         results=[table for make in before if (table := make(result))],
@@ -149,7 +147,6 @@ def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False
         published=[f"{listed(names)}: {source}" for source, names in by_source.items()],
         sources=[*dict.fromkeys(sources(study.plain()))],
         surroundings=surroundings(result),
-        codes=code_rows(result),
         effort=effort(result),
         remarks=remarks,
         snippet=snippet(result),

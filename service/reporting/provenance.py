@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from search_spaces.roles import Role
-from search_spaces.words import duration, listed, plural, quoted
+from search_spaces.words import duration, plural
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import AFFECT_TIME, TrialResult
 from service.reporting.pages import Column
@@ -44,8 +44,6 @@ SHOWN = {
 """By each entry of a run's stored environment that a page shows, in this order: the page's word for it."""
 MEANING = {("workers", "0"): "0 (each run in one process)", ("host_memory_gib", "0.0"): "unknown"}
 """By entry and value: the words for a value that does not explain itself."""
-SHORT = 7
-"""A page shows so many digits of a digest of code, as git does."""
 SEEDS: dict[Role, str] = {
     "trial": "seeds",
     "rival": "seeds of random points",
@@ -86,19 +84,6 @@ def surroundings(result: StudyResult) -> list[tuple[str, str, bool]]:
         mixture = ", ".join(f"{value} ({plural(count, 'run')})" for value, count in texts.items())
         rows.append((SHOWN[name], f"mixed: {mixture}" if len(texts) > 1 else next(iter(texts)), len(texts) > 1))
     return rows
-
-
-def code_rows(result: StudyResult) -> list[tuple[str, str]]:
-    """Returns each code that trained answers which count, as the first digits of its digest, with these trials."""
-    arms = result.edition.study.plan.arms
-    by_code: dict[str, list[str]] = {}
-    for row in result.rows:
-        for code in dict.fromkeys(run.code for run in row.runs.values() if run.answered is not None):
-            by_code.setdefault(code, []).append(row.name if arms and row.trial.role == "trial" else row.trial.label)
-    return [
-        (code[:SHORT], "all trials" if len(by_code) == 1 else listed([*map(quoted, names)]))
-        for code, names in by_code.items()
-    ]
 
 
 def effort(result: StudyResult) -> str:

@@ -24,7 +24,7 @@ from search_spaces.roles import MOST_SEEDS, MOST_TRIALS, POINTS, Role
 from search_spaces.study import Edition, Study, Trial
 from trainables.spec import Spec
 
-FORM = 5
+FORM = 6
 """The form of journals that this code reads and writes. It rises when a kind of fact is added or changed."""
 KEY = "[0-9a-f]{16}"
 RunKey = Annotated[str, Field(pattern=f"^{KEY}$", description="16 hex digits")]

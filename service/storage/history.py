@@ -6,7 +6,7 @@ The driver, `status`, the report and MLflow all read this one object. Answers co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 
 from search_spaces.roles import COMPARED, CONFIRMATIONS, POINTS, Role
@@ -39,7 +39,7 @@ from service.storage.facts import (
 from service.storage.home import Home
 from service.storage.journal import UnfitError, read_lines, remedy
 from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.revisions import code_of
 from trainables.spec import SpecError
 
 SETTLED = ("completed", "stopped", "diverged")
@@ -57,7 +57,7 @@ OF_A_RUN = (Started, Measured, StoppedAt, FailedWith, Ended)
 class History:
     """The state of a study, computed from its facts.
 
-    `code_of` returns the digest of today's code that trains a recipe. `invalidations` goes up when trials that had
+    `invalidations` goes up when trials that had
     ended may have to go on: a caller then drops results that it kept of them. `parents` is the number of parents (runs
     that other runs need) that were planned, also of those that no run needs today. `first_seeds` is the number of seeds
     that was asked for first. `costs` is the last measurement of what arms cost. `begun` is the time of the first fact
@@ -65,7 +65,7 @@ class History:
     they were first stored. Units: times in seconds since 1970.
     """
 
-    def __init__(self, edition: Edition, code_of: Callable[[Recipe], str], facts: Iterable[Fact] = ()) -> None:
+    def __init__(self, edition: Edition, facts: Iterable[Fact] = ()) -> None:
         self.edition = edition
         self.trials: list[Trial] = []
         self.parents = 0
@@ -80,8 +80,7 @@ class History:
         self._labels: set[str] = set()
         self.states: dict[tuple[str, str], RunState] = {}
         self.last: float | None = None
-        self._code_of = code_of
-        self._codes: dict[str, str] = {}
+        self._codes: dict[int, tuple[Recipe, str]] = {}
         self._waiting: dict[str, list[Trial]] | None = None
         self._answers: dict[str, TrialAnswer] = {}
         self.invalidations = 0
@@ -94,10 +93,9 @@ class History:
             self.add(fact)
 
     @classmethod
-    def open(cls, home: Home, edition: Edition, codes: CodeDigests | None = None) -> History:
+    def open(cls, home: Home, edition: Edition) -> History:
         """Returns the history of an edition, read from its journal. Raises: JournalError if it cannot be read."""
-        codes, journal = codes or CodeDigests(), home.study(edition.id).journal
-        history = cls(edition, lambda recipe: codes(recipe).digest)
+        journal, history = home.study(edition.id).journal, cls(edition)
         for number, fact in read_lines(journal):
             try:
                 history.add(fact)
@@ -223,7 +221,7 @@ class History:
         if not self._look_starts:
             return None
         lines = read_lines(home.study(self.edition.id).journal)
-        return History(self.edition, self._code_of, (fact for _, fact in islice(lines, self._look_starts[-1])))
+        return History(self.edition, (fact for _, fact in islice(lines, self._look_starts[-1])))
 
     def _tested(self, seeds: int) -> list[Trial]:
         """Returns the trials that have answers for `TESTED` of their first `seeds` seeds.
@@ -265,9 +263,10 @@ class History:
 
     def code(self, run: Run) -> str:
         """Returns the digest of today's code that trains a run; answers of other code do not count."""
-        if run.key not in self._codes:
-            self._codes[run.key] = self._code_of(run.recipe)
-        return self._codes[run.key]
+        recipe = run.recipe
+        if id(recipe) not in self._codes:
+            self._codes[id(recipe)] = recipe, code_of(recipe).digest  # the recipe is kept, and so is its id
+        return self._codes[id(recipe)][1]
 
     def state(self, run: Run) -> RunState:
         return self.states.get((run.key, self.code(run))) or RunState()

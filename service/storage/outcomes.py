@@ -27,10 +27,10 @@ from search_spaces.words import plural
 from service.storage import plain_json
 from service.storage.home import Home
 from trainables.recipe import Run
-from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.findings import Findings, Probed, When
 from trainables.recipe.outcome import Answer, Diverged
 from trainables.recipe.planned import PlannedRun
+from trainables.recipe.revisions import Code
 from trainables.spec import LocusError
 from trainables.trusted import UntrustedError
 from trainables.whole_files import put_aside, rename_durably, sealed, unsealed, write_whole
@@ -124,7 +124,7 @@ class Answered(PlannedRun):
     Units: `ended` in seconds since 1970.
     """
 
-    code: CodeDigest
+    code: Code
     outcome: Answer
     environment: dict[str, Any] = Field(default_factory=dict)
     ended: float = 0.0

@@ -43,7 +43,6 @@ from service.storage.home import Home, StudyFolder
 from service.storage.journal import Place, read_on
 from service.terminal.output import Paper, sentence, title
 from service.terminal.views import trials_table
-from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import SpecError
 
 
@@ -116,8 +115,7 @@ def events(home: Home, id: str, *, run: str | None = None, follow: bool = False)
     Raises: SpecError if no run has that name.
     """
     folder = home.study(id)
-    codes = CodeDigests()
-    history = History(editions.stored(home, id), lambda recipe: codes(recipe).digest, [])
+    history = History(editions.stored(home, id))
     lines, position, matched = EventLines(history), Place(), run is None
     label, _, seed = (run or "").partition(".")
     trial: Trial | None = None

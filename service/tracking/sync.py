@@ -33,7 +33,7 @@ from service.tracking.databases import MlflowError, check_file, lasting
 from service.tracking.rows import NO_CONCLUSION, STUDY, Conclusion, MlflowStatus, Row, TrialContent, rows, study_row
 from service.tracking.store import Store, experiment_of, make_database
 from service.tracking.views import Links, describe, leave, links
-from trainables.recipe import Recipe, Run
+from trainables.recipe import Run
 from trainables.whole_files import write_whole
 
 ANSWER_S = 5
@@ -120,13 +120,11 @@ class MlflowSync:
         self,
         edition: Edition,
         home: Home,
-        codes: Callable[[Recipe], str],
         tracking: str | None = None,
         experiment: str | None = None,
     ) -> None:
         self.edition, self.home, self.tracking = edition, home, tracking
         self.experiment = experiment_name(experiment)
-        self._codes = codes
         self._queue: queue.SimpleQueue[Fact | _Close | None] = queue.SimpleQueue()  # None: send nothing more
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._made = threading.Event()
@@ -205,7 +203,7 @@ class MlflowSync:
     def _work(self) -> None:
         """Collects facts and sends them, in the thread, until `close` or `leave`. It tries again what failed."""
         try:
-            state = SyncState(History(self.edition, self._codes))
+            state = SyncState(History(self.edition))
             while True:
                 item = self._queue.get()
                 until = time.monotonic() + PAUSE_S

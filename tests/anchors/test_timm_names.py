@@ -19,7 +19,7 @@ from trainables.backbones.vit_torch import PositionedViT
 from trainables.data import Digits, RedGreen
 from trainables.encodings import Learnable, NoEncoding, ReservedChannels
 from trainables.recipe import AdamW, FromTimm, FromTrial, Recipe, Run, TaughtByTrial
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.revisions import code_of
 from trainables.spec import SpecError
 from trainables.weights.pretrained import checksum
 
@@ -107,7 +107,7 @@ def test_a_recipe_that_names_a_model_is_the_recipe_with_its_numbers(name):
     assert named == plainly == Recipe(data=RedGreen(image_size=32), model=TimmViT(name))
     assert Recipe.read(named.plain()) == Recipe.read({"data": plainly.data.plain(), "model": TimmViT(name).plain()})
     assert Run(recipe=named, seed=0).key == Run(recipe=plainly, seed=0).key
-    assert CodeDigests()(named) == CodeDigests()(plainly)
+    assert code_of(named) == code_of(plainly)
     assert named.model.plain()["kind"] == "vit"
 
 

@@ -91,7 +91,7 @@ def test_what_a_row_takes_at_a_server_with_postgresql(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     home, edition = Home(tmp_path / "home"), search(20, 9)
     with driving(home, edition) as driver:
-        state = SyncState(History(edition, lambda recipe: driver.codes(recipe).digest))
+        state = SyncState(History(edition))
         driver.listeners.append(state.add)
         Toy(driver, random.Random(0), max_concurrent=4).drive()
     with postgres() as database, mlflow_served(database, tmp_path) as tracking:

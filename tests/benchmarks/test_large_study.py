@@ -23,7 +23,6 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.terminal.live import Progress
-from trainables.recipe.code_digest import CodeDigests
 
 TRIALS = 1000
 ID = "large@base"
@@ -54,7 +53,7 @@ def mark(fact):
         spent[0] += time.process_time() - begun
 
 with driving(Home(Path(sys.argv[1])), edition) as driver:
-    shown, spent = SyncState(History(edition, lambda recipe: driver.codes(recipe).digest)), [0.0]
+    shown, spent = SyncState(History(edition)), [0.0]
     for fact in driver.journal.facts: shown.add(fact)
     driver.listeners.append(mark)
     Toy(driver, random.Random(0), max_concurrent=2).drive()
@@ -107,9 +106,8 @@ def timed(action) -> float:
 
 
 def plan(home: Home) -> None:
-    codes = CodeDigests()
-    history = History.open(home, editions.stored(home, ID), codes)
-    estimate_work(history, Outcomes(home), Placement(max_concurrent=2), codes)
+    history = History.open(home, editions.stored(home, ID))
+    estimate_work(history, Outcomes(home), Placement(max_concurrent=2))
 
 
 def redraw(home: Home) -> float:

@@ -20,7 +20,6 @@ from tests.browser.chromium import Chromium, has
 from tests.ports import held_port
 from tests.rooms.by_hand import ablated, searched
 from tests.waiting import LIMIT_S
-from trainables.recipe.code_digest import CodeDigests
 
 pytestmark = pytest.mark.browser
 
@@ -28,8 +27,7 @@ pytestmark = pytest.mark.browser
 def show(home: Home, id: str, tracking: str | None = None) -> tuple[Edition, Links | None]:
     edition = stored(home, id)
     report = Result.open(home, id).report().parent
-    codes = CodeDigests()
-    shown = MlflowSync(edition, home, lambda recipe: codes(recipe).digest, tracking)
+    shown = MlflowSync(edition, home, tracking)
     shown.open()
     for fact in read(home.study(id).journal)[0]:
         shown.add(fact)

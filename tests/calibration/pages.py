@@ -27,7 +27,7 @@ from trainables.encodings import Fourier
 from trainables.recipe import Recipe
 
 REPETITIONS = 2000
-EPOCHS, CODE = 8, "c0dec0dec0de"
+EPOCHS = 8
 NOWHERE = Home(Path("/nowhere"))
 """No file is read or written: all facts are at hand, and there is no model to be probed."""
 VALIDATION = 0.003
@@ -50,7 +50,7 @@ class Pages:
 
     def grown(self, rng: np.random.Generator, counts: Sequence[int]) -> Iterator[StudyResult]:
         """The same study after so many seeds, and then more."""
-        history, begun = History(self.edition, lambda _: CODE), 0
+        history, begun = History(self.edition), 0
         for seeds in counts:
             history.add(Counts(seeds=seeds))
             for trial, kind in zip(self.trials, self.kinds, strict=True):
@@ -58,10 +58,10 @@ class Pages:
                     history.add(Planned(role="trial", number=trial.number, name=trial.name, values=trial.values))
                 tests = kind.values(rng, seeds - begun)
                 for seed, test in zip(range(begun, seeds), tests, strict=True):
-                    run, test = trial.run(seed).key, float(test)
+                    run, test = trial.run(seed), float(test)
                     values = {"val/accuracy": min(1.0, test + float(rng.normal(0, VALIDATION))), "test/accuracy": test}
-                    history.add(Measured(run=run, code=CODE, epoch=EPOCHS, values=values))
-                    history.add(Ended(run=run, code=CODE, outcome="completed", epoch=EPOCHS))
+                    history.add(Measured(run=run.key, code=history.code(run), epoch=EPOCHS, values=values))
+                    history.add(Ended(run=run.key, code=history.code(run), outcome="completed", epoch=EPOCHS))
             begun = seeds
             yield StudyResult(NOWHERE, self.edition, history, Outcomes(NOWHERE))
 

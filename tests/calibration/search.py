@@ -47,7 +47,6 @@ FEW_POINTS = 10
 """Where random search needs no more points than that, any search is as good."""
 DRAWS = 400
 """Bootstrap draws for the error of a ratio of medians."""
-CODE = "c0dec0dec0de"
 
 Values = dict[str, Any]
 
@@ -196,7 +195,7 @@ def measured_score(surrogate: Surrogate, trial: Trial, run: Run, epoch: int) -> 
 
 def search(surrogate: Surrogate, edition: Edition, slots: int, *, until_reached: bool = False) -> Searched:
     """Conducts a search up to its confirmation, with so many runs at a time."""
-    history = History(edition, lambda _: CODE)
+    history = History(edition)
     decisions, early = Decisions(history), EarlyStops(edition, history)
     history.add(Counts(seeds=edition.study.seeds, trials=history.trials_asked))
     reports: list[tuple[float, int, int]] = []
@@ -221,13 +220,13 @@ def search(surrogate: Surrogate, edition: Edition, slots: int, *, until_reached:
         trial, run = jobs[number]
         epochs += 1
         values = {"val/accuracy": measured_score(surrogate, trial, run, epoch)}
-        measured = Measured(run=run.key, code=CODE, epoch=epoch, values=values)
+        measured = Measured(run=run.key, code=history.code(run), epoch=epoch, values=values)
         history.add(measured)
-        cutoff = early.cutoff(run.key, CODE, measured)
+        cutoff = early.cutoff(run.key, history.code(run), measured)
         if cutoff is not None:
-            history.add(StoppedAt(run=run.key, code=CODE, epoch=epoch, cutoff=cutoff))
+            history.add(StoppedAt(run=run.key, code=history.code(run), epoch=epoch, cutoff=cutoff))
         elif epoch == EPOCHS:
-            history.add(Ended(run=run.key, code=CODE, outcome="completed", epoch=epoch))
+            history.add(Ended(run=run.key, code=history.code(run), outcome="completed", epoch=epoch))
         else:
             heapq.heappush(reports, (now + _pace(run), number, epoch + 1))
             continue

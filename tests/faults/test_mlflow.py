@@ -67,7 +67,7 @@ def drive(
     """
     heard, notes, edition = [], [], study()
     with driving(home, edition) as driver:
-        sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, tracking)
+        sync = MlflowSync(edition, home, tracking)
         sync.open()
 
         def missed() -> None:

@@ -19,7 +19,7 @@ from trainables.encodings import IRPE, PEG, Fourier, Learnable, RelativeBias, Ro
 from trainables.launch.job import Job
 from trainables.launch.worker import member_of
 from trainables.recipe import AdamW, Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.revisions import code_of
 from trainables.training.loop import Training
 from trainables.training.optional.out_of_memory import free_memory
 from trainables.training.runtime import runtime
@@ -36,7 +36,7 @@ def ours(encoding, precision, compiled, model=VIT_S):
     torch.cuda.reset_peak_memory_stats()
     optimizer = AdamW(epochs=EPOCHS + 1, batch_size=BATCH, precision=precision)
     run = Run(recipe=Recipe(data=DATA, model=model, encoding=encoding, optimizer=optimizer), seed=0)
-    job = Job(run=run, code=CodeDigests()(run.recipe), label="0", attempt=1, folder=".", compile=compiled)
+    job = Job(run=run, code=code_of(run.recipe), label="0", attempt=1, folder=".", compile=compiled)
     with runtime(1, precision):
         training = Training(run, "cuda", {}, member_of(job), Reading())
         speeds = [training.learn(epoch + 1)["train/images_per_s"] for epoch in range(EPOCHS + 1)]

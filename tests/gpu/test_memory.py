@@ -13,8 +13,8 @@ from trainables.encodings import IRPE, Learnable, RelativeBias
 from trainables.launch.job import Job
 from trainables.launch.worker import SHARED, work
 from trainables.recipe import AdamW, Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import PROCESS_BYTES, estimate_cost
+from trainables.recipe.revisions import code_of
 from trainables.training.distributed import SINGLE
 from trainables.training.loop import Training
 from trainables.training.optional.checkpointing import checkpointed
@@ -68,7 +68,7 @@ def test_a_batch_that_does_not_fit_is_computed_in_parts(tmp_path):
     free_memory()
     part = SHARED * torch.cuda.get_device_properties(0).total_memory / (0.75 * whole)
     notes = []
-    job = Job(run=run, code=CodeDigests()(run.recipe), label="0", attempt=1, folder=str(tmp_path), device="cuda")
+    job = Job(run=run, code=code_of(run.recipe), label="0", attempt=1, folder=str(tmp_path), device="cuda")
     try:
         work(
             job.model_copy(update={"runs_per_gpu": round(part)}), lambda message: notes.append(message["note"]) or True

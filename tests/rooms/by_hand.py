@@ -22,8 +22,8 @@ from trainables.data import RedGreen
 from trainables.encodings import Fourier
 from trainables.launch.work_files import EMA_WEIGHTS, WEIGHTS
 from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement, at_image_size
+from trainables.recipe.revisions import code_of
 
 EPOCHS = 8
 ENVIRONMENT = {"torch": "2.15.0", "python": "3.11.2", "timm": "1.0.31", "device": "cpu", "threads": 1}
@@ -36,7 +36,7 @@ class ByHand:
     """
 
     def __init__(self, root: Path, edition: Edition, seeds: int | None = None, trials: int | None = None) -> None:
-        self.home, self.edition, self.codes = Home(root), edition, CodeDigests()
+        self.home, self.edition, self.codes = Home(root), edition, code_of
         self.outcomes = Outcomes(self.home)
         folder = self.home.study(edition.id)
         save_edition(edition, self.home)

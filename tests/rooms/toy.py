@@ -164,7 +164,6 @@ def message(said: Measurement | Diverged, job: Job, **environment) -> dict:
     return {
         "kind": "diverged" if isinstance(said, Diverged) else "measured",
         "result": said.model_dump_json(),
-        "code": job.code.digest,
         "environment": json.dumps({"toy": 1} | environment),
         "epoch": said.epoch,
     }

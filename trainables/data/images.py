@@ -13,7 +13,6 @@ from typing import ClassVar, NamedTuple
 from pydantic import Field, model_validator
 
 from trainables.data.dataset import Chances, DatasetSpec, ImageCounts, Metric, SplitName
-from trainables.source import fingerprint as code_fingerprint
 from trainables.spec import digest, require
 
 HELD_OUT = 0.1
@@ -21,12 +20,6 @@ HELD_OUT = 0.1
 
 RESIDENT_BYTES = 4 * 2**30
 """Decoded images of up to so many bytes are kept in a file that all runs of a machine map into memory."""
-
-READERS = (
-    "rng_torch.py", "data/decoded_torch.py", "data/folder_files.py", "data/images.py", "data/images_torch.py",
-    "data/splits_torch.py", "data/upright_rgb.py",
-)  # fmt: skip
-"""The files that choose and decode the images of any set; a set has two more. Paths are relative to `trainables/`."""
 
 
 class Described(NamedTuple):
@@ -179,14 +172,10 @@ class ImagesSpec(DatasetSpec):
 
     @property
     def decoded_name(self) -> str:
-        """What the decoded images of these draws are called: by the draws, the set, and the code that makes them."""
+        """What the decoded images of these draws are called: by the draws, the set, and its revision."""
         unread = {"normalize", "balanced", "skill"}
         fields = {name: value for name, value in self.identity().items() if name not in unread}
-        folder = Path(__file__).parents[1]
-        module = type(self).__module__.partition(".")[2].replace(".", "/")
-        files = (*READERS, f"{module}.py", f"{module}_torch.py")
-        code = [code_fingerprint((folder / name).read_text(encoding="utf-8"), name) for name in files]
-        return digest([fields, self.fingerprint, code, version("pillow"), version("numpy")])
+        return digest([fields, self.fingerprint, self.REVISION, version("pillow"), version("numpy")])
 
     def root(self, folder: Path) -> Path:
         """Returns where the images lie; `folder`: that of all data."""

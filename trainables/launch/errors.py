@@ -19,7 +19,6 @@ LIBRARIES = (sysconfig.get_path("stdlib"), "site-packages")
 LOST = "its node was lost"
 KILLED = "its process was killed, from outside or because memory ran out"
 UNREACHABLE = "its process did not answer any more"
-CHANGED = "changed after this study was planned; run the study again to train with the new code"
 DEATHS = {
     "node has died": LOST,
     "node was terminated": LOST,
@@ -113,8 +112,3 @@ def of_partner(error: WorkError) -> bool:
 def lost(reason: str) -> bool:
     """Returns whether a run failed because a node went away, which does not count as an attempt."""
     return reason.endswith(LOST)
-
-
-def changed(reason: str) -> bool:
-    """Returns whether a run failed because its code was edited, which a second attempt cannot correct."""
-    return reason.endswith(CHANGED)

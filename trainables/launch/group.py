@@ -16,7 +16,6 @@ from ray.util import get_current_placement_group, remove_placement_group
 from ray.util.placement_group import PlacementGroup
 
 from trainables.launch.errors import LOST, WorkError, group_failure, of_partner
-from trainables.launch.imported import imported_code
 from trainables.launch.job import Job, enter
 from trainables.launch.message import message
 from trainables.launch.work_files import is_uri
@@ -156,7 +155,6 @@ def _trainer(job: Job, bridge: Any) -> TorchTrainer:
 
 def _member(job: Job, bridge: Any) -> None:
     """Trains as one of the workers. Rank 0 reports for all of them, and all receive the answer: to go on or to end."""
-    imported_code()
     import torch
 
     enter(job.cwd)

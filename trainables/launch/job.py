@@ -10,14 +10,14 @@ from typing import Any
 from pydantic import Field
 
 from trainables.recipe import Use
-from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.planned import PlannedRun
+from trainables.recipe.revisions import Code
 
 
 class Job(PlannedRun):
     """One attempt at one run."""
 
-    code: CodeDigest
+    code: Code
     """The code that the study was planned with; the worker trains with no other."""
     label: str
     attempt: int

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from trainables.cgroup import cores
-from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.recipe import Run
 from trainables.recipe.outcome import Diverged, Measurement
@@ -29,7 +28,6 @@ def message(run: Run, epoch: Measurement | Diverged, job: Job) -> dict[str, Any]
         "kind": "diverged" if isinstance(epoch, Diverged) else "measured",
         "result": epoch.model_dump_json(),
         "note": note(job),
-        "code": imported_code().code(job.code).digest if last else "",
         "environment": json.dumps(environment(job) if last else {}),
     }
 

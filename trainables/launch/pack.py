@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from trainables.launch.errors import failure
-from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.launch.message import is_last, message
 from trainables.launch.work_files import local_files
 from trainables.launch.worker import Report, bound_memory, in_ray_train, member_of, train_job
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.recipe.revisions import require_code
 
 
 def work_together(jobs: Sequence[Job], report: Report) -> None:
@@ -69,7 +69,7 @@ class _Pack:
 
         first = jobs[0]
         for job in jobs:
-            imported_code().load(job.code)
+            require_code(job.run.recipe, job.code)
         with ExitStack() as files:
             local = [files.enter_context(local_files(job)) for job in jobs]
             folders = [Path(job.folder) for job, _ in local]

@@ -17,11 +17,11 @@ import ray.train
 from ray.train.torch import TorchTrainer
 
 from trainables.launch.errors import failure
-from trainables.launch.imported import imported_code
 from trainables.launch.job import Job
 from trainables.launch.message import is_last, message
 from trainables.launch.work_files import local_files
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.recipe.revisions import require_code
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def train_job(job: Job, device: str, team: DataParallel, say: Say) -> None:
     from trainables.training.runtime import release_memory
 
     try:
-        imported_code().load(job.code)
+        require_code(job.run.recipe, job.code)
         with local_files(job) as (local, sender):
 
             def send_and_say(epoch: Measurement | Diverged, local: Job) -> bool:

@@ -31,6 +31,8 @@ RIGHT_IMAGES = "right_images"
 """The look at a trained model that says which of its test images are right. No study names it."""
 LOOKS = (*PROBES, FURTHER_IMAGES, RIGHT_IMAGES)
 """All that is computed from kept weights, and kept beside an answer."""
+REVISIONS = dict.fromkeys(LOOKS, "1")
+"""The revision of each; to be raised when it finds other numbers: what an older one found is computed again."""
 
 ProbeNames = Annotated[
     tuple[ProbeName, ...], AfterValidator(in_order), Field(strict=False, description=f"any of {', '.join(PROBES)}")

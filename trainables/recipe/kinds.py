@@ -6,6 +6,7 @@ import difflib
 import inspect
 import types
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -24,6 +25,7 @@ class FieldWords:
     may_be: str
 
 
+@cache
 def nodes() -> dict[str, dict[str, type[Spec]]]:
     """Returns the kinds of every node of a recipe: `nodes()["encoding"]["peg"]` is the class `PEG`."""
     outer = {name: _kinds(info) for name, info in Recipe.model_fields.items()}

@@ -9,23 +9,22 @@ from search_spaces import library
 from search_spaces.record import BEFORE, RULES, Record, Row, Scored, defined, read
 from search_spaces.space import Choice, Real, Space
 from search_spaces.study import Ablation, Budget, Search, Study, Tuning
-from trainables.encodings import Fourier
+from trainables.encodings import PEG, Fourier
 from trainables.recipe import Recipe
-from trainables.recipe.code_digest import CodeDigest, CodeDigests
+from trainables.recipe.revisions import code_of
 from trainables.spec import SpecError
 
 ARMS = {"near": {"encoding.gamma": 1.0}, "peg": {"encoding.kind": "peg"}}
 STUDY = Study(
     name="arms", question="?", base=Recipe(encoding=Fourier()), plan=Ablation(ARMS, "near"), budgets={"cpu": Budget()}
 )
-CODES = CodeDigests()
 
 
 def recorded(edition=None, **other) -> Record:
     edition = edition or STUDY.at("cpu")
     scored = Scored(n=3, mean=0.75, std=0.25, interval=(0.125, 1.0), failed=1)
     common = {"values": {}, "asked": 3, "diverged": 1, "time_s": 1.5, "test": scored, "test_sizes": {48: scored}}
-    rows = tuple(Row(name=arm.name, code=CODES(arm.recipe).digest, **common) for arm in edition.arms())
+    rows = tuple(Row(name=arm.name, code=code_of(arm.recipe).digest, **common) for arm in edition.arms())
     values = {
         "study": "arms", "budget": "cpu", "date": "2026-11-25", "rules": RULES, "definition": defined(edition),
         "seeds": 3, "minutes": 1.5, "machine": "EPYC, 2 cores", "versions": {"torch": "2.15.0"}, "headline": "Peg.",
@@ -43,7 +42,7 @@ def test_every_record_that_we_keep_is_whole() -> None:
         assert found.budget in study.budgets, file.name
         assert found.budget != "smoke", file.name
         assert found.own or found.budget not in study.not_run, file.name
-        found.since(found.edition(study), CODES)
+        found.since(found.edition(study))
 
 
 def test_a_record_equals_its_file(tmp_path: Path) -> None:
@@ -79,25 +78,20 @@ def test_a_broken_file_is_named_in_a_sentence(tmp_path: Path) -> None:
         read(file)
 
 
-def test_what_differs_today_is_said() -> None:
+def test_what_differs_today_is_said(monkeypatch) -> None:
     edition, found = STUDY.at("cpu"), recorded()
-    assert found.since(edition, CODES) == []
-    peg = ARMS["peg"]["encoding.kind"]
-
-    def edited(recipe: Recipe) -> CodeDigest:
-        """Today's code, where somebody has edited a PEG."""
-        files = CODES(recipe).files
-        return CodeDigest(files=files | ({"peg.py": "edited"} if recipe.encoding.kind == peg else {}))
-
-    assert found.since(edition, edited) == ["by older code"], "one row is enough"
-    assert recorded(rows=found.rows[:1]).since(edition, edited) == []
+    assert found.since(edition) == []
+    monkeypatch.setattr(PEG, "REVISION", PEG.REVISION + 1)
+    assert found.since(edition) == ["by older code"], "one row is enough"
+    assert found.model_copy(update={"rows": found.rows[:1]}).since(edition) == []
+    assert found.model_copy(update={"rules": 2}).since(edition) == [BEFORE, "by older code"]
+    monkeypatch.undo()
     longer = STUDY.model_copy(update={"base": STUDY.base.put({"optimizer.epochs": 3})}).at("cpu")
-    assert found.since(longer, CODES) == ["of another definition"]
-    assert recorded(rules=2).since(edition, edited) == [BEFORE, "by older code"]
+    assert found.since(longer) == ["of another definition"]
     more = Study(**{**dict(STUDY), "seeds": 9, "question": "Another one?", "found": {"cpu": "words"}}).at("cpu")
-    assert found.since(more, CODES) == [], "counts and words may change"
+    assert found.since(more) == [], "counts and words may change"
     unknown = recorded(rows=(found.rows[0].model_copy(update={"name": "far"}),))
-    assert unknown.since(edition, CODES) == ["of another definition"]
+    assert unknown.since(edition) == ["of another definition"]
 
 
 def test_a_row_knows_its_recipe() -> None:

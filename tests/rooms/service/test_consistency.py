@@ -24,8 +24,7 @@ from service.storage.outcomes import Answered, Outcomes
 from tests.rooms import toy
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import conduct, driving
-from trainables.recipe import Run
-from trainables.recipe.code_digest import CodeDigest, CodeDigests
+from trainables.recipe import Run, revisions
 from trainables.recipe.outcome import Measurement
 from trainables.spec import LocusError
 from trainables.whole_files import sealed
@@ -65,7 +64,7 @@ def test_a_sound_study_passes_every_check_also_where_older_code_trained_it(
     checks = verify(home, edition)
     assert [(check.name, check.ok) for check in checks] == [(name, True) for name in names]
     assert all(check.detail for check in checks)
-    monkeypatch.setattr(CodeDigests, "__call__", lambda self, recipe: CodeDigest({"loop.py": "edited"}))
+    monkeypatch.setattr(revisions, "LOOP", revisions.LOOP + 1)
     assert wrong(home, edition) == {}
     assert verify(home, edition)[0].detail.endswith(" answers of other code than today's")
 
@@ -240,10 +239,9 @@ def test_a_journal_is_cut_where_it_cannot_be_read(driven, tmp_path, study, line:
 
 def test_lost_weights_of_older_code_cost_no_scores(sound, monkeypatch) -> None:
     """They were deleted to make room, and nothing needs them."""
-    edition, today = arms(), CodeDigests.__call__
+    edition = arms()
     old = {(fact.run, fact.code) for fact in facts(sound, edition, Ended)}
-    edited = lambda codes, recipe: CodeDigest(files=today(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
-    monkeypatch.setattr(CodeDigests, "__call__", edited)
+    monkeypatch.setattr(revisions, "LOOP", revisions.LOOP + 1)
     conduct(sound, edition)
     for number, (key, code) in enumerate(sorted(old)):
         weights = Outcomes(sound).weights(key, code)

@@ -24,9 +24,9 @@ from tests.rooms import toy
 from tests.rooms.by_hand import ENVIRONMENT, EPOCHS, ByHand, edit_lines
 from tests.rooms.service.analysis.logits import mean_interval
 from tests.rooms.toy import conduct
-from trainables.recipe import Run
-from trainables.recipe.code_digest import CodeDigest, CodeDigests
+from trainables.recipe import Run, revisions
 from trainables.recipe.outcome import Measurement, at_image_size
+from trainables.recipe.revisions import Code, code_of
 from trainables.spec import LocusError, SpecError
 
 MINE = f"""
@@ -87,7 +87,7 @@ def by_hand(root: Path, seeds: int = 4, diverged: tuple[str, int] | None = None,
     edition = library.find("mine.py").at("cpu")
     hand = ByHand(root, edition)
     if older:
-        hand.codes = lambda recipe: CodeDigest(files={"older": recipe.encoding.kind})
+        hand.codes = lambda recipe: Code(revisions={"loop": -1})
     with hand.journal:
         for trial, seed in hand.runs(edition.study.plan.arms, seeds):
             if (trial.name, seed) == diverged:
@@ -118,7 +118,7 @@ def test_a_record_has_the_numbers_of_an_independent_formula(mine: Path) -> None:
         low, high = mean_interval(values, 0.025 / 2, images)  # of the best of two arms: both are, by validation
         assert row.test.interval == pytest.approx((max(low, 0.5), high)), "no mean lies below chance"
         assert row.time_s == EPOCHS * 1.5
-        assert row.code == CodeDigests()(row.recipe(edition)).digest
+        assert row.code == code_of(row.recipe(edition)).digest
         assert row.test_sizes[48].mean == pytest.approx(fmean(LARGER[row.name]))
     assert {row.name: row.test.failed for row in found.rows} == {"near": 1, "none": 0}, "nothing was learned by `none`"
     result = service.result("mine", home=str(mine / "home"))
@@ -194,7 +194,7 @@ def test_a_search_and_tuned_arms_have_the_values_that_were_chosen(mine: Path) ->
         for row in found.rows:
             assert row.recipe(study.at()) == result.named[row.name].recipe
             assert [*row.values] == (["encoding.gamma"] if name == "search" else ["optimizer.lr"])
-        assert found.since(study.at(), CodeDigests()) == []
+        assert found.since(study.at()) == []
 
 
 def test_show_and_the_list_read_the_record_in_place_of_the_words(mine: Path) -> None:
@@ -322,9 +322,7 @@ def test_another_definition_and_older_code_are_refused(mine: Path, monkeypatch) 
     with pytest.raises(LocusError, match="got 0 of 8 runs; 8 answers of other code do not count"):
         record(home, "mine.py")
     conduct(home, tuned)
-    today = CodeDigests.__call__
-    edited = lambda codes, recipe: CodeDigest(files=today(codes, recipe).files | {"trainables/x.py": "edited"})  # noqa: E731
-    monkeypatch.setattr(CodeDigests, "__call__", edited)
+    monkeypatch.setattr(revisions, "LOOP", revisions.LOOP + 1)
     conduct(home, tuned)
     with pytest.raises(LocusError, match=r"got 2 arms with values that runs of other code chose .*base --as WORD"):
         record(home, "mine.py:tuned")

@@ -54,7 +54,7 @@ def is_sound(home, edition):
 
 def in_mlflow(home, edition):
     with driving(home, edition) as driver:
-        sync = MlflowSync(edition, home, lambda recipe: driver.codes(recipe).digest, None)
+        sync = MlflowSync(edition, home, None)
         driver.listeners.append(sync.add)
         sync.open()
         driver.begin()

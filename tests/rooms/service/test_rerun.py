@@ -8,9 +8,10 @@ import pytest
 from service.consistency import rerun
 from service.storage.home import Home
 from service.storage.outcomes import Answered, Outcomes, read_answer
+from trainables.backbones import ViT
 from trainables.recipe import FromTrial, Recipe, Run, TaughtByTrial
-from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
+from trainables.recipe.revisions import Code, code_of
 from trainables.spec import LocusError
 
 TINY = Recipe().put(
@@ -34,7 +35,7 @@ def answer(home: Home, run: Run, **parents: Path) -> Answered:
     curve = tuple(one for one in said if isinstance(one, Measurement))
     last = said[-1]
     outcome = Diverged(epoch=last.epoch, curve=curve) if isinstance(last, Diverged) else Completed(curve=curve)
-    answered = Answered(run=run, code=CodeDigests()(run.recipe), outcome=outcome, environment=found)
+    answered = Answered(run=run, code=code_of(run.recipe), outcome=outcome, environment=found)
     Outcomes(home).put(answered, folder / "weights.pt" if isinstance(outcome, Completed) else None)
     return answered
 
@@ -112,13 +113,13 @@ def test_a_number_that_does_not_come_out_again_is_named(home: Home, tmp_path: Pa
     first, last = known.outcome.curve
     before = last.values["train/loss"]
     other = last.model_copy(update={"values": {**last.values, "train/loss": before + 1e-12}})
-    code = CodeDigest(files=known.code.files | {"trainables/backbones/vit_torch.py": "0" * 16})
+    code = Code({**known.code.revisions, "ViT": 0})
     Outcomes(Home(tmp_path)).put(
         known.model_copy(update={"code": code, "outcome": Completed(curve=(first, other))}), None
     )
     done = rerun(Home(tmp_path), known.run.key)
     assert [(gap.epoch, gap.name, gap.now) for gap in done.differences] == [(2, "train/loss", before)]
-    assert done.changed == ["trainables/backbones/vit_torch.py"]
+    assert done.changed == [f"ViT {ViT.REVISION}, not 0"]
 
 
 def test_a_divergence_comes_again(home: Home) -> None:
@@ -154,7 +155,7 @@ def test_a_child_is_trained_from_the_weights_that_its_own_code_trained(home: Hom
     known = answer(here, parent)
     weights = outcomes.weights(parent.key, known.name)
     answer(here, child, init=weights)
-    edited = CodeDigest(files=known.code.files | {"trainables/training/loop.py": "0" * 16})
+    edited = Code({**known.code.revisions, "loop": 0})
     other = answer(Home(tmp_path / "other"), Run(parent.recipe, 5))
     newest = known.model_copy(update={"code": edited, "ended": known.ended + 1})
     outcomes.put(newest, Outcomes(Home(tmp_path / "other")).weights(other.run.key, other.name))

@@ -36,7 +36,7 @@ def test_arms_are_told_apart_where_their_turns_are() -> None:
 
 def test_a_race_is_measured_once_and_its_time_follows(tmp_path) -> None:
     edition = study().at()
-    history = History(edition, lambda recipe: "0" * 12)
+    history = History(edition)
     assert Forecast(history)(1).seconds is None
     costed = measure_costs(history, Placement(max_concurrent=1), tmp_path)
     assert costed is not None
@@ -47,13 +47,13 @@ def test_a_race_is_measured_once_and_its_time_follows(tmp_path) -> None:
     history.add(costed)
     assert measure_costs(history, Placement(max_concurrent=1), tmp_path) is None
     assert Forecast(history)(1).seconds > 0
-    alike = History(study(race=False).at(), lambda recipe: "0" * 12)
+    alike = History(study(race=False).at())
     assert measure_costs(alike, Placement(max_concurrent=1), tmp_path) is None
 
 
 def test_the_time_of_a_study_is_what_its_arms_take(tmp_path) -> None:
     """8 epochs of 60 images, at 10 and 20 ms; 12 images are predicted after each, 12 more after the last, at 5 ms."""
-    history = History(study().at(), lambda recipe: "0" * 12)
+    history = History(study().at())
     arms = {
         name: ArmCost(train_s=(train, train), predict_s=(0.005, 0.005))
         for name, train in (("table", 0.01), ("turned", 0.02))

@@ -34,7 +34,7 @@ def drive(home, edition, asks=None, **toy) -> int:
         answers, rows, left = [grown.answer(trial) for trial in grown.trials], summaries(), forecast(2)
         if asked % 8:
             return
-        read_again = History(edition, lambda recipe: driver.codes(recipe).digest, read(path)[0])
+        read_again = History(edition, read(path)[0])
         assert answers == [read_again.answer(trial) for trial in read_again.trials]
         assert rows == summarize(read_again)
         assert left == Forecast(read_again)(2)

@@ -29,14 +29,12 @@ from tests.rooms.service.analysis.test_axes import crossed
 from tests.rooms.service.execution.test_driver_tuning import fair
 from tests.rooms.toy import conduct
 from trainables.recipe import Recipe
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import at_image_size
 
 pytestmark = pytest.mark.usefixtures("words_only")
 
 ARMS = {"learnable": {"encoding.kind": "learnable"}, "peg": {"encoding.kind": "peg"}, "waves": {"encoding.gamma": 2.0}}
 MEANS = {"learnable": 0.8, "peg": 0.83, "waves": 0.95}
-CODES = CodeDigests()
 ScoreOf = Callable[[str, int], float | None]
 """The score of an arm at a seed; None for one that the race did not give."""
 
@@ -53,7 +51,6 @@ class Made:
         score = Score(f"val/{recipe.data.metric}")
         study = Study(name, "Which?", recipe, Ablation(arms, next(iter(arms)), **plan), seeds=2, score=score)
         self.hand, self.arms, self.done, self.trials = ByHand(root, study.at()), arms, 0, []
-        self.hand.codes = CODES
         data = self.hand.edition.study.base.data
         self.images = data.image_counts.test if data.metric == "accuracy" else 10_000
 
@@ -69,14 +66,14 @@ class Made:
                     if (trial.name, seed) in diverged:
                         hand.diverge(trial, seed, 5)
                     elif value is None:
-                        code = CODES(run.recipe).digest
+                        code = hand.codes(run.recipe).digest
                         hand.journal.write(StoppedAt(run=run.key, code=code, epoch=0, cutoff=0.9))
                     else:
                         value = min(1.0, round(value * self.images) / self.images)
                         tests = {at_image_size("test/accuracy", side): value - 0.1 for side in sides}
                         hand.complete(trial, seed, value, value, tests=tests)
         self.done = seeds
-        return Result.open(hand.home, hand.edition.id, codes=CODES)
+        return Result.open(hand.home, hand.edition.id)
 
 
 def one_fails(name: str, seed: int) -> float:
@@ -144,7 +141,7 @@ def of_scores(scores: Scores) -> Numbers:
 
 def in_mlflow(result: Result) -> str:
     """The description of the study in a real store."""
-    sync = MlflowSync(result.edition, result.home, lambda recipe: CODES(recipe).digest)
+    sync = MlflowSync(result.edition, result.home)
     sync.open()
     for fact in read(result.home.study(result.edition.id).journal)[0]:
         sync.add(fact)
@@ -220,7 +217,7 @@ def test_first_sentences_are_short_at_each_moment_of_a_race_and_of_a_search(tmp_
         lines = journal.read_bytes().splitlines(keepends=True)
         for count in range(1, len(lines), 10):
             journal.write_bytes(b"".join(lines[:count]))
-            brief(Result.open(Home(tmp_path), id, codes=CODES))
+            brief(Result.open(Home(tmp_path), id))
 
 
 # the story of a newcomer: 80 images of her own, five seeds, then two more

@@ -163,7 +163,7 @@ def test_of_tasks_with_many_and_few_test_images_the_few_are_promised():
     recipe = Recipe().put({"data.test_size": 2000, "encoding.kind": "learnable"})
     edition = Study(name="mixed", question="?", base=recipe, plan=Ablation(arms, baseline="few"), seeds=5).at()
     smallest = least(4, (2 * 0.75 * 0.25 / 60) ** 0.5 / 5**0.5, FIRST / 2)
-    assert f"about {60 * smallest:.0f} of 60 test images" in seeds_sentence(History(edition, lambda _: "code"))
+    assert f"about {60 * smallest:.0f} of 60 test images" in seeds_sentence(History(edition))
 
 
 def test_a_plan_and_the_page_name_one_difference_once_points_are_confirmed(tmp_path):

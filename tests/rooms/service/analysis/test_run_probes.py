@@ -25,8 +25,7 @@ from service.storage.outcomes import Outcomes
 from tests.rooms.probed import ARMS, probed, study
 from trainables import probes
 from trainables.data.red_green_torch import further_test
-from trainables.recipe.code_digest import FOLDER, CodeDigests
-from trainables.recipe.findings import PROBES, Findings, Probed
+from trainables.recipe.findings import Findings, Probed
 from trainables.spec import LocusError, SpecError
 from trainables.training.loop import build_model_with_weights
 from trainables.training.normalize import normalizer
@@ -239,25 +238,3 @@ def test_probes_are_no_part_of_a_definition_and_change_no_key() -> None:
         study("colour")
     with pytest.raises(SpecError, match="keep must be weights where probes are named"):
         study("distance", keep=())
-
-
-def test_each_name_is_a_file_and_its_digest_moves_with_the_files_that_it_imports(tmp_path) -> None:
-    copy = tmp_path / "trainables"
-    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    digests = CodeDigests(copy)
-    before = {name: digests.of_probe(name).digest for name in PROBES}
-    assert before == {name: CodeDigests().of_probe(name).digest for name in PROBES}
-    assert len({*before.values()}) == len(PROBES)
-    for file, moved in (
-        ("inputs/arrays.py", {*PROBES}),
-        ("similarity.py", {"similarity"}),
-        ("inputs/attention.py", {"attention_distance", "attention_maps", "block_channels", "logit_terms"}),
-        ("inputs/folds.py", {"direction", "distance"}),
-        ("catalog.py", set()),
-    ):
-        path = copy / "probes" / file
-        text = path.read_text()
-        path.write_text(text + "\nONE_MORE = 1\n")
-        again = CodeDigests(copy)
-        assert {name for name in PROBES if again.of_probe(name).digest != before[name]} == moved, file
-        path.write_text(text)

@@ -20,7 +20,6 @@ from tests.rooms.service.execution.studies import Asked, arms, facts, search
 from tests.rooms.toy import Toy, conduct, driving, measure, message
 from trainables.launch.errors import LOST
 from trainables.recipe import FromTrial
-from trainables.recipe.code_digest import CodeDigests
 
 
 @pytest.mark.parametrize("edition", [search(), arms()], ids=["search", "ablation"])
@@ -73,20 +72,6 @@ def test_a_run_at_its_last_epoch_is_completed_whoever_ended_it(home: Home) -> No
     assert not short & {fact.run for fact in facts(home, edition, StoppedAt)}
 
 
-def test_an_answer_by_other_code_than_planned_is_refused(home: Home) -> None:
-    """Somebody edited a file between the plan and the import: the answer must not be stored as the old code's."""
-    with driving(home, arms()) as driver:
-        job = driver.next()
-        for epoch in range(1, 7):
-            driver.on_result(job, message(measure(job.run, epoch), job) | {"code": "0" * 12})
-        assert not driver.in_flight.jobs
-    (failed,) = facts(home, arms(), FailedWith)
-    why = "its code changed after this study was planned; run the study again to train with the new code"
-    assert (failed.reason, failed.final) == (why, True)
-    assert not facts(home, arms(), Ended)
-    assert not Outcomes(home).of(job.run.key)
-
-
 def test_answers_of_older_code_do_not_count(home: Home, other_code) -> None:
     conduct(home, arms())
     other_code()
@@ -105,7 +90,7 @@ def test_the_judge_hears_todays_code_only(home: Home, other_code) -> None:
     conduct(home, edition)
     again = facts(home, edition, StoppedAt)[len(before) :]
     assert {fact.run for fact in again} == {fact.run for fact in before}
-    today = History(edition, lambda recipe: CodeDigests()(recipe).digest)
+    today = History(edition)
     assert {fact.code for fact in again} == {today.code(edition.trial(0, {}).runs(1)[0])}
 
 

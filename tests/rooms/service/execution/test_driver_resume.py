@@ -22,7 +22,6 @@ from tests.rooms import toy as engine
 from tests.rooms.service.execution.studies import arms, facts, search
 from tests.rooms.toy import CutError, Toy, conduct, driving, measure, message
 from trainables.recipe import FromTrial
-from trainables.recipe.code_digest import CodeDigests
 from trainables.whole_files import unsealed
 
 
@@ -234,8 +233,7 @@ def test_a_lost_answer_is_trained_again_and_comes_out_the_same(home: Home, editi
     means = [row.mean for row in one_status(home, edition.id).rows]
     spoil(path, damage)
     assert outcomes.get(lost.run, lost.code) is None
-    codes = CodeDigests()
-    plan = estimate_work(History.open(home, edition, codes), outcomes, Placement(max_concurrent=2), codes)
+    plan = estimate_work(History.open(home, edition), outcomes, Placement(max_concurrent=2))
     assert plan.missing == 1
     assert [run.key for run in conduct(home, edition).order] == [lost.run]
     assert outcomes.get(lost.run, lost.code).repeats(before)

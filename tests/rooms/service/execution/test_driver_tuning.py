@@ -15,8 +15,7 @@ from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from tests.rooms.service.execution.studies import BASE, facts
 from tests.rooms.toy import conduct, driving
-from trainables.recipe import FromTrial
-from trainables.recipe.code_digest import CodeDigest, CodeDigests
+from trainables.recipe import FromTrial, revisions
 
 ARMS = {"token": {}, "mean": {"model.pool": "avg"}, "far": {"encoding.gamma": 30.0, "model.depth": 2}}
 WIDE = Space({"encoding.gamma": Real(0.3, 24, log=True)})
@@ -44,8 +43,7 @@ def choices(home: Home, edition: Edition) -> dict[str, int | None]:
 
 
 def plan(home: Home, edition: Edition):
-    codes = CodeDigests()
-    return estimate_work(History.open(home, edition, codes), Outcomes(home), Placement(max_concurrent=1), codes)
+    return estimate_work(History.open(home, edition), Outcomes(home), Placement(max_concurrent=1))
 
 
 @pytest.mark.parametrize(("sampler", "max_concurrent"), [("random", 1), ("random", 3), ("tpe", 1), ("tpe", 3)])
@@ -175,26 +173,20 @@ def test_the_plan_lists_what_tuning_trains_and_the_arms_after_it(home) -> None:
     assert (plan(home, edition).done, plan(home, edition).to_train) == (15, 0)
 
 
-class Edited(CodeDigests):
-    """Code of another day."""
-
-    def __call__(self, recipe) -> CodeDigest:
-        return CodeDigest(files={"loop": "edited"})
-
-
-def test_after_an_edit_of_the_code_the_choice_stands_and_the_arms_train_again(home) -> None:
+def test_after_an_edit_of_the_code_the_choice_stands_and_the_arms_train_again(home, monkeypatch) -> None:
     edition = fair(2)
     conduct(home, edition)
     before = [trial.recipe for trial in History.open(home, edition).of("trial")]
-    toy = conduct(home, edition, options={"codes": Edited()})
+    monkeypatch.setattr(revisions, "LOOP", revisions.LOOP + 1)
+    toy = conduct(home, edition)
     assert {run.seed for run in toy.order} == {0, 1}
     assert len(toy.order) == 2 * 3
     assert [trial.recipe for trial in History.open(home, edition).of("trial")] == before
-    with driving(home, edition, codes=Edited()) as driver:
+    with driving(home, edition) as driver:
         assert driver.history.failed == 0
 
 
-def test_parents_of_a_tuning_are_trained_with_its_values_and_not_again_after_an_edit(home) -> None:
+def test_parents_of_a_tuning_are_trained_with_its_values_and_not_again_after_an_edit(home, monkeypatch) -> None:
     start = FromTrial(values={"data.task": "absolute"}).plain()
     plan_ = Ablation({"fresh": {}, "child": {"init": start}}, "fresh", tune=Tuning(WIDE, 2))
     edition = Study(name="fair", question="?", base=BASE, plan=plan_, seeds=1).at()
@@ -207,17 +199,18 @@ def test_parents_of_a_tuning_are_trained_with_its_values_and_not_again_after_an_
     parents = {run.seed for trial in history.of("parent") for run in history.runs(trial).values()}
     assert parents == {0, 3000}
     assert plan(home, edition).to_train == 0
-    codes = Edited()
-    conduct(home, edition, options={"codes": codes})
-    after = estimate_work(History.open(home, edition, codes), Outcomes(home), Placement(max_concurrent=1), codes)
+    monkeypatch.setattr(revisions, "LOOP", revisions.LOOP + 1)
+    conduct(home, edition)
+    after = estimate_work(History.open(home, edition), Outcomes(home), Placement(max_concurrent=1))
     assert (after.to_train, after.done) == (0, 3), "two arms and a parent; the tuning is over"
 
 
-def test_a_half_tuned_study_of_edited_code_tunes_again(home) -> None:
+def test_a_half_tuned_study_of_edited_code_tunes_again(home, monkeypatch) -> None:
     edition = fair(3, seeds=1)
     conduct(home, edition, cut=32)
     old = sum(fact.outcome == "completed" for fact in facts(home, edition) if fact.fact == "ended")
     assert 0 < old < 9
     assert not choices(home, edition)
-    assert len(conduct(home, edition, options={"codes": Edited()}).order) == 9 + 3
+    monkeypatch.setattr(revisions, "LOOP", revisions.LOOP + 1)
+    assert len(conduct(home, edition).order) == 9 + 3
     assert set(choices(home, edition)) == set(ARMS)

@@ -11,7 +11,6 @@ from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 4})
 
@@ -45,7 +44,7 @@ class Situation:
 
     def __init__(self, edition: Edition) -> None:
         self.edition = edition
-        self.history, self.facts = History(edition, lambda recipe: "c0dec0dec0de"), []
+        self.history, self.facts = History(edition), []
         self.add(Counts(seeds=edition.study.seeds, trials=edition.study.plan.trials or None))
 
     def add(self, *facts) -> None:
@@ -61,18 +60,18 @@ class Situation:
         return self.history.of(role)[-1]
 
     def end(self, run: Run, value: float = 0.9, outcome: str = "completed", epoch: int = 4) -> None:
-        known = {"run": run.key, "code": "c0dec0dec0de"}
+        known = {"run": run.key, "code": self.history.code(run)}
         self.add(Measured(**known, epoch=epoch, values={"val/accuracy": value}))
         self.add(Ended(**known, outcome=outcome, epoch=epoch))
 
     def stop(self, run: Run, epoch: int = 2) -> None:
-        known = {"run": run.key, "code": "c0dec0dec0de"}
+        known = {"run": run.key, "code": self.history.code(run)}
         self.add(Measured(**known, epoch=epoch, values={"val/accuracy": 0.5}))
         self.add(StoppedAt(**known, epoch=epoch, cutoff=0.7))
 
     def fail(self, run: Run, times: int = 1) -> None:
         for _ in range(times):
-            self.add(FailedWith(run=run.key, code="c0dec0dec0de", reason="out of memory"))
+            self.add(FailedWith(run=run.key, code=self.history.code(run), reason="out of memory"))
 
     def next(self, *in_flight: Run):
         return next_action(self.history, {run.key for run in in_flight})
@@ -82,4 +81,4 @@ def planned(home: Home, edition: Edition, max_concurrent: int = 2, device: str =
     history = History.open(home, edition)
     history.raise_counts(edition)
     placement = Placement(max_concurrent=max_concurrent, device=device)
-    return estimate_work(history, Outcomes(home), placement, CodeDigests())
+    return estimate_work(history, Outcomes(home), placement)

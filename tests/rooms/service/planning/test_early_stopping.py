@@ -88,7 +88,7 @@ def test_what_each_seed_had_at_a_rung_counts_while_points_get_further_seeds(seco
     early = EarlyStops(now.edition, now.history)  # of the driver that adds the seeds
 
     def measured(run: Run, epoch: int, value: float) -> float | None:
-        return early.cutoff(run.key, "c0dec0dec0de", Measurement(epoch=epoch, values={"val/accuracy": value}))
+        return early.cutoff(run.key, now.history.code(run), Measurement(epoch=epoch, values={"val/accuracy": value}))
 
     for trial in trials[:6]:
         for run, value in zip(trial.runs(3), (0.9, second, 0.85), strict=True):
@@ -105,7 +105,7 @@ def test_saved_are_the_images_of_each_point_with_all_epochs_and_seeds_less_those
     now.stop(now.plan(2.0).runs(3)[0], epoch=2)
     raced = now.plan(3.0).runs(3)
     now.end(raced[0])
-    now.add(StoppedAt(run=raced[1].key, code="c0dec0dec0de", epoch=0, cutoff=0.9))
+    now.add(StoppedAt(run=raced[1].key, code=now.history.code(raced[1]), epoch=0, cutoff=0.9))
     now.stop(now.plan(4.0, "rival").runs(2000)[0], epoch=1)
     found = saved_images(now.history)
     assert found == Saved(2, (10 + 11) * images, 1, 8 * images, (12 + 2 + 4 + 1) * images)

@@ -21,7 +21,7 @@ from service.storage.outcomes import Outcomes
 from tests.rooms.service.planning.situations import planned
 from tests.rooms.toy import conduct, driving
 from trainables.encodings import Fourier
-from trainables.recipe import FromTrial, Recipe, code_digest
+from trainables.recipe import FromTrial, Recipe
 from trainables.recipe.cost import Cost, estimate_cost
 from trainables.recipe.flops_torch import training_flops
 from trainables.spec import SpecError
@@ -208,22 +208,16 @@ def test_a_finished_search_has_nothing_to_train(home: Home) -> None:
 
 
 def edit_fourier(monkeypatch) -> None:
-    """As if the module of Fourier had been edited."""
-    parsed = code_digest._parsed
-
-    def edited(path):
-        module = parsed(path)
-        return replace(module, fingerprint=module.fingerprint + "x" * ("fourier" in path.name))
-
-    monkeypatch.setattr(code_digest, "_parsed", edited)
+    """As if the numbers of Fourier features had changed."""
+    monkeypatch.setattr(Fourier, "REVISION", Fourier.REVISION + 1)
 
 
-def test_changed_files_are_named(home: Home, monkeypatch) -> None:
+def test_changed_revisions_are_named(home: Home, monkeypatch) -> None:
     conduct(home, arms())
     edit_fourier(monkeypatch)
-    found = planned(home, arms())
-    assert (found.done, found.missing, found.changed) == (2, 2, ("trainables/encodings/fourier.py",))
-    line = "not counted: 2 answers of other code: trainables/encodings/fourier.py changed"
+    found, changed = planned(home, arms()), f"Fourier {Fourier.REVISION}, not {Fourier.REVISION - 1}"
+    assert (found.done, found.missing, found.changed) == (2, 2, (changed,))
+    line = f"not counted: 2 answers of other code ({changed})"
     assert next(iter(found.lines("x"))) == line
     elsewhere = planned(home, arms("another"))
     assert (elsewhere.uncounted, elsewhere.reused, elsewhere.missing) == (2, 2, 2), "answers of another study"

@@ -32,7 +32,6 @@ from tests.rooms.service.execution.studies import search
 from tests.rooms.toy import Toy, conduct, driving
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import PROCESS_BYTES
 from trainables.recipe.optimizer import SGD, AdamW, Muon
 
@@ -222,7 +221,7 @@ def test_plan_status_and_the_live_table_count_the_same_runs(home):
             conduct(home, edition, cut=cut)
             history = History.open(home, edition)
             left, status = Forecast(history)(2), one_status(home, edition.id)
-            work = estimate_work(history, Outcomes(home), Placement(max_concurrent=2), CodeDigests())
+            work = estimate_work(history, Outcomes(home), Placement(max_concurrent=2))
             assert (status.done, status.asked) == (left.done, left.total), (edition.id, cut)
             assert work.done == left.done
             assert work.done + work.reused + work.to_train == left.total, (edition.id, cut)

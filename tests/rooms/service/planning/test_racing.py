@@ -9,7 +9,6 @@ from service.analysis.best import Best, find_best
 from service.planning.schedule import Assign, Decisions, Done, LeaveOut, Propose, Wait
 from service.planning.stopping import behind, cdf, p_below, quantile, race_cutoff, saved_images
 from service.storage.facts import TRIES, Counts, Planned, StoppedAt
-from service.storage.history import History
 from tests.rooms.service.planning.situations import Situation, arms, search
 from trainables.recipe import FromTrial, Run
 
@@ -58,7 +57,10 @@ def test_a_point_that_is_out_has_ended_and_stays_out() -> None:
     now = raced(0.7)
     trial, decisions = now.history.of("trial")[5], Decisions(now.history)
     (fact,) = decisions.facts(now.next())
-    assert fact.bare() == StoppedAt(run=trial.run(1).key, code="c0dec0dec0de", epoch=0, cutoff=fact.cutoff).bare()
+    assert (
+        fact.bare()
+        == StoppedAt(run=trial.run(1).key, code=now.history.code(trial.run(1)), epoch=0, cutoff=fact.cutoff).bare()
+    )
     now.add(fact)
     answer = now.history.answer(trial)
     assert (answer.status, answer.raced, answer.values, answer.cutoff) == ("stopped", True, {0: 0.7}, fact.cutoff)
@@ -90,7 +92,7 @@ def test_an_arm_that_cannot_be_the_best_gets_no_further_seed_and_the_others_go_o
     assert now.next() == Assign(best.run(3), best)
     assert now.next(best.run(3)) == Assign(even.run(3), even)
     assert now.next(best.run(3), even.run(3)) == LeaveOut(low.run(3), pytest.approx(sum(EVEN) / 3))
-    now.add(StoppedAt(run=low.run(3).key, code="c0dec0dec0de", epoch=0, cutoff=0.913))
+    now.add(StoppedAt(run=low.run(3).key, code=now.history.code(low.run(3)), epoch=0, cutoff=0.913))
     answer = now.history.answer(low)
     assert (answer.status, answer.raced, [*answer.values]) == ("stopped", True, [0, 1, 2])
     assert now.history.asked(low) == low.runs(3)
@@ -106,7 +108,7 @@ def left_out(now: Situation, number: int) -> Run:
     """Leaves the next seed of a trial out, as the race decides now."""
     trial = now.history.of("trial")[number]
     run = trial.runs(6)[len(now.history.answer(trial).values)]
-    now.add(StoppedAt(run=run.key, code="c0dec0dec0de", epoch=0, cutoff=race_cutoff(now.history, trial, run)))
+    now.add(StoppedAt(run=run.key, code=now.history.code(run), epoch=0, cutoff=race_cutoff(now.history, trial, run)))
     assert now.history.answer(trial).raced
     return run
 
@@ -135,7 +137,7 @@ def test_an_arm_stays_out_when_the_code_of_the_best_was_edited() -> None:
     _, edited, steady = now.history.of("trial")
     left_out(now, 2)
     today = Situation(now.edition)
-    today.history = History(now.edition, lambda recipe: "ed17ed" if recipe == edited.recipe else "c0dec0dec0de")
+    today.history.code = lambda run: "ed17ed" if run.recipe == edited.recipe else now.history.code(run)
     for fact in now.facts:
         today.add(fact)
     assert today.next() == Assign(edited.run(0), edited)

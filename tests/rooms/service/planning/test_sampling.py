@@ -122,7 +122,8 @@ def test_points_that_had_ended_are_told_with_their_scores_while_they_get_further
 
 def end_last(history: History, value: float) -> None:
     """Ends the first seed of the point that was planned last."""
-    known = {"run": history.first_run(history.of("trial")[-1]).key, "code": "c0dec0dec0de"}
+    run = history.first_run(history.of("trial")[-1])
+    known = {"run": run.key, "code": history.code(run)}
     history.add(Measured(**known, epoch=7, values={"val/accuracy": value}))
     history.add(Ended(**known, outcome="completed", epoch=7))
 
@@ -132,7 +133,7 @@ def test_tpe_keeps_away_from_a_point_that_is_trained() -> None:
     edition = search(30, space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}))
     near = []
     for running in (0, 6):
-        history = History(edition, lambda _: "c0dec0dec0de")
+        history = History(edition)
         history.add(Counts(seeds=1, trials=30))
         for number, gamma in enumerate([0.2, 0.5, 2.0, 9.0, 30.0, *(2.0 + 0.01 * one for one in range(running))]):
             history.add(Planned(role="trial", number=number, name="", values={"encoding.gamma": gamma}))
@@ -144,8 +145,8 @@ def test_tpe_keeps_away_from_a_point_that_is_trained() -> None:
 
 
 def test_another_study_draws_other_points() -> None:
-    one = History(search(), lambda _: "c0dec0dec0de")
-    other = History(search().named("again"), lambda _: "c0dec0dec0de")
+    one = History(search())
+    other = History(search().named("again"))
     assert Sampler(one).propose(3) == Sampler(one).propose(3)
     assert Sampler(one).propose(3) != Sampler(other).propose(3)
     assert Sampler(one).propose(3) != Sampler(one).propose(4)
@@ -237,7 +238,7 @@ def test_a_random_search_learns_nothing_and_a_grid_tries_every_point(tmp_path: P
     home, other = Home(tmp_path / "random"), Home(tmp_path / "grid")
     random_, laid = SAMPLED["random"], search(40, space=GRID, sampler="grid")
     conduct(home, random_)
-    blind = History(random_, lambda _: "c0dec0dec0de")
+    blind = History(random_)
     assert points(home, random_)[5] == Sampler(blind).propose(5), "what was measured changes nothing"
     conduct(other, laid)
     found = points(other, laid)
@@ -282,7 +283,7 @@ KINDS = Space(
 def test_an_endless_space_is_never_exhausted_though_most_draws_repeat_a_point(sampler: str) -> None:
     """Six kinds have no number, so that most draws of TPE, which likes `rotary`, are points that were tried."""
     edition = search(25, space=KINDS, sampler=sampler)
-    history = History(edition, lambda _: "c0dec0dec0de")
+    history = History(edition)
     history.add(Counts(seeds=1, trials=25))
     for number in range(25):
         point = Sampler(history).propose(number)
@@ -297,7 +298,7 @@ def test_a_space_that_is_endless_on_paper_alone_ends(monkeypatch) -> None:
     """A range with no number between its ends has two points at most."""
     monkeypatch.setattr(sampling, "MOST_ATTEMPTS", 100)
     space = Space({"encoding.gamma": Real(low=1.0, high=1.0 + 2**-52)})
-    history = History(search(9, space=space, sampler="random"), lambda _: "c0dec0dec0de")
+    history = History(search(9, space=space, sampler="random"))
     history.add(Counts(seeds=1, trials=9))
     while (point := Sampler(history).propose(len(history.of("trial")))) is not None:
         history.add(Planned(role="trial", number=len(history.of("trial")), name="", values=point))
@@ -306,7 +307,7 @@ def test_a_space_that_is_endless_on_paper_alone_ends(monkeypatch) -> None:
 
 def test_a_journal_with_doubles_confirms_distinct_points() -> None:
     edition = search(4, space=SMALL_SPACE)
-    history = History(edition, lambda _: "c0dec0dec0de")
+    history = History(edition)
     history.add(Counts(seeds=1, trials=4))
     for number, (hidden, value) in enumerate([(8, 0.7), (16, 0.9), (16, 0.9), (24, 0.6)]):
         history.add(Planned(role="trial", number=number, name="", values={"encoding.hidden": hidden}))

@@ -26,8 +26,6 @@ from service.storage.history import History
 from tests.rooms.service.planning.situations import ARMS, Situation, arms, search
 from trainables.recipe import Run
 
-CODE = "c0dec0dec0de"
-
 
 class World(Situation):
     """Plays a driver and its workers; what a run comes to is decided by its key alone, so also when tried again."""
@@ -89,7 +87,7 @@ class World(Situation):
         assert tries == 0 or self.fate(run) in ("broken", "flaky")
         self.given.append(run)
         self.in_flight[run.key] = run
-        self.add(Started(run=run.key, code=CODE, attempt=tries + 1, seed=run.seed, label=trial.label))
+        self.add(Started(run=run.key, code=self.history.code(run), attempt=tries + 1, seed=run.seed, label=trial.label))
 
     def land(self, run: Run) -> None:
         fate, value = self.fate(run), random.Random(run.key).random()
@@ -110,7 +108,7 @@ class Remembering(World):
     def add(self, *facts: Fact) -> None:
         for fact in facts:
             super().add(fact)
-            assert seen(self.history) == seen(History(self.edition, lambda recipe: CODE, self.facts))
+            assert seen(self.history) == seen(History(self.edition, self.facts))
 
     def step(self) -> bool:
         """Now and then answers are lost, counts rise, and an answer of other code comes."""
@@ -135,7 +133,7 @@ class Remembering(World):
         """Also a run whose answer was lost."""
         self.given.append(run)
         self.in_flight[run.key] = run
-        self.add(Started(run=run.key, code=CODE, attempt=1, seed=run.seed, label=trial.label))
+        self.add(Started(run=run.key, code=self.history.code(run), attempt=1, seed=run.seed, label=trial.label))
 
 
 def seen(history: History) -> tuple:

@@ -32,7 +32,7 @@ from service.storage import outcomes
 from service.storage.editions import save_edition
 from service.storage.home import Home
 from tests.rooms.by_hand import ByHand, base
-from trainables.recipe.findings import Findings, Probed
+from trainables.recipe.findings import REVISIONS, Findings, Probed
 from trainables.spec import SpecError
 from trainables.whole_files import write_whole
 
@@ -155,7 +155,7 @@ def test_a_rise_of_a_probe_is_judged_on_its_own_moment(tmp_path):
             before, after = (
                 Findings({"left": 0.8 + sign * number * (0.09 + 0.01 * (seed - 1)), "above": 0.5}) for sign in (1, -1)
             )
-            outcomes.write_probe(one.path("direction"), Probed(before, after), one.codes.of_probe("direction").digest)
+            outcomes.write_probe(one.path("direction"), Probed(before, after), REVISIONS["direction"])
     for when, margin, word in (
         ("before", 0.0, "SUPPORTED"),
         ("before", 0.09, "INCONCLUSIVE"),
@@ -190,7 +190,7 @@ def with_maps(root: Path, shares: dict[str, tuple[float, float]]) -> tuple[Resul
             maps = np.where(apart, shared * common + own * noise, 1.0)
             known[row.name, seed] = maps[apart]
             found = Findings({}, {"maps": maps.reshape(6, 2, 3)})
-            path, code = one.path("similarity"), one.codes.of_probe("similarity").digest
+            path, code = one.path("similarity"), REVISIONS["similarity"]
             outcomes.write_probe(path, Probed(Findings(), found), code)
     return result, known
 

@@ -24,6 +24,7 @@ from service.storage.home import Home
 from service.tracking.rows import NO_CONCLUSION, means, seed_curve, study_note
 from tests.rooms.by_hand import EPOCHS, ByHand, base, with_parent
 from trainables.recipe.outcome import Measurement
+from trainables.recipe.revisions import code_of
 
 TWO = {"none": {"encoding.kind": "none"}, "peg": {"encoding.kind": "peg"}}
 STEADY = [0.90 + 0.001 * (seed % 3) for seed in range(12)]
@@ -109,7 +110,7 @@ def test_an_arm_that_fails_more_often_is_not_called_significantly_higher(tmp_pat
 def test_the_first_start_is_that_of_the_first_attempt():
     edition = Study(name="slow", question="?", base=base(), plan=Ablation({"a": {}}, "a"), seeds=1).at()
     run = edition.arms()[0].run(0)
-    known, day = {"run": run.key, "code": "c0dec0dec0de"}, 86_400.0
+    known, day = {"run": run.key, "code": code_of(run.recipe).digest}, 86_400.0
     facts = [
         Planned(role="trial", number=0, name="a", values={}, time=1.0),
         Started(**known, attempt=1, seed=0, label="0", time=10.0),
@@ -118,7 +119,7 @@ def test_the_first_start_is_that_of_the_first_attempt():
         Measured(**known, epoch=2, values={"val/accuracy": 0.7}, time=day + 600),
         Ended(**known, outcome="completed", epoch=2, time=day + 600),
     ]
-    history = History(edition, lambda recipe: "c0dec0dec0de", facts)
+    history = History(edition, facts)
     result = SimpleNamespace(history=history, rows=[])
     assert effort(result).endswith("; 24 h 09 min from the first start to the last result.")
 

@@ -125,8 +125,8 @@ def test_answers_of_other_code_are_said_not_to_count(tmp_path):
     id = ablated(tmp_path)
     journal = Home(tmp_path).study(id).journal
     opened = Result.open(Home(tmp_path), id)
-    today = opened.named["none"].runs[0].code
-    edit_lines(journal, lambda line: line.replace(today, "0123456789ab"))
+    keys = "|".join(run.run.key for run in opened.named["none"].runs.values())
+    edit_lines(journal, lambda line: re.sub(rf'("run":"(?:{keys})","code":)"\w+"', r'\1"0123456789ab"', line))
     result = Result.open(Home(tmp_path), id)
     assert (opened.stale, result.stale) == (0, 5)
     assert "5 answers of other code that do not count" in result.headline

@@ -8,9 +8,10 @@ from service.storage.facts import Counts, Ended, FailedWith, Measured, Planned, 
 from service.storage.history import History
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
+from trainables.recipe.revisions import code_of
 
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": 5})
-NEW, OLD = "1111aaaa2222", "0000bbbb3333"
+NEW, OLD = code_of(BASE).digest, "0000bbbb3333"
 PLAN = Search(space=Space({"encoding.gamma": Real(low=0.1, high=40, log=True)}), trials=4, stop=Halving())
 POINT = Planned(role="trial", number=0, name="x", values={"encoding.gamma": 3.0})
 
@@ -20,7 +21,7 @@ def study(**changes) -> Edition:
 
 
 def by_today(edition: Edition, *facts) -> History:
-    return History(edition, lambda recipe: NEW, facts)
+    return History(edition, facts)
 
 
 def started(run: Run, attempt: int = 1) -> Started:

@@ -123,7 +123,7 @@ def test_runs_of_other_values_than_the_study_has_are_said(sound) -> None:
 def test_a_choice_of_no_trial_is_none_of_a_tuned_study() -> None:
     study = arms({"near": {"data.task": "absolute"}, "none": {}}).study
     plan = Ablation(study.plan.arms, "none", tune=Tuning(search().study.plan.space, trials=2))
-    history = History(study.model_copy(update={"plan": plan}).at(), lambda recipe: 12 * "a")
+    history = History(study.model_copy(update={"plan": plan}).at())
     history.add(Tuned(arm="near", number=None))
     with pytest.raises(JournalError, match="no trial 7 tunes 'near'"):
         history.add(Tuned(arm="near", number=7))
@@ -131,7 +131,7 @@ def test_a_choice_of_no_trial_is_none_of_a_tuned_study() -> None:
 
 def test_a_parent_that_no_run_needs_today_is_no_damage() -> None:
     """Its key is that of earlier images: the journal is read, and the next parent has a label of its own."""
-    history = History(arms(), lambda recipe: 12 * "a")
+    history = History(arms())
     history.add(planned("parent", 1, values={"key": 16 * "1"}))
     assert (history.trials, history.parents) == ([], 1)
 

@@ -16,8 +16,8 @@ from tests.rooms.service.execution.studies import arms, facts
 from tests.rooms.toy import conduct, write_weights
 from tests.rooms.trainables.data.own_data import reading_arms
 from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import CodeDigest, CodeDigests
 from trainables.recipe.outcome import Completed, Diverged, Measurement
+from trainables.recipe.revisions import Code, code_of
 from trainables.spec import LocusError
 from trainables.training.checkpoint import EMA_WEIGHTS, WEIGHTS
 
@@ -25,8 +25,8 @@ RUN = Run(Recipe().put({"encoding.kind": "fourier"}), 3)
 CURVE = tuple(Measurement(epoch=epoch, values={"val/accuracy": epoch / 7}) for epoch in (1, 2))
 
 
-def answered(code: CodeDigest | None = None, outcome=None, **values) -> Answered:
-    code, outcome = code or CodeDigests()(RUN.recipe), outcome or Completed(curve=CURVE)
+def answered(code: Code | None = None, outcome=None, **values) -> Answered:
+    code, outcome = code or code_of(RUN.recipe), outcome or Completed(curve=CURVE)
     return Answered(run=RUN, code=code, outcome=outcome, environment={"threads": 1}, **values)
 
 
@@ -64,7 +64,7 @@ def test_an_answer_is_written_once_and_its_weights_may_be_added(outcomes, tmp_pa
     assert held(outcomes.weights(RUN.key, one.name)) == 50 * "weights"
     assert not (tmp_path / "weights.pt").exists(), "moved, not copied"
     assert [path.name[0] for path in (tmp_path / "outcomes" / RUN.key).iterdir()].count(".") == 0
-    diverged = answered(CodeDigest(files={"a.py": "1"}), Diverged(epoch=3, curve=CURVE))
+    diverged = answered(Code(revisions={"a.py": "1"}), Diverged(epoch=3, curve=CURVE))
     outcomes.put(diverged, None)
     assert outcomes.get(RUN.key, diverged.name, whole=True) == diverged
 
@@ -95,7 +95,7 @@ def test_averaged_weights_lie_beside_the_weights(outcomes, tmp_path: Path) -> No
 
 
 def test_answers_of_several_codes_stand_side_by_side_the_one_that_ended_last_at_the_end(outcomes) -> None:
-    answers = [answered(CodeDigest(files={"a.py": f"{number}"}), ended=number) for number in (1.0, 2.0, 3.0)]
+    answers = [answered(Code(revisions={"a.py": f"{number}"}), ended=number) for number in (1.0, 2.0, 3.0)]
     for copied, one in enumerate(reversed(answers)):
         outcomes.put(one, None)
         os.utime(outcomes.path(RUN.key, one.name), (copied, copied))

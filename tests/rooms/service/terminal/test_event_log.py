@@ -33,11 +33,11 @@ def test_a_parent_is_shown_by_the_metric_of_its_own_task() -> None:
     start = {"kind": "from_trial", "values": {"data.task": "distance"}}
     plan = Ablation(arms={"fresh": {}, "pretrained": {"init": start}}, baseline="fresh")
     edition = Study(name="parents", question="?", base=Recipe(encoding=Fourier()), plan=plan, seeds=1).at()
-    line = EventLines(history := History(edition, lambda recipe: "c0dec0dec0de"))
+    line = EventLines(history := History(edition))
     (parent,) = history.edition.arms()[1].run(0).needs()
     history.add(planned := Planned(role="trial", number=1, name="pretrained", values=edition.arms()[1].values))
     history.add(Planned(role="parent", number=1, name="p", values={"key": parent.key}))
-    measured = Measured(run=parent.key, code="c0dec0dec0de", epoch=2, values={"val/r2": 0.5, "train/loss": 1.0})
+    measured = Measured(run=parent.key, code=history.code(parent), epoch=2, values={"val/r2": 0.5, "train/loss": 1.0})
     assert line(planned) == "#1 pretrained planned"
     assert line(measured) == f"#p1 seed 0 epoch 2/{parent.recipe.optimizer.epochs} val/r2 0.5000"
 

@@ -26,6 +26,7 @@ from service.tracking.sync import MlflowSync, check
 from trainables.encodings import Fourier
 from trainables.recipe import Recipe, Run
 from trainables.recipe.outcome import at_image_size
+from trainables.recipe.revisions import code_of
 
 EPOCHS = 3
 BASE = Recipe(encoding=Fourier(gamma=2.5)).put({"optimizer.epochs": EPOCHS, "test_sizes": [48]})
@@ -38,7 +39,6 @@ class Facts:
     edition: Edition
     facts: list = field(default_factory=list)
     clock: count = field(default_factory=lambda: count(1_700_000_000))
-    code: str = "c0dec0dec0de"
     epoch_s: float | None = None
 
     def add(self, fact) -> None:
@@ -51,7 +51,7 @@ class Facts:
         return trial
 
     def start(self, trial: Trial, seed: int, attempt: int = 1) -> dict:
-        known = {"run": Run(recipe=trial.recipe, seed=seed).key, "code": self.code}
+        known = {"run": Run(recipe=trial.recipe, seed=seed).key, "code": code_of(trial.recipe).digest}
         self.add(Started(**known, attempt=attempt, seed=seed, label=trial.label))
         return known
 
@@ -92,7 +92,7 @@ def told(
 ) -> MlflowSync:
     """What shows a study in MLflow, once it was told all facts, or the first ones."""
     home.study(facts.edition.id).root.mkdir(parents=True, exist_ok=True)
-    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code, tracking, experiment)
+    shown = MlflowSync(facts.edition, home, tracking, experiment)
     shown.open()
     for fact in facts.facts[:first]:
         shown.add(fact)

@@ -26,7 +26,6 @@ from service.tracking.views import leave
 from tests.rooms.service.execution.studies import arms
 from tests.rooms.service.tracking.facts import Facts, answering, show, told
 from tests.rooms.toy import conduct
-from trainables.recipe.code_digest import CodeDigests
 from trainables.spec import LocusError
 
 
@@ -145,9 +144,9 @@ def test_who_only_looks_makes_nothing(tmp_path: Path, small: Facts, monkeypatch)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def run_again(home: Home, codes: CodeDigests) -> str | None:
+def run_again(home: Home) -> str | None:
     """Shows the study of a home; what is said where MLflow lacks a part, or is refused. No second try may be needed."""
-    shown = MlflowSync(arms(), home, lambda recipe: codes(recipe).digest)
+    shown = MlflowSync(arms(), home)
     waits: list[str] = []
     try:
         check(home, None)
@@ -164,9 +163,9 @@ def run_again(home: Home, codes: CodeDigests) -> str | None:
 @pytest.mark.parametrize("count", [6, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 def test_a_byte_that_changed_is_shown_or_refused(home: Home, monkeypatch, count: int) -> None:
     """Of the first byte, without which it is no database, and of some by chance."""
-    codes, chance, refused = CodeDigests(), random.Random(count), 0
+    chance, refused = random.Random(count), 0
     conduct(home, arms())
-    assert run_again(home, codes) is None
+    assert run_again(home) is None
     content = home.database.read_bytes()
     monkeypatch.setattr(sync, "SOON_S", sync.AGAIN_S)
     for number in range(count):
@@ -176,7 +175,7 @@ def test_a_byte_that_changed_is_shown_or_refused(home: Home, monkeypatch, count:
         for engine in SqlAlchemyStore._engine_map.values():  # they know the file as it was
             engine.dispose()
         home.database.write_bytes(changed)
-        warning = run_again(home, codes)
+        warning = run_again(home)
         assert warning is None or "move it away, and run each of its studies again" in warning, (number, position)
         refused += warning is not None
     assert 1 <= refused < max(count, 7)

@@ -42,7 +42,7 @@ def lines(home: Home, some_rows: list[Row]) -> list[tuple[str, str]]:
 
 
 def test_each_table_has_the_lines_of_mlflow_s_calls(home: Home, small: Facts, monkeypatch) -> None:
-    history = History(small.edition, lambda recipe: small.code, small.facts)
+    history = History(small.edition, small.facts)
     some_rows = [*rows(history, "FINISHED")]
     odd = replace(some_rows[-1].points[0], values={"a": math.nan, "b": math.inf, "c": -math.inf, "d": 3, "e": 0.1})
     for seed, status in enumerate(("RUNNING", "SCHEDULED")):
@@ -63,7 +63,7 @@ def test_each_table_has_the_lines_of_mlflow_s_calls(home: Home, small: Facts, mo
 
 
 def test_what_mlflow_refuses_is_refused_and_none_of_the_transaction_is_there(home: Home, small: Facts) -> None:
-    good, bad = [*rows(History(small.edition, lambda recipe: small.code, small.facts), "FINISHED")][:2]
+    good, bad = [*rows(History(small.edition, small.facts), "FINISHED")][:2]
     store = made(home)
     with pytest.raises(MlflowException, match="Invalid value"):
         store.put([good, replace(bad, params=bad.params | {"no such\nname": "1"})])

@@ -18,6 +18,7 @@ from tests.rooms.service.tracking.facts import Facts, show
 from trainables.data import MeanStd
 from trainables.recipe import Run
 from trainables.recipe.model_torch import build_model
+from trainables.recipe.revisions import code_of
 from trainables.spec import LocusError
 from trainables.training.init import init_weights
 from trainables.training.trained import Facts as ModelFacts
@@ -40,7 +41,7 @@ assert not [name for name in sys.modules if name.split(".")[0] in ("service", "t
 def training(facts: Facts) -> Training:
     """The training of the first run."""
     recipe = facts.edition.trial(0, {"encoding.gamma": 2.5}).recipe
-    return Training("0", 0, Run(recipe=recipe, seed=0).key, facts.code)
+    return Training("0", 0, Run(recipe=recipe, seed=0).key, code_of(recipe).digest)
 
 
 def model_of(facts: Facts) -> TrainedModel:
@@ -52,7 +53,7 @@ def model_of(facts: Facts) -> TrainedModel:
     said = ModelFacts(
         recipe=recipe, seed=0, classes=("left", "right"), image_size=recipe.data.size, white=255,
         normalize=recipe.normalize, averaged=False, scores={"val/accuracy": 0.75}, study=facts.edition.id,
-        trial=trial.name, key="0123", code=facts.code, locus="1",
+        trial=trial.name, key="0123", code=code_of(trial.recipe).digest, locus="1",
     )  # fmt: skip
     return TrainedModel(said, host.state_dict())
 
@@ -75,8 +76,9 @@ def test_the_run_of_a_training_is_that_of_its_key_and_its_code(home, small):
     with pytest.raises(LocusError, match="#7, seed 0"):
         find_run(home, small.edition, None, training(small)._replace(label="7"))
     for other in ({"code": "0ther0ther00"}, {"key": "0" * 16}):
-        code = other.get("code", small.code)
-        must = f"the run of #0, seed 0, of .* by code {code}, got that of another training, by code {small.code}: run"
+        known = training(small).code
+        code = other.get("code", known)
+        must = f"the run of #0, seed 0, of .* by code {code}, got that of another training, by code {known}: run"
         with pytest.raises(LocusError, match=must):
             find_run(home, small.edition, None, training(small)._replace(**other))
 

@@ -21,6 +21,7 @@ from tests.waiting import until
 from trainables.encodings import Fourier
 from trainables.recipe import FromTrial, Recipe, Run
 from trainables.recipe.cost import estimate_cost
+from trainables.recipe.revisions import code_of
 
 MOST_CALLS, MOST_FILES = 150, 6
 """The most calls of Python functions, and files that they lie in, for the two rows that an epoch changes."""
@@ -66,7 +67,11 @@ def test_the_levels_of_a_search(home, small, tmp_path):
     trial, run = shown["#00 gamma=2.5"], shown["#00 seed 1"]
     assert (study.data.params, trial.data.params) == ({"budget": "base"}, params)
     assert run.data.params == params | {"seed": "1"}
-    assert {"locus.level": "run", "locus.number": "0", "locus.code": small.code}.items() <= run.data.tags.items()
+    assert {
+        "locus.level": "run",
+        "locus.number": "0",
+        "locus.code": code_of(BASE).digest,
+    }.items() <= run.data.tags.items()
     tags = {"locus.seeds": "2", "locus.family": "thesis", "locus.trials": "4", "locus.best": "#00 gamma=2.5"}
     assert tags.items() <= study.data.tags.items()
     # one of four trials is still to come, and the confirmation
@@ -145,7 +150,7 @@ def test_the_order_of_trials_is_that_of_the_analysis_also_below_zero() -> None:
         for seed in range(2):
             facts.complete(trial, seed, final)
     facts.start(facts.plan(9, encoding__gamma=9.0), 0)
-    history = History(facts.edition, lambda recipe: facts.code, facts.facts)
+    history = History(facts.edition, facts.facts)
     ranks = {row.id[1]: row.tags["locus.rank"] for row in rows(history, "RUNNING") if row.id[0] == "trial"}
     assert sorted(ranks, key=ranks.__getitem__) == [trial.label for trial in ranked(history)]
 
@@ -209,7 +214,7 @@ def test_arms_share_a_parent_and_an_answer_that_was_found_is_a_row(home):
     for trial in (Trial(role="parent", number=1, name="none", values={}, recipe=parent.recipe), arms[1]):
         for seed in range(2):
             facts.complete(trial, seed, 0.75)
-    reused = {"run": Run(recipe=arms[0].recipe, seed=0).key, "code": facts.code}
+    reused = {"run": Run(recipe=arms[0].recipe, seed=0).key, "code": code_of(arms[0].recipe).digest}
     facts.measure(reused, 0.5, 0.625, 0.75)
     facts.add(Ended(**reused, outcome="completed", epoch=3, reused=True))
     show(home, facts)
@@ -279,7 +284,7 @@ def test_the_two_rows_of_an_epoch_say_again_only_what_is_new() -> None:
     facts = Facts(search(), epoch_s=8.0)
     facts.complete(facts.plan(0, encoding__gamma=2.5), 0, 0.75)
     facts.measure(facts.start(facts.plan(1, encoding__gamma=3.0), 0), 0.5, 0.625)
-    history = History(facts.edition, lambda recipe: facts.code, facts.facts)
+    history = History(facts.edition, facts.facts)
     content, best = trial_content(facts.edition, history.trials[-1]), find_best(history)
     run, calls = history.runs(content.trial)[0], []
 

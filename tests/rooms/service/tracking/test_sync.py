@@ -21,7 +21,8 @@ from service.tracking.store import MlflowError, look_up
 from service.tracking.sync import MlflowSync, check
 from tests.rooms.service.tracking.facts import Facts, everything, finished, points, runs, search, show, told
 from tests.waiting import until
-from trainables.recipe import Run
+from trainables.recipe import Run, revisions
+from trainables.recipe.revisions import code_of
 
 
 def test_told_twice_nothing_is_sent_again_and_what_a_person_adds_stays(home, small, monkeypatch):
@@ -85,7 +86,7 @@ def test_a_run_that_is_trained_again_shows_the_numbers_of_the_later_training(hom
     trial = small.plan(3, encoding__gamma=9.0)
     small.complete(trial, 0, 0.75)
     show(home, small)
-    run = {"run": Run(recipe=trial.recipe, seed=0).key, "code": small.code}
+    run = {"run": Run(recipe=trial.recipe, seed=0).key, "code": code_of(trial.recipe).digest}
     small.add(FailedWith(**run, reason="its answer is lost", counts=False))
     small.epoch_s = 3.0
     small.complete(trial, 0, 0.75)
@@ -130,10 +131,10 @@ def test_more_seeds_add_a_mean_to_the_trial_and_keep_its_runs(home, small):
     assert after["#00 seed 2"].data.tags["mlflow.parentRunId"] == trial.info.run_id
 
 
-def test_other_code_replaces_what_it_trains_again_and_means_of_the_old_one_leave(home, small):
+def test_other_code_replaces_what_it_trains_again_and_means_of_the_old_one_leave(home, small, monkeypatch):
     show(home, small)
     before, trials = runs(home), [small.edition.trial(n, {"encoding.gamma": g}) for n, g in enumerate((2.5, 31.0, 1.5))]
-    small.code = "aaaaaaaaaaaa"
+    monkeypatch.setattr(revisions, "LOOP", 1001)
     small.add(FailedWith(**small.start(trials[0], 1), reason="no memory"))
     small.complete(trials[0], 0, 0.625)
     show(home, small, "SCHEDULED")
@@ -142,8 +143,8 @@ def test_other_code_replaces_what_it_trains_again_and_means_of_the_old_one_leave
     assert points(home, after["#00 seed 0"], "val/accuracy")[-1] == (3, 0.625)
     assert after["#01 seed 0"].info.run_id == before["#01 seed 0"].info.run_id
     assert "val/accuracy_mean" not in after["#00 gamma=2.5"].data.metrics
-    for code, final, best in (("bbbbbbbbbbbb", 0.5, None), ("cccccccccccc", 1.0, 1.0)):
-        small.code = code
+    for revision, final, best in ((1002, 0.5, None), (1003, 1.0, 1.0)):
+        monkeypatch.setattr(revisions, "LOOP", revision)
         for trial in trials:
             for seed in range(2):
                 small.complete(trial, seed, final)
@@ -191,7 +192,7 @@ def test_a_server_that_is_lost_is_refused_before_anything_is_written_and_has_no_
     assert not home.root.exists()
     with pytest.raises(MlflowError, match="must begin with"):
         check(home, (tmp_path / "mlruns").as_uri())
-    shown = MlflowSync(small.edition, home, lambda recipe: small.code, "http://127.0.0.1:9")
+    shown = MlflowSync(small.edition, home, "http://127.0.0.1:9")
     shown._made.set()  # as after a time at which it was there
     assert shown.links(0) is None
 
@@ -235,7 +236,7 @@ def test_what_failed_once_is_sent_later(home, small, monkeypatch, pause_s):
 
 def test_the_end_waits_as_long_as_rows_are_stored_and_says_how_far_it_is(home: Home, monkeypatch) -> None:
     facts = finished(trials=4, seeds=2)
-    shown = MlflowSync(facts.edition, home, lambda recipe: facts.code)
+    shown = MlflowSync(facts.edition, home)
     clock = SimpleNamespace(monotonic=lambda: 50.0 * shown._written, sleep=time.sleep)  # a call takes 50 s
     monkeypatch.setattr(sync, "MOST_ROWS", 2)
     monkeypatch.setattr(sync, "time", clock)

@@ -9,9 +9,9 @@ from trainables.backbones import OwnModel, ViT
 from trainables.data import RedGreen
 from trainables.launch.trial_step import TrialStepError, try_step
 from trainables.recipe import Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.cost import backbone_parameters, position_parameters
 from trainables.recipe.model_torch import build_model
+from trainables.recipe.revisions import code_of
 from trainables.spec import LocusError, SpecError
 from trainables.training.init import init_weights
 
@@ -144,10 +144,9 @@ def test_a_recipe_holds_what_it_is_and_who_reads_it_runs_no_file():
 def test_an_edited_file_is_other_code_of_the_same_question():
     before = own()
     Path("net.py").write_text(NET.replace("num_heads=4)", "num_heads=4, norm_layer=nn.LayerNorm)"))
-    after, codes = own(), CodeDigests()
+    after = own()
     assert Run(recipe=before, seed=0).key == Run(recipe=after, seed=0).key
-    assert codes(before).changed(codes(after)) == ["net.py"]
-    assert "trainables/training/attach.py" in codes(after).files
+    assert code_of(before).changed(code_of(after)) == ["net.py"]
     Path("net.py").write_text(NET.replace("depth=3", "depth=2"))
     assert Run(recipe=before, seed=0).key != Run(recipe=own(), seed=0).key
 

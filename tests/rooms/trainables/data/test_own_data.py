@@ -12,7 +12,7 @@ from trainables.data.splits_torch import load as load_data
 from trainables.encodings import Fourier
 from trainables.own import carry
 from trainables.recipe import AdamW, FromTrial, Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.revisions import code_of
 from trainables.source import load
 from trainables.spec import SpecError
 from trainables.training.loop import train
@@ -63,21 +63,15 @@ def test_its_fields_are_fields_of_the_node():
         recipe.put({"data.side": 4})
 
 
-def test_its_code_is_in_the_code_digest():
-    digests = CodeDigests()
-    code = digests(own())
-    assert {"mine.py", "trainables/data/custom_torch.py", "trainables/data/dataset.py"} <= code.files.keys()
-    assert "trainables/data/red_green_torch.py" not in code.files
-    assert digests(own(source=edited(('"""A disk or a square', '"""A round or a square')) + "\n# a comment\n")) == code
-    assert digests(own(radius=4)) == code
-    moved = digests(own(source=edited(("integers(5, 8, (2,", "integers(4, 8, (2,"))))
+def test_its_file_counts():
+    code = code_of(own())
+    assert "mine.py" in code.revisions
+    same = edited(('"""A disk or a square', '"""A round or a square')) + "\n# a comment\n"
+    assert code_of(own(source=same)) == code_of(own(radius=4)) == code
+    moved = code_of(own(source=edited(("integers(5, 8, (2,", "integers(4, 8, (2,"))))
     assert moved.changed(code) == ["mine.py"]
     start = FromTrial(values={"data": own().data}, part="backbone")
-    child = own().put({"data": RedGreen(image_size=16), "init": start})
-    assert "mine.py" in digests(child).files, "a parent's data count"
-    borrowed = "\nfrom trainables.data.digits_torch import arrays\n\ndef borrow():\n    return arrays\n"
-    used = digests(own(source=SHAPES + borrowed))
-    assert "trainables/data/digits_torch.py" in used.files
+    assert "mine.py" in code_of(own().put({"data": RedGreen(image_size=16), "init": start})).revisions, "a parent's"
 
 
 def test_it_holds_the_arrays_that_its_class_returns():

@@ -33,8 +33,8 @@ from trainables.launch.job import Job
 from trainables.launch.message import FRAMEWORKS, host, memory_gib
 from trainables.launch.scratch import scratch
 from trainables.recipe import FromTrial, Recipe, Run
-from trainables.recipe.code_digest import CodeDigest
 from trainables.recipe.planned import as_planned
+from trainables.recipe.revisions import Code
 from trainables.source import load
 from trainables.spec import SpecError
 
@@ -71,7 +71,7 @@ def test_a_relative_path_in_a_users_file_means_the_same_in_a_worker(folders, mon
     here, there = folders
     recipe = Recipe(encoding=load("mine.py", OWN).Mine())
     job = Job(
-        run=Run(recipe=recipe, seed=0), code=CodeDigest(files={}), label="0", attempt=1, folder=str(there),
+        run=Run(recipe=recipe, seed=0), code=Code(revisions={}), label="0", attempt=1, folder=str(there),
         cwd=Job.working_folder(),
     )  # fmt: skip
     sent = job.plain()
@@ -84,7 +84,7 @@ def test_a_relative_path_in_a_users_file_means_the_same_in_a_worker(folders, mon
 def test_a_node_without_that_folder_stays_where_it_is(folders, tmp_path, monkeypatch):
     _, there = folders
     job = Job(
-        run=Run(recipe=Recipe(), seed=0), code=CodeDigest(files={}), label="0", attempt=1, folder=str(there),
+        run=Run(recipe=Recipe(), seed=0), code=Code(revisions={}), label="0", attempt=1, folder=str(there),
         cwd=str(tmp_path / "gone"),
     )  # fmt: skip
     monkeypatch.chdir(there)
@@ -100,7 +100,7 @@ def test_a_run_keeps_the_key_that_it_was_planned_with(tmp_path):
     for recipe in (own, child):
         (tmp_path / "images").write_text("1")
         run = Run(recipe=Recipe.read(recipe.plain()), seed=0)
-        job = Job(**as_planned(run), code=CodeDigest(files={}), label="0", attempt=1, folder=".")
+        job = Job(**as_planned(run), code=Code(revisions={}), label="0", attempt=1, folder=".")
         (tmp_path / "images").write_text("2")
         sent = Job.read(job.plain())
         assert sent.run.key == run.key

@@ -17,12 +17,12 @@ from trainables.launch.job import Job
 from trainables.launch.work_files import Sender, local_files
 from trainables.launch.worker import work
 from trainables.recipe import FromTrial
-from trainables.recipe.code_digest import CodeDigests
+from trainables.recipe.revisions import code_of
 from trainables.remote_files import RemoteFolder, StorageError
 
 
 def job(folder: str, run=RUN, **more) -> Job:
-    return Job(run=run, code=CodeDigests()(run.recipe), label="0", attempt=1, folder=folder, **more)
+    return Job(run=run, code=code_of(run.recipe), label="0", attempt=1, folder=folder, **more)
 
 
 @pytest.fixture

@@ -19,14 +19,14 @@ from trainables.data import RedGreen
 from trainables.encodings import PEG, OwnEncoding
 from trainables.launch import alone as threaded
 from trainables.launch.alone import Alone
-from trainables.launch.errors import WorkError
+from trainables.launch.errors import CodeError, WorkError
 from trainables.launch.group import Group
 from trainables.launch.job import Job
 from trainables.launch.message import BEGAN_AGAIN, message
 from trainables.launch.worker import without_launcher, work
 from trainables.recipe import AdamW, Recipe, Run
-from trainables.recipe.code_digest import CodeDigests
 from trainables.recipe.outcome import Diverged, Measurement
+from trainables.recipe.revisions import Code, code_of
 from trainables.source import load
 from trainables.training.checkpoint import read
 from trainables.training.optional import compiled as compilation
@@ -50,7 +50,7 @@ LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /
 
 def job(folder: Path, **layout) -> Job:
     folder.mkdir()
-    return Job(run=RUN, code=CodeDigests()(RUN.recipe), label="0", attempt=1, folder=str(folder), **layout)
+    return Job(run=RUN, code=code_of(RUN.recipe), label="0", attempt=1, folder=str(folder), **layout)
 
 
 def losses(messages: list[dict]) -> list[float]:
@@ -65,6 +65,15 @@ def trained(job: Job) -> list[dict]:
 
 def alone(folder: Path) -> list[dict]:
     return trained(job(folder))
+
+
+def test_a_job_that_was_planned_with_other_code_is_refused_for_good(tmp_path):
+    planned = Code({**code_of(RUN.recipe).revisions, "loop": 0})
+    with pytest.raises(
+        CodeError, match=r"^a worker must have the code of the driver, got loop \d+, not 0: run the study"
+    ):
+        trained(job(tmp_path / "a").model_copy(update={"code": planned}))
+    assert not [*(tmp_path / "a").iterdir()]
 
 
 def test_every_epoch_is_said_in_plain_values_and_the_last_with_its_environment(tmp_path):
@@ -294,7 +303,7 @@ def test_a_divergence_ends_a_run_and_says_where():
 
 
 def job_plain() -> dict:
-    return Job(run=RUN, code=CodeDigests()(RUN.recipe), label="0", attempt=1, folder="/nowhere").plain()
+    return Job(run=RUN, code=code_of(RUN.recipe), label="0", attempt=1, folder="/nowhere").plain()
 
 
 def test_a_deterministic_job_says_so(tmp_path):
@@ -380,7 +389,7 @@ class SmallModule(PositionEncoding):
 
 def job_of(folder, run):
     folder.mkdir()
-    return Job(run=run, code=CodeDigests()(run.recipe), label="0", attempt=1, folder=str(folder))
+    return Job(run=run, code=code_of(run.recipe), label="0", attempt=1, folder=str(folder))
 
 
 def small_gpu(**values):
