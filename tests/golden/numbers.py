@@ -112,10 +112,16 @@ def prepare(folder: Path) -> None:
     torch.save(build_model_with_weights(coded, 1).state_dict(), folder / "weights.pt")
 
 
-def cases() -> Iterator[tuple[str, Recipe]]:
+GROUPS = (*(node for node in nodes() if "." not in node), "further")
+"""The nodes of a recipe, and what is no kind of a node."""
+
+
+def cases(group: str) -> Iterator[tuple[str, Recipe]]:
     """Yields every kind with its defaults, then with another value of each field; in the folder of `prepare`."""
     small = Recipe().put(SMALL)
     for node, kinds in nodes().items():
+        if node.partition(".")[0] != group:
+            continue
         for kind, cls in kinds.items():
             if (name := f"{node}.{kind}") in ABSENT:
                 continue
@@ -127,8 +133,8 @@ def cases() -> Iterator[tuple[str, Recipe]]:
                 for field in sorted({*cls.model_fields} - {*cls.READ, *UNVARIED}):
                     for value, other in varied(recipe, node, field):
                         yield f"{name}, {field} {value}", other
-    for name, values in FURTHER.items():
-        yield name, small.put(values)
+    for name, values in FURTHER.items() if group == "further" else ():
+        yield f"further.{name}", small.put(values)
 
 
 def with_digests(values: dict[str, Any]) -> dict[str, Any]:
@@ -195,11 +201,11 @@ def numbers(run: Run, folder: Path) -> list[float]:
     return [*values, float(weights @ torch.arange(1.0, len(weights) + 1, dtype=torch.float64).cos())]
 
 
-def computed() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields each case with today's revisions and numbers."""
+def computed(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields each case of a group with today's revisions and numbers."""
     with tempfile.TemporaryDirectory() as name, chdir(name), runtime(1, "float64"):
         prepare(Path())
-        for number, (case, recipe) in enumerate(cases()):
+        for number, (case, recipe) in enumerate(cases(group)):
             values = numbers(Run(recipe=recipe, seed=3), Path(name, str(number)))
             yield case, {"revisions": code_of(recipe).revisions, "numbers": values}
 
@@ -221,7 +227,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", action="store_true", help="write the file")
     record = parser.parse_args().record
-    then, now = recorded(), dict(computed())
+    then, now = recorded(), {case: value for group in GROUPS for case, value in computed(group)}
     wrong = {case: why for case in now if case in then and (why := moved(then[case], now[case]))}
     if record:
         wrong = {case: why for case, why in wrong.items() if "same revision" in why}
