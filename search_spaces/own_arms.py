@@ -1,4 +1,4 @@
-"""Encodings of a person's own beside the arms of a study: `./mine.py:Ramp`, or in Python `Ramp(std=0.5)`."""
+"""Adds a user's own encodings to the arms of a study: `./mine.py:Ramp`, or in Python `Ramp(std=0.5)`."""
 
 from __future__ import annotations
 

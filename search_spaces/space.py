@@ -217,15 +217,18 @@ class Space(Spec):
                     yield inner, branch, (path, case)
 
     def pinned(self, values: Mapping[str, Any]) -> Space | None:
-        """Returns the space with some paths fixed; what was given for their values stays open.
+        """Returns the space without the paths in `values`; None if nothing is left to search.
 
-        None if nothing is left to search.
+        Paths that are searched only where a path has one of these values are now always searched.
         """
         domains: dict[str, Domain] = {}
         for path, domain in self.domains.items():
             domains |= self.given.get(path, {}).get(str(values[path]), {}) if path in values else {path: domain}
         given = {
-            path: {case: {inner: d for inner, d in some.items() if inner not in values} for case, some in cases.items()}
+            path: {
+                case: {inner: domain for inner, domain in inside.items() if inner not in values}
+                for case, inside in cases.items()
+            }
             for path, cases in self.given.items()
             if path not in values
         }

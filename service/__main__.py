@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 INTERRUPTED, BUG = 130, 1
-CONDUCTS = (["run"], ["job"])
+TRAINING_VERBS = (["run"], ["job"])
 """The verbs that run a study. They react to SIGINT even where it is ignored, as it is in every command that a script
 starts with `&`: Slurm's script sends SIGINT to stop its study."""
-LOOKS = (["studies"], ["show"], ["plan"], ["status"], ["report"], ["compare"], ["logs"], ["ui"], ["doctor"])
+LOOKING_VERBS = (["studies"], ["show"], ["plan"], ["status"], ["report"], ["compare"], ["logs"], ["ui"], ["doctor"])
 """The verbs that only show something: they have nothing more to do when nobody reads what they print."""
 PATIENCE_S = 5.0
 """Seconds. If Ctrl-C is pressed later than this after the end of the command, Python's own shutdown hangs."""
@@ -45,6 +45,7 @@ class Outlet(io.FileIO):
     is_lost = False
 
     def write(self, content: Any, /) -> int:
+        """Writes; if that fails, all later text goes to /dev/null, or to standard error while a study trains."""
         try:
             return super().write(content)
         except OSError as error:
@@ -53,13 +54,13 @@ class Outlet(io.FileIO):
             os.dup2(null, self.fileno())
             os.close(null)
             if self.fileno() == 1 and not was_lost:
-                if sys.argv[1:2] in CONDUCTS:
+                if sys.argv[1:2] in TRAINING_VERBS:
                     os.dup2(2, 1)
                 elif error.errno != errno.EPIPE:
                     why = f"standard output must be a file that can be written, got: {error.strerror}"
                     print(f"locus: {why}", file=sys.stderr)
                     sys.exit(BUG)
-                elif sys.argv[1:2] in LOOKS:
+                elif sys.argv[1:2] in LOOKING_VERBS:
                     sys.exit(0)
             return self.write(content)
 
@@ -78,7 +79,7 @@ def main(clock: Callable[[], float] = time.monotonic) -> None:
     """Runs the command. No Ctrl-C after its end changes its exit code (`_keep_exit_code`). `clock` gives seconds."""
     sys.stdout, sys.stderr = Outlet.of(sys.stdout), Outlet.of(sys.stderr)
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the first to be registered is the last to be called
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.argv[1:2] in CONDUCTS:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.argv[1:2] in TRAINING_VERBS:
         signal.signal(signal.SIGINT, Presses())
     try:
         from service.cli import main as command

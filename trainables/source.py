@@ -73,11 +73,11 @@ def load(file: str, source: str, *, again: bool = False) -> types.ModuleType:
 
 @contextmanager
 def noted_reads(files: Collection[str]) -> Iterator[dict[str, str]]:
-    """Gives the paths that the code of users' files reads from now on, each with the file whose code reads it.
+    """Gives the paths that users' code reads inside the `with` block, each with the file whose code reads it.
 
     Modules and what lies in installed packages are left out, as is what is read without Python's own `open`.
     """
-    _hear_opens()
+    _install_open_hook()
     _LISTENING.append((files, noted := dict[str, str]()))
     try:
         yield noted
@@ -89,8 +89,8 @@ _LISTENING: list[tuple[Collection[str], dict[str, str]]] = []
 
 
 @cache
-def _hear_opens() -> None:
-    """Hears of each file that this process opens. Python lets nobody stop to hear, so it is done once."""
+def _install_open_hook() -> None:
+    """Makes Python call `hear` for each file that this process opens. A hook cannot be removed, so there is one."""
     elsewhere = (f"{sys.prefix}/", f"{sys.base_prefix}/", "/proc/", "/sys/", "/dev/")
 
     def hear(event: str, args: tuple[Any, ...]) -> None:

@@ -1,7 +1,8 @@
-"""Scores by seed, what they can be, and what can be concluded from them: means, intervals, tests.
+"""Scores by seed, the range that they can have, and what follows from them: means, intervals, tests.
 
-The seeds of a trial are the sample, all of them: no number leaves a seed out. A diverged seed is in `values` at chance
-and is listed in `diverged`; a missing seed is left out. `service/README.md` has the policy that these numbers follow.
+The seeds of a trial are the sample: each seed that has a score counts in each number. A diverged seed is in `values` at
+chance and is listed in `diverged`; a seed that was not trained has no score. `service/README.md` has the policy that
+these numbers follow.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from service.planning.forecast import (
     unproposed,
 )
 from service.planning.placement import Placement, fused_gib, gpu_advice, runs_by_memory
-from service.planning.schedule import look_ahead, parent_name, unplanned
+from service.planning.schedule import parent_name, play_tuning, unplanned
 from service.planning.stopping import saved_images
 from service.storage.facts import Counts
 from service.storage.history import History, ancestors
@@ -289,7 +289,7 @@ def estimate_work(history: History, outcomes: Outcomes, placement: Placement) ->
     def find(run: Run) -> Answered | None:
         return outcomes.usable(run.key, history.code(run), whole=history.keeps(run))
 
-    copied = look_ahead(history, find)
+    copied = play_tuning(history, find)
     changed: set[str] = set()
     answered, uncounted = {key for key, _ in history.states}, history.stale
     work: dict[str, RunWork] = {}

@@ -147,7 +147,7 @@ def lost_answers(history: History, outcomes: Outcomes) -> list[FailedWith]:
 
 
 def unlisted_arms(history: History) -> list[Trial]:
-    """Returns the arms of an ablation that its journal does not list yet; a tuned arm only once it has its values."""
+    """Returns the arms of an ablation that its journal does not list yet, without those whose tuning goes on."""
     listed = {trial.name for trial in history.of("trial")}
     return [arm for arm in history.tuning.known_arms() if arm.name not in listed]
 

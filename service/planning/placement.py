@@ -12,7 +12,7 @@ from typing import Any
 from search_spaces.words import plural
 from trainables.recipe import Recipe
 from trainables.recipe.cost import PROCESS_BYTES, estimate_cost
-from trainables.recipe.fusing import fuses
+from trainables.recipe.fusing import can_fuse
 from trainables.spec import Spec, SpecError
 
 FILLED = 0.8
@@ -238,6 +238,6 @@ def gpu_advice(recipe: Recipe, placement: Placement) -> tuple[str, ...]:
             "--set optimizer.precision=bfloat16 (float16 on V100 and T4), as another version"
         )
     small = estimate_cost(recipe).parameters <= SMALL_PARAMETERS
-    if small and placement.fuse == 1 and not placement.workers and fuses(recipe):
+    if small and placement.fuse == 1 and not placement.workers and can_fuse(recipe):
         advice.append("so small a model leaves a GPU idle: --fuse 50 trains 50 runs of one shape as one, far faster")
     return tuple(advice)

@@ -321,12 +321,13 @@ def reused_facts(answer: Answered, cutoff: Cutoff = lambda key, code, measured: 
     yield Ended(run=key, code=code, outcome=answer.outcome.kind, epoch=answer.epoch, reused=True)
 
 
-def look_ahead(history: History, find: Callable[[Run], Answered | None]) -> set[str]:
-    """Adds to a history all that tuning proposes and chooses from answers that other studies have trained.
+def play_tuning(history: History, find: Callable[[Run], Answered | None]) -> set[str]:
+    """Plays the tuning of arms forward with answers (stored outcomes of runs) that other studies have.
 
-    Returns the keys of the runs that are reused so. `find` returns the answer of a run that counts, or None. TPE's
-    points depend on answers, so an arm gets no point while a run of it is to be trained. Times and memory of an answer
-    are left out: another device may have measured them.
+    It adds each tuning trial and each choice that follows from them to the history, and returns the keys of the runs
+    whose answers were used. `find` returns the answer of a run if there is one, else None. TPE's points depend on
+    answers, so an arm gets no point while a run of it is to be trained. Times and memory of an answer are left out:
+    another device may have measured them.
     """
     tune, reused, training = history.edition.study.plan.tune, set[str](), set[str]()
     if tune is None:  # an ablation's runs are known, and a search has points of its own in each edition

@@ -14,8 +14,8 @@ from trainables.encodings.encoding import ReservedChannels
 class CaiT(Patches):
     """Blocks with talking heads (attention that mixes heads), then blocks in which a class token attends to patches.
 
-    `init_values`: what each residual is multiplied with at the start.
-    Source: Touvron et al. 2021, Going deeper with image transformers, sections 2 and 3; 0.1 up to 18 blocks.
+    `init_values`: what each residual is multiplied with at the start; the paper takes 0.1 for up to 18 blocks.
+    Source: Touvron et al. 2021, Going deeper with image transformers, sections 2 and 3.
     Differs: nothing.
     """
 

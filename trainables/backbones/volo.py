@@ -67,7 +67,10 @@ class VOLO(OneGrid):
         return patches + self.layers[0] * outlooker + blocks * block + outer
 
     def saved_activations(self, size: Size, saved_pairs: int) -> int:
-        """Counts most for the stem if patches are small; an outlooker keeps 3 x 3 neighbors of a quarter of tokens."""
+        """Returns how many numbers an image saves for the backward pass, as each layer of timm's VOLO keeps them.
+
+        The stem saves the most where patches are small. An outlooker saves the 3 x 3 neighbors of each token.
+        """
         (fine, dim), pixels = self.embed_dims, size[1] * size[2] // 4
         stem = pixels * 7 * self.stem_hidden_dim
         outlook = (9 + 2 * self.mlp_ratio) * fine + 9 * fine // 2 + 41 * self.num_heads[0]

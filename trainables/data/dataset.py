@@ -143,7 +143,7 @@ class DatasetSpec(Spec):
 
     @property
     def metric_chance(self) -> float:
-        """The metric of a model that has learned nothing, where both splits have the same."""
+        """The metric of a model that has learned nothing, if it is equal on all splits (`chances` has it by split)."""
         return 0.0 if self.metric == "r2" else 1 / self.outputs
 
     @property

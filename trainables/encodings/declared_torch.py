@@ -236,10 +236,10 @@ class DeclaredHeads(Declared):
         super().__init__(spec, spec.params(widths, grid, depth), widths, grid)
         self.depth = depth
         self.modifies_qk, self.reads_qk = spec.modifies_qk, spec.reads_qk
-        self.in_heads = "first" if spec.accepts_fewer_queries else "all"
-        if not self.params:
-            at = Positions.of(grid, widths, depth)
-            self.register_fixed(*spec.terms(Parameters(self, torch.float64), at))
+        self.in_heads = "first" if spec.accepts_fewer_queries else "all"  # the queries that `heads` needs
+        if not self.params:  # nothing learns, so the terms never change
+            positions = Positions.of(grid, widths, depth)
+            self.register_fixed(*spec.terms(Parameters(self, torch.float64), positions))
 
     def heads(self, h: Heads, block: int) -> Heads:
         if id(self) not in h.cache:

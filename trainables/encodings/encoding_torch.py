@@ -232,7 +232,7 @@ class Code(PositionEncoding):
 class Composition(PositionEncoding):
     """Encodings by name, one after another; the empty composition changes nothing.
 
-    Raises: SpecError for an order in which a part would act on something that it was not built for.
+    Raises: SpecError if a part comes after one that changes what it needs, such as the number of channels.
     """
 
     def __init__(self, parts: Mapping[str, PositionEncoding]) -> None:

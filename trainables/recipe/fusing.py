@@ -16,13 +16,13 @@ def fuse(first: Run, other: Run) -> bool:
     Whether their models have one shape is seen when they are built.
     """
     recipe, encoding = first.recipe, other.recipe.encoding
-    if recipe.encoding.kind != encoding.kind or not fuses(recipe):
+    if recipe.encoding.kind != encoding.kind or not can_fuse(recipe):
         return False
     return recipe.model_copy(update={"encoding": encoding}) == other.recipe
 
 
-def fuses(recipe: Recipe) -> bool:
-    """Returns whether all that a recipe's runs do can be computed together."""
+def can_fuse(recipe: Recipe) -> bool:
+    """Returns whether the runs of a recipe may be trained as one model."""
     spec, data = recipe.optimizer, recipe.data
     return (
         isinstance(spec, AdamW)

@@ -101,7 +101,7 @@ def curve_lines(result: StudyResult) -> list[Line]:
         if values:
             look, title = plot.GRAY, ""
             fresh = row.trial.role == "confirmation"
-            if row.trial.role != "tuning" and palette.named(row) and (fresh or not result.confirmed):
+            if row.trial.role != "tuning" and palette.has_color(row) and (fresh or not result.confirmed):
                 look = palette[row]
                 title = row.name if result.edition.study.plan.arms else f"#{row.trial.number}"
             end = "raced" if row.answer.raced else row.answer.status if row.answer.status in ENDS else ""

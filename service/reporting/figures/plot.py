@@ -144,7 +144,7 @@ class Palette:
     def __getitem__(self, row: TrialResult) -> Look:
         return self.looks.get(row.trial.number, GRAY) if row.trial.role not in RIVALS else GRAY
 
-    def named(self, row: TrialResult) -> bool:
+    def has_color(self, row: TrialResult) -> bool:
         """Returns whether a trial has a color of its own."""
         return row.trial.number in self.looks and row.trial.role not in RIVALS
 

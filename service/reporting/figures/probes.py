@@ -31,7 +31,7 @@ PROJECTED = ("p", "q", "k", "v")
 
 @dataclass(frozen=True)
 class PictureRow:
-    """Is a row of pictures with a name. Each picture has a head over it, and is None where there is no picture.
+    """Is a row of pictures with a name. Each picture has a heading over it, and is None where there is no picture.
 
     `points` is empty for all but similarity maps. For those it has, by picture, the row and the column of the position
     with which all others are compared.
@@ -39,7 +39,7 @@ class PictureRow:
 
     name: str
     pictures: Sequence[Any]
-    heads: Sequence[str]
+    headings: Sequence[str]
     points: Sequence[tuple[int, int]] = ()
 
 
@@ -56,7 +56,7 @@ def pictured(name: str, rows: Sequence[PictureRow], caption: str) -> plot.Plot |
 def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
     """Draws the pictures row by row; bright is high. The name of a row stands over its first picture.
 
-    Heads stand over a row only where they differ from those of the row above. All maps (two dimensions) have the same
+    Headings are drawn only where they differ from those of the row above. All maps (two dimensions) have the same
     colormap; a photograph (three dimensions, channels last) has its own colors.
     """
     columns = max(len(row.pictures) for row in rows)
@@ -67,7 +67,7 @@ def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
         axes.set_axis_off()
     above: Sequence[str] = ()
     for row, line in zip(rows, panels, strict=True):
-        for number, (head, picture, axes) in enumerate(zip(row.heads, row.pictures, line, strict=False)):
+        for number, (heading, picture, axes) in enumerate(zip(row.headings, row.pictures, line, strict=False)):
             if picture is not None and row.points:
                 _draw_similarity(axes, picture, row.points[number])
             elif picture is not None and picture.ndim == 2:
@@ -75,9 +75,9 @@ def draw_pictures(rows: Sequence[PictureRow]) -> Figure:
             elif picture is not None:  # one channel is gray
                 image = picture[:, :, :3] if picture.shape[2] > 1 else picture[:, :, 0]
                 axes.imshow(image, cmap="gray", interpolation="nearest")
-            titles = [row.name] * (number == 0) + [head] * (list(row.heads) != list(above))
+            titles = [row.name] * (number == 0) + [heading] * (list(row.headings) != list(above))
             axes.set_title("\n".join(titles), fontsize=8.5, color=plot.INK, loc="left")
-        above = row.heads
+        above = row.headings
     return fig
 
 

@@ -208,7 +208,7 @@ def _draw_points(axes: Axes, result: StudyResult, x_of: Callable[[TrialResult], 
     """
     palette = plot.Palette.of(result)
     alike: dict[tuple[str, str], list[tuple[float, list[float]]]] = {}
-    for row in sorted(scored(result), key=palette.named):
+    for row in sorted(scored(result), key=palette.has_color):
         x = x_of(row)
         if x is not None:
             same = alike.setdefault((row.answer.status, palette[row].color), [])
