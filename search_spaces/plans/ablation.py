@@ -278,8 +278,11 @@ class Ablation(Spec):
     def by_task(self, arms: Mapping[str, T]) -> dict[str, dict[str, T]]:
         """Returns what is known of arms, by task, then by the value of the other axis. `arms`: by the name of the arm.
 
-        Every task is there, in the order of the study; an arm of which nothing is known is not.
+        Every task is there, in the order of the study; an arm of which nothing is known is not. Without tasks all arms
+        are of one, which has no name.
         """
+        if not self.tasks:
+            return {"": dict(arms)}
         tasks: dict[str, dict[str, T]] = {task: {} for task in self.axes[self.tasks]}
         for arm, content in arms.items():
             names = self.combination(arm)

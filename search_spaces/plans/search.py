@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,7 @@ from search_spaces.space import Space, probes
 from trainables.recipe import Recipe
 from trainables.spec import Spec, SpecError, require
 
+T = TypeVar("T")
 GRID_LIMIT = 10_000
 """How many points a grid may have: all are listed before the first one is tried."""
 
@@ -85,6 +86,10 @@ class Search(Spec):
     def methods(self) -> list[str]:
         """Returns what claims over tasks may name: nothing, as a search has no tasks."""
         return []
+
+    def by_task(self, trials: Mapping[str, T]) -> dict[str, dict[str, T]]:
+        """Returns what is known of trials, all of one task without a name."""
+        return {"": dict(trials)}
 
     def partners(self, names: Collection[str]) -> dict[str, str]:
         """Returns nothing: the points of a search have no baseline that they are compared with."""
