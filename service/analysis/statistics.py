@@ -1,8 +1,7 @@
 """Scores by seed, the range that they can have, and what follows from them: means, intervals, tests.
 
 The seeds of a trial are the sample: each seed that has a score counts in each number. A diverged seed is in `values` at
-chance and is listed in `diverged`; a seed that was not trained has no score. `service/README.md` has the policy that
-these numbers follow.
+chance and is listed in `diverged`. `service/README.md` has the policy that these numbers follow.
 """
 
 from __future__ import annotations
