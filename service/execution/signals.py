@@ -325,7 +325,8 @@ def change(edition: Edition, home: Home, options: RunOptions) -> BeingRunError:
             f"{id} is being run by another driver {has}; for --storage {options.storage}, stop it first "
             f"(locus stop {id}{home.option})"
         )
-    if added := [arm for arm in edition.study.plan.arms if arm not in stored(home, id).study.plan.arms]:
+    arms = stored(home, id).study.plan.arms
+    if added := [arm for arm in edition.study.plan.arms if arm not in arms]:
         return BeingRunError(
             f"{id} is being run by another driver without {listed(added)}; type this again once it has ended, "
             f"or stop it first (locus stop {id})"
