@@ -3,8 +3,9 @@
     python -m tests.golden.numbers             trains all and compares; a fast test does the same
     python -m tests.golden.numbers --record    writes the file; refuses moved numbers whose revision was not raised
 
-Each kind of a recipe's node is trained once with its defaults, and once with another value of each of its fields, in
-float64: processors differ by less than `TOLERANCE`.
+Each kind of a recipe's node is trained once, and once with another value of each of its fields, in float64: processors
+differ by less than `TOLERANCE`. The file has the defaults of each kind, too, as a run's key leaves out what has its
+default.
 """
 
 from __future__ import annotations
@@ -207,11 +208,24 @@ def computed(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
         prepare(Path())
         for number, (case, recipe) in enumerate(cases(group)):
             values = numbers(Run(recipe=recipe, seed=3), Path(name, str(number)))
-            yield case, {"revisions": code_of(recipe).revisions, "numbers": values}
+            yield case, {"revisions": code_of(recipe).revisions, "numbers": values, "defaults": defaults(case)}
+
+
+def defaults(case: str) -> dict[str, Any]:
+    """Returns the defaults of the fields of a case's kind, as JSON has them; nothing for a case with another value."""
+    node, _, kind = case.rpartition(".")
+    fields = nodes()[node][kind].model_fields if kind in nodes().get(node, {}) else {}
+    optional = {name: info for name, info in fields.items() if not info.is_required()}
+    plain = {name: info.get_default(call_default_factory=True) for name, info in optional.items()}
+    return json.loads(json.dumps(plain, default=lambda value: value.plain()))
 
 
 def moved(then: dict[str, Any], now: dict[str, Any]) -> str:
-    """Returns what is wrong with a case's numbers beside those of the file; empty if nothing is."""
+    """Returns what is wrong with a case beside what the file has of it; empty if nothing is."""
+    if changed := [name for name in then["defaults"] if then["defaults"][name] != now["defaults"].get(name)]:
+        return f"has another default of {', '.join(changed)}, which its keys leave out: add a value or a kind"
+    if then["defaults"] != now["defaults"]:
+        return "has a new field: record its default"
     pairs = [*zip(then["numbers"], now["numbers"], strict=False)]
     same = len(then["numbers"]) == len(now["numbers"]) and all(isclose(*pair, rel_tol=TOLERANCE) for pair in pairs)
     if then["revisions"] != now["revisions"]:
@@ -230,7 +244,7 @@ def main() -> int:
     then, now = recorded(), {case: value for group in GROUPS for case, value in computed(group)}
     wrong = {case: why for case in now if case in then and (why := moved(then[case], now[case]))}
     if record:
-        wrong = {case: why for case, why in wrong.items() if "same revision" in why}
+        wrong = {case: why for case, why in wrong.items() if "record" not in why}
     for case, why in wrong.items():
         print(f"{case} {why}")
     if record and not wrong:
