@@ -166,17 +166,16 @@ def without_study(source: str, file: str) -> ast.Module:
     return tree
 
 
-def used_imports(tree: ast.Module) -> set[str]:
-    """Returns the dotted names of what a file imports and uses, anywhere in it.
-
-    `import a.b as c` and `c.D.e` is "a.b.D.e". `from a.b import *` is "a.b".
-    """
-    chains = {*_chains(tree)}
-    used: set[str] = set()
-    for name, origin in _imported(tree):
-        used |= {origin + chain.removeprefix(name) for chain in chains if chain.partition(".")[0] == name}
-        used |= {origin} if name == "*" else set()
-    return used
+def _used_modules(tree: ast.Module) -> set[str]:
+    """Returns the top modules of all that a file imports and uses, anywhere in it."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {"*"}
+    imports: set[tuple[str, str]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            imports |= {(alias.asname or alias.name, node.module or "") for alias in node.names}
+        elif isinstance(node, ast.Import):
+            imports |= {(alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names}
+    return {module.partition(".")[0] for name, module in imports if name in names}
 
 
 @lru_cache(maxsize=512)
@@ -187,8 +186,8 @@ def require_installed(file: str, source: str) -> None:
     what `importlib` imports is not seen.
     Raises: SpecError that names the modules.
     """
-    tops = {name.partition(".")[0] for name in used_imports(without_study(source, file))}
-    strange = sorted(top for top in tops - LOCUS - sys.stdlib_module_names if not _installed(top))
+    modules = _used_modules(without_study(source, file))
+    strange = sorted(top for top in modules - LOCUS - sys.stdlib_module_names if not _installed(top))
     if strange:
         how = f"put its code into {file}, or install it as a package (pip install, without -e)"
         raise SpecError(f"{file} must use installed packages only, got {', '.join(strange)}: {how}")
@@ -202,37 +201,6 @@ def _installed(module: str) -> bool:
         return False
     paths = (spec.submodule_search_locations or [spec.origin or ""]) if spec else []
     return all({"site-packages", "dist-packages"} & {*Path(path).parts} for path in paths)
-
-
-def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yields each name that an import makes, and the dotted name of what it is."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                inside = "" if alias.name == "*" else f".{alias.name}"
-                yield alias.asname or alias.name, f"{node.module or ''}{inside}"
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                top = alias.name.partition(".")[0]
-                yield (alias.asname, alias.name) if alias.asname else (top, top)
-
-
-def _chains(node: ast.AST) -> Iterator[str]:
-    """Yields the names in a tree, each with the attributes that follow it: `a.b.c` is one."""
-    chain = _chain(node)
-    if chain:
-        yield chain
-    else:
-        for child in ast.iter_child_nodes(node):
-            yield from _chains(child)
-
-
-def _chain(node: ast.AST) -> str:
-    """Returns a name with its attributes; empty if the node is something else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    value = _chain(node.value) if isinstance(node, ast.Attribute) else ""
-    return f"{value}.{node.attr}" if value else ""  # type: ignore[attr-defined]
 
 
 def _add_shape(node: Any, add: Callable[[str], None]) -> None:

@@ -88,7 +88,7 @@ class Search(Spec):
         return []
 
     def by_task(self, trials: Mapping[str, T]) -> dict[str, dict[str, T]]:
-        """Returns what is known of trials, all of one task without a name."""
+        """Returns what is known of trials, as of one task with an empty name: a search has no tasks."""
         return {"": dict(trials)}
 
     def partners(self, names: Collection[str]) -> dict[str, str]:

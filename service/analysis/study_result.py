@@ -62,7 +62,6 @@ class StudyResult:
     def open(cls, home: Home, id: str, tracking: str | None = None) -> Self:
         """Returns the result of the study with this id in a home, the folder that holds studies.
 
-        `codes` digests today's code; a caller who opens several results passes one, so that files are read once.
         Raises: LocusError for an id that this home does not hold.
         """
         edition = stored(home, id)

@@ -239,7 +239,8 @@ class WorkEstimate:
     def lines(self, id: str) -> Iterator[str]:
         """Yields the plan in words; the last line begins with `plan:`."""
         if self.uncounted:
-            yield f"not counted: {plural(self.uncounted, 'answer')} of other code ({'; '.join(self.changed)})"
+            why = f" ({'; '.join(self.changed)})" if self.changed else ""
+            yield f"not counted: {plural(self.uncounted, 'answer')} of other code{why}"
         yield from (*self.absent, *self.about)
         if self.points < self.trials:
             yield f"the space has no more than {self.points} points: {self.trials} trials were asked for"

@@ -4,7 +4,7 @@ An answer is the stored outcome (`Completed` or `Diverged`) of one run, by the r
 Its file is written as a whole, and ends with a digest of all bytes before. A file that differs from its digest is
 damaged, and counts as missing. The same holds for weights, whose digests are in the file of the answer.
 
-The file of a probe holds the digest of the probe's own code; it counts only if that is today's. It also holds the key
+The file of a probe holds the probe's revision; it counts only if that is today's. It also holds the key
 of its run and its own name, so that a file of another run in its place counts as damaged.
 """
 
@@ -63,7 +63,7 @@ class ProbeFileError(LocusError):
 
 
 def write_probe(path: Path, probed: Probed, code: str) -> None:
-    """Writes the findings of a probe in a run to a file. `code` is the digest of the probe's code."""
+    """Writes the findings of a probe in a run to a file. `code` is the probe's revision."""
     import numpy as np
 
     header: dict[str, Any] = {"code": code, "of": f"{path.parent.name}/{path.name}"}
@@ -79,7 +79,7 @@ def write_probe(path: Path, probed: Probed, code: str) -> None:
 
 
 def read_probe(path: Path) -> tuple[str, Probed]:
-    """Returns the digest of a probe's code, and its findings. Raises: ProbeFileError for a file that is damaged."""
+    """Returns the revision of a probe, and its findings. Raises: ProbeFileError for a file that is damaged."""
     import numpy as np
 
     findings = []
@@ -99,7 +99,7 @@ def read_probe(path: Path) -> tuple[str, Probed]:
 
 
 def kept_probe(path: Path, code: str) -> Probed | None:
-    """Returns the findings in a probe's file; None if the file is missing, damaged, or of other code than `code`."""
+    """Returns the findings in a probe's file; None if it is missing, damaged, or of another revision than `code`."""
     if not path.exists():
         return None
     try:

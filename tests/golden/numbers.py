@@ -220,17 +220,19 @@ def defaults(case: str) -> dict[str, Any]:
     return json.loads(json.dumps(plain, default=lambda value: value.plain()))
 
 
+RECORD = "has another revision or a new field: record it"
+
+
 def moved(then: dict[str, Any], now: dict[str, Any]) -> str:
     """Returns what is wrong with a case beside what the file has of it; empty if nothing is."""
     if changed := [name for name in then["defaults"] if then["defaults"][name] != now["defaults"].get(name)]:
         return f"has another default of {', '.join(changed)}, which its keys leave out: add a value or a kind"
-    if then["defaults"] != now["defaults"]:
-        return "has a new field: record its default"
     pairs = [*zip(then["numbers"], now["numbers"], strict=False)]
     same = len(then["numbers"]) == len(now["numbers"]) and all(isclose(*pair, rel_tol=TOLERANCE) for pair in pairs)
-    if then["revisions"] != now["revisions"]:
-        return "has another revision: record its numbers"
-    return "" if same else "has other numbers, and the same revision: raise REVISION of the kinds that moved, or LOOP"
+    if not same and then["revisions"] == now["revisions"]:
+        return "has other numbers, and the same revision: raise REVISION of the kinds that moved, or LOOP"
+    renewed = then["revisions"] != now["revisions"] or then["defaults"] != now["defaults"]
+    return RECORD if renewed else ""
 
 
 def recorded() -> dict[str, dict[str, Any]]:
@@ -244,7 +246,7 @@ def main() -> int:
     then, now = recorded(), {case: value for group in GROUPS for case, value in computed(group)}
     wrong = {case: why for case in now if case in then and (why := moved(then[case], now[case]))}
     if record:
-        wrong = {case: why for case, why in wrong.items() if "record" not in why}
+        wrong = {case: why for case, why in wrong.items() if why != RECORD}
     for case, why in wrong.items():
         print(f"{case} {why}")
     if record and not wrong:

@@ -31,3 +31,5 @@ def test_a_moved_number_is_seen_and_a_raised_revision_asks_for_new_ones() -> Non
     assert "record" in numbers.moved(then, then | {"revisions": {"Fourier": 2}})
     assert "another default of gamma" in numbers.moved(then, then | {"defaults": {"gamma": 3.0}})
     assert "record" in numbers.moved(then, then | {"defaults": {"gamma": 2.5, "hidden": 7}})
+    hidden = numbers.moved(then, then | {"defaults": {"gamma": 2.5, "hidden": 7}, "numbers": [0.5, 3.0]})
+    assert "raise REVISION" in hidden, "a new field hides no moved number"

@@ -1,4 +1,4 @@
-"""What a worker reports of an epoch; and where a run ends, the code that trained it and the environment."""
+"""What a worker reports of an epoch; and where a run ends, the environment."""
 
 from __future__ import annotations
 

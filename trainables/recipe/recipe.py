@@ -1,7 +1,7 @@
 """What is trained: a recipe, and a run of it at one seed, identified by its key.
 
 `recipe.put({path: value})` is the one way to change a recipe. A key names the question (recipe and seed); the outcome
-records the code that computed it (`trainables.recipe.code_digest`).
+records the code that computed it (`trainables.recipe.revisions`).
 """
 
 from __future__ import annotations

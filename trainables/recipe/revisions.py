@@ -15,8 +15,8 @@ from trainables.source import fingerprint
 from trainables.spec import LocusError, Spec, digest
 
 LOOP = 1
-"""The revision of what trainings share: the order of images, initial values, steps, scores, and the tools of `Code` and
-`Heads` that users' own files derive from."""
+"""The revision of what trainings share: the order of images, initial values, steps, scores, and what `CodeSpec` and
+`HeadsSpec` do for the encodings that derive from them."""
 
 
 class Code(Spec):

@@ -47,7 +47,7 @@ class Evaluation:
         """Returns the model for images of a side (None: as they are), and how they get it. Raises: as `at_size`."""
         if side is None:
             return model.eval(), nn.Identity()
-        from trainables.weights.transfer import at_size, resized  # computes these runs' numbers alone
+        from trainables.weights.transfer import at_size, resized
 
         return at_size(model, self.recipe, side), lambda images: resized(images, side)
 

@@ -159,7 +159,7 @@ class Training:
         self.optimizer = build_optimizer(self.objective, self.spec, no_decay(self.objective))
         self.ema: Any = None
         if self.spec.ema_decay is not None:
-            from trainables.training.optional.ema import weight_average  # computes these runs' numbers alone
+            from trainables.training.optional.ema import weight_average
 
             self.ema = weight_average(self.model, self.spec.ema_decay, self.spec.ema_warmup)
         self.passes = self.spec.passes
@@ -357,7 +357,7 @@ def augmentation_of(run: Run) -> Augmentation | None:
     recipe = run.recipe
     if isinstance(recipe.augment, NoAugment):
         return None
-    from trainables.data.augment_torch import Augmentation  # computes these runs' numbers alone
+    from trainables.data.augment_torch import Augmentation
 
     return Augmentation(recipe.augment, run.seed, recipe.data.counts_at(run.seed).train, recipe.data.outputs)
 
@@ -377,7 +377,7 @@ def build_model_with_weights(
         assert parent is not None, "a run with a parent needs the parent's weights"
         loaded = load_weights(model, read(parent), recipe.init.part)
     elif isinstance(recipe.init, FromFile | FromTimm):
-        from trainables.weights.pretrained import load_pretrained  # computes these runs' numbers alone
+        from trainables.weights.pretrained import load_pretrained
 
         loaded = load_pretrained(model, recipe, recipe.init, sources)
     fresh = sorted({name for name, _ in model.named_parameters() if name.startswith(HEADS)} - {*loaded})

@@ -24,7 +24,7 @@ def build_optimizer(model: nn.Module, spec: OptimizerSpec, no_decay: Collection[
     """
     scales: dict[str, float] = {}
     if spec.layer_decay is not None:
-        from trainables.training.optional.layer_decay import layer_scales  # computes these runs' numbers alone
+        from trainables.training.optional.layer_decay import layer_scales
 
         scales = layer_scales(model, spec.layer_decay)
     groups: dict[tuple[bool, float], dict[str, Any]] = {}
@@ -36,7 +36,7 @@ def build_optimizer(model: nn.Module, spec: OptimizerSpec, no_decay: Collection[
     if isinstance(spec, AdamW):
         ordered = [groups[key] for key in sorted(groups)]
         return torch.optim.AdamW(ordered, lr=highest_rate(spec), betas=spec.betas, eps=spec.eps, fused=True)
-    from trainables.training.optional.timm_optimizers import timm_optimizer  # computes these runs' numbers alone
+    from trainables.training.optional.timm_optimizers import timm_optimizer
 
     return timm_optimizer(spec, groups, highest_rate(spec))
 

@@ -1,4 +1,1 @@
-"""What only some trainings need, a file each, imported where a recipe or a placement asks for it.
-
-So no other run's code digest holds it.
-"""
+"""What only some trainings need, a file each, imported where a recipe or a placement asks for it."""

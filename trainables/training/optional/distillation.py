@@ -33,7 +33,7 @@ class Teacher:
         model = build_model(self.recipe)
         expected = model.state_dict()
         if isinstance(recipe.teacher, TaughtByFile):
-            from trainables.weights.files import read_weights  # computes these runs' numbers alone
+            from trainables.weights.files import read_weights
 
             file = recipe.teacher
             weights = read_weights(file.path, file.sha256, expected, file.entry, "teacher").weights

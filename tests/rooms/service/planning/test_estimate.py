@@ -219,6 +219,8 @@ def test_changed_revisions_are_named(home: Home, monkeypatch) -> None:
     assert (found.done, found.missing, found.changed) == (2, 2, (changed,))
     line = f"not counted: 2 answers of other code ({changed})"
     assert next(iter(found.lines("x"))) == line
+    unknown = replace(found, changed=())
+    assert next(iter(unknown.lines("x"))) == "not counted: 2 answers of other code"
     elsewhere = planned(home, arms("another"))
     assert (elsewhere.uncounted, elsewhere.reused, elsewhere.missing) == (2, 2, 2), "answers of another study"
 
