@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 from search_spaces.study import Ablation, Edition, Search, Trial
@@ -22,6 +21,7 @@ from service.analysis.trial_result import out_of_race
 from service.storage.outcomes import Answered
 from trainables.data.images import ImagesSpec
 from trainables.recipe import Recipe
+from trainables.recipe.revisions import code_of
 from trainables.spec import Spec, digest
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def changes(a: Side, b: Side, pairs: Pairs) -> list[Change]:
     if a.trials and b.trials:  # of two searches
         changed += _unlike("trials", str(a.trials), str(b.trials))
     changed += _unlike("seeds", str(a.seeds), str(b.seeds))
-    return [*changed, *_code(pairs), *_surroundings(pairs)]
+    return [*changed, *_own_files(pairs), *_surroundings(pairs)]
 
 
 def _unlike(name: str, a: str, b: str) -> list[Change]:
@@ -170,19 +170,14 @@ def _plans(a: Ablation | Search, b: Ablation | Search) -> Iterator[Change]:
             yield Change("plan", a.kind, b.kind)
 
 
-def _code(pairs: Pairs) -> Iterator[Change]:
-    """Yields each revision and each own file that differs between the answers of the two trials of a pair."""
-    changed: dict[str, Change] = {}
+def _own_files(pairs: Pairs) -> Iterator[Change]:
+    """Yields each own file that both trials of a pair use and that differs. Of revisions only today's count."""
+    changed = {}
     for pair in pairs:
-        same = pair[0].trial.recipe == pair[1].trial.recipe
-        codes = [
-            {answer.code.digest: answer.code.revisions for answer in each.answers.values()}.values() for each in pair
-        ]
-        for mine, other in product(*codes):
-            for name in {*mine, *other} if same else mine.keys() & other.keys():
-                if mine.get(name) != other.get(name):
-                    revisions = (str(each.get(name, 1))[:7] for each in (mine, other))
-                    changed[name] = Change(f"revision of {name}", *revisions)
+        one, other = (code_of(each.trial.recipe).revisions for each in pair)
+        for name in one.keys() & other.keys():
+            if one[name] != other[name]:
+                changed[name] = Change(f"code of {name}", str(one[name])[:7], str(other[name])[:7])
     yield from (changed[name] for name in sorted(changed))
 
 

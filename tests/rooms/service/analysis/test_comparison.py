@@ -21,6 +21,12 @@ from tests.rooms.service.analysis.logits import two_sided
 from trainables.data import Cifar10, RedGreen
 from trainables.recipe import Recipe
 
+SPIRAL = """from trainables.encodings import EncodingSpec
+
+
+class Spiral(EncodingSpec):
+    kind: str = "mine.py:Spiral"
+"""
 FEW = {name: ARMS[name] for name in ("none", "peg", "fourier")}
 
 
@@ -84,6 +90,16 @@ def test_what_differs_is_listed_and_plain_values_hold_every_number(two) -> None:
     assert numbers == [gap.mean, *gap.interval, gap.p]
     assert (plain["a"], plain["metric"], plain["only_a"]) == ("encodings@base", "test/accuracy", [])
     assert list(two.table()["name"]) == list(FEW)
+
+
+def test_an_own_file_that_differs_is_named(tmp_path) -> None:
+    for name, text in {"before": SPIRAL, "after": SPIRAL + "\n\nTURNS = 3\n", "again": SPIRAL + "# more\n"}.items():
+        arms = FEW | {"mine": {"encoding": {"kind": "mine.py:Spiral", "source": text}}}
+        write(tmp_path, study(arms, name=name).at(), {})
+    (change,) = compare("before", "after", home=str(tmp_path)).changes
+    assert change.what == "code of mine.py"
+    assert change.a != change.b
+    assert compare("before", "again", home=str(tmp_path)).changes == []
 
 
 def test_a_test_without_pairs_is_welchs() -> None:
