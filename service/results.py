@@ -75,6 +75,17 @@ class Result(StudyResult):
 
         return as_latex(self, columns)
 
+    def figure(self, path: str | Path, *, force: bool = False) -> Path:
+        """Writes a figure of the report as .pdf or .svg, and returns the file's path.
+
+        A file that is named after a figure, such as `trials.pdf`, gets that one, another name the report's first.
+        `force` replaces a file that is there. Raises: LocusError if there is no figure, or the file cannot be written.
+        """
+        from service.reporting.page import write_figure
+
+        write_figure(self, Path(path), force=force)
+        return Path(path)
+
     def report(self, links: Links | None = None, *, refresh_s: int | None = None) -> ReportPath:
         """Writes the report (HTML, figures, tables) and returns the path of its page. Cost: 1-3 s.
 

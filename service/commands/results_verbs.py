@@ -218,6 +218,9 @@ Columns = Annotated[str | None, option(
     "difference, difference-interval, p, published-difference, validation, seeds, failed, time, images/s, "
     "device-seconds, parameters, learnt; or all. Default: five, as in a paper",
 )]  # fmt: skip
+FigureFile = Annotated[Path | None, option(
+    "FILE", "write the report's first figure as .pdf or .svg, or the one that FILE is named after: trials.pdf",
+)]  # fmt: skip
 ModelFile = Annotated[Path | None, option("FILE", "write the best trained model to a file: .pt, .safetensors or .onnx")]
 ModelSeed = Annotated[int | None, count("seed", "the model of this seed; default: the highest validation score", None)]
 AllSeeds = Annotated[bool, flag(
@@ -231,6 +234,7 @@ def export(
     csv: Annotated[bool, flag("a row a run, comma-separated", None, "--csv")] = False,
     latex: Annotated[bool, flag("a row a trial, as a LaTeX table (booktabs, array)", None, "--latex")] = False,
     columns: Columns = None,
+    figure: FigureFile = None,
     model: ModelFile = None,
     register: Annotated[str | None, option("NAME", "register the best trained model in MLflow under this name")] = None,
     arm: Annotated[str | None, option("NAME", "the model of this arm or row; default: of the best")] = None,
@@ -238,24 +242,24 @@ def export(
     all_seeds: AllSeeds = False,
     ema: Annotated[bool, flag("the model with the moving average of its weights", None, "--ema")] = False,
     to: Annotated[Path | None, option("FILE", "a file for --csv or --latex; default: print to the terminal")] = None,
-    force: Annotated[bool, flag("replace the file of --model", None, "--force")] = False,
+    force: Annotated[bool, flag("replace the file of --figure or --model", None, "--force")] = False,
     home: options.HomeOption = None,
     tracking: options.Tracking = None,
 ) -> None:
-    """Write a study's numbers as CSV or LaTeX, or a trained model as a file or to MLflow's model registry."""
+    """Write a study's numbers as CSV or LaTeX, a figure, or a trained model as a file or to MLflow's registry."""
     from service import api
     from service.storage.home import Home, tracking_uri, without_secrets
     from service.terminal.views import exported
 
-    if sum((csv, latex, model is not None, register is not None)) != 1:
-        raise SpecError("export must be told one of --csv, --latex, --model and --register")
+    if sum((csv, latex, *(value is not None for value in (figure, model, register)))) != 1:
+        raise SpecError("export must be told one of --csv, --latex, --figure, --model and --register")
     if all_seeds and (model is None or seed is not None):
         raise SpecError("--all-seeds must stand beside --model, and without --seed")
     if columns is not None and not latex:
         raise SpecError(f"--columns must stand beside --latex, got {columns!r} without it")
+    if model is None and register is None and (arm or seed is not None or ema or (force and not figure)):
+        raise SpecError("--arm, --seed, --ema and --force must stand beside --model or --register, got neither")
     if csv or latex:
-        if arm or seed is not None or ema or force:
-            raise SpecError("--arm, --seed, --ema and --force must stand beside --model or --register, got neither")
         from service.reporting.latex import as_csv
 
         result = api.result(name, home=home)
@@ -273,6 +277,9 @@ def export(
         return
     if to is not None:
         raise SpecError(f"--to must stand beside --csv or --latex, got neither; --model {to} writes a model")
+    if figure is not None:
+        say(str(api.result(name, home=home).figure(figure, force=force)))
+        return
     chosen: dict[str, Any] = {"arm": arm, "ema": ema, "look": exported, "home": home, "tracking": tracking}
     seeds = api.result(name, home=home, tracking=tracking).trial(arm).kept_seeds(ema=ema) if all_seeds else []
     if model and seeds:

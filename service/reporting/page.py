@@ -37,7 +37,7 @@ from service.storage.home import WRITTEN, content_digest
 from service.storage.home import written as written_before
 from trainables.backbones import ViT
 from trainables.encodings import EncodingSpec, OwnEncoding, parts_of
-from trainables.spec import Spec
+from trainables.spec import LocusError, Spec, SpecError
 from trainables.whole_files import write_whole
 
 FIGURES = (
@@ -180,6 +180,30 @@ def figures(result: StudyResult, kinds: Sequence[Callable[[StudyResult], Plot | 
     """Draws the figures of `kinds` for which a result has the numbers, and returns them. Cost: about 0.3 s each."""
     with mpl.rc_context(STYLE):
         return [drawn(plot) for kind in kinds if (plot := kind(result)) is not None]
+
+
+def write_figure(result: StudyResult, file: Path, *, force: bool = False) -> None:
+    """Writes a figure of a result's page as .pdf or .svg: the one that the file is named after, else the first.
+
+    An SVG is light or dark, as its reader's browser is. Raises: SpecError for another ending; LocusError if there is
+    no figure, or the file cannot be written.
+    """
+    if file.suffix not in (".pdf", ".svg"):
+        raise SpecError(f"the file of a figure must end in .pdf or .svg, got {file.name!r}")
+    if file.exists() and not force:
+        raise LocusError(f"{file} must be a new file, got one that is there; --force replaces it")
+    kinds = (*FIGURES, *PROBE_FIGURES) if result.edition.study.probes else FIGURES
+    with mpl.rc_context(STYLE):
+        plots = [plot for kind in kinds if (plot := kind(result)) is not None]
+        if not plots:
+            raise LocusError(f"{result.edition.id} must have runs that ended, got none; so it has no figure yet")
+        figure = drawn(next((plot for plot in plots if plot.name == file.stem), plots[0]))
+    colors = templates().get_template("colors.css").render()
+    content = figure.pdf if file.suffix == ".pdf" else inline(figure.svg, figure.caption, colors)
+    try:
+        write_whole(file, content)
+    except OSError as error:
+        raise LocusError(f"a figure's file must be one that can be written, got {file} ({error.strerror})") from None
 
 
 TIMM = "vit_tiny_patch16_224"

@@ -260,10 +260,14 @@ def drawn(plot: Plot) -> Drawn:
     return Drawn(plot.name, plot.caption, svg.getvalue(), pdf.getvalue())
 
 
-def inline(svg: str, label: str) -> str:
-    """Returns an SVG for a page: no prologue, our colors as CSS variables, and `label` for those who cannot see it."""
+def inline(svg: str, label: str, style: str = "") -> str:
+    """Returns an SVG for a page: no prologue, our colors as CSS variables, and `label` for those who cannot see it.
+
+    `style` is CSS with the values of the variables, for an SVG that stands alone.
+    """
     text = svg[svg.index("<svg") :]
     text = COLORS.sub(lambda match: f"var(--{VARIABLES[match[0].lower()]})", text)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = IDS.sub("", text)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{html.escape(label)}" ', 1)
+    text = text.replace("<svg ", f'<svg role="img" aria-label="{html.escape(label)}" ', 1)
+    return text.replace(">", f"><style>{style}</style>", 1) if style else text

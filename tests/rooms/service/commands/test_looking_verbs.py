@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -270,7 +271,33 @@ def test_numbers_are_exported_as_the_report_s_folder_has_them(tmp_path, words_on
         assert re.search(rf"\b{column.name}\b", columns.help), column.name
 
 
-ONE = "export must be told one of --csv, --latex, --model and --register"
+def test_a_figure_is_exported_by_its_name_or_the_first(tmp_path):
+    id = ablated(tmp_path)
+    typed("report", id, home=tmp_path)
+    folder = Home(tmp_path).study(id).report
+    first, named = tmp_path / "paper.pdf", tmp_path / "differences.svg"
+    for file in (first, named):
+        assert typed("export", id, "--figure", str(file), home=tmp_path).strip() == str(file)
+    with pytest.raises(LocusError, match="must be a new file, got one that is there; --force replaces it"):
+        Result.open(Home(tmp_path), id).figure(first)
+    pages = re.findall(r'<figure id="figure-([a-z-]+)"', (folder / "report.html").read_text())
+    assert first.read_bytes() == (folder / f"{pages[0]}.pdf").read_bytes()
+    assert pages[0] != "differences"
+    text = named.read_text()
+    assert re.findall(r">([^<>]+)</text>", text) == re.findall(
+        r">([^<>]+)</text>", (folder / "differences.svg").read_text()
+    )
+    (style,) = re.findall(r"<style>(:root.*?)</style>", text, re.DOTALL)
+    looks = [
+        dict(re.findall(r"--([\w-]+): *(#\w+)", part)) for part in style.split("@media (prefers-color-scheme: dark)")
+    ]
+    used = {*re.findall(r"var\(--([\w-]+)\)", text)}
+    assert used
+    assert all(used <= look.keys() for look in looks), "each color has a light and a dark value"
+    ElementTree.fromstring(text)
+
+
+ONE = "export must be told one of --csv, --latex, --figure, --model and --register"
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
@@ -278,6 +305,8 @@ ONE = "export must be told one of --csv, --latex, --model and --register"
     (["--csv", "--latex"], ONE),
     (["--latex", "--columns", ""], "columns must be of name, score,"),
     (["--csv", "--columns", "p"], "--columns must stand beside --latex, got 'p' without it"),
+    (["--figure", "x.png"], "the file of a figure must end in .pdf or .svg, got 'x.png'"),
+    (["--figure", f"{__file__}/x.pdf"], "a figure's file must be one that can be written, got"),
     (["--csv", "--to", "no/x.csv"], "--to must be a file that can be written, got"),
 ])  # fmt: skip
 def test_an_export_that_cannot_be_is_one_sentence(tmp_path, words, sentence):
