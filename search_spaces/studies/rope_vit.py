@@ -27,8 +27,10 @@ AXIAL: dict[str, Any] = {"kind": "rotary", "form": "axial"}
 MIXED: dict[str, Any] = {"kind": "rotary", "form": "mixed"}
 CROPPED: dict[str, Any] = {"kind": "three_augment", "scale": 0.25, "mixup": 0.0, "cutmix": 0.0, "repeats": 1}
 """3-Augment without mixing: a model that has never seen objects of other sizes cannot keep its score at other sizes."""
-SMALLER, LARGER, LARGEST = 20, 56, 72
-"""Grids of 5, 14 and 18 patches a side for 8, as 144, 384 and 512 pixels are for 224. Units: pixels."""
+LARGER = 56
+"""A grid of 14 patches a side for 8, as 384 pixels are for 224. Units: pixels."""
+SIDES = [20, 24, 28, 36, 44, 52, LARGER, 72]
+"""Grids of 5 to 18 patches a side for 8, as the paper's of 144 to 512 pixels are for 224."""
 
 
 def large(model: ViT, side: int, **values: Any) -> dict[str, Any]:
@@ -59,7 +61,7 @@ study = Study(
         model=ViT(depth=4, layer_scale=1e-4),
         optimizer=LAMB(lr=0.01, weight_decay=0.03, epochs=20, batch_size=100, schedule="cosine", warmup=0.1),
         loss=BinaryCrossEntropy(target_threshold=0.0),
-    ).put({**PART, "augment": CROPPED, "test_sizes": [SMALLER, LARGER, LARGEST]}),
+    ).put({**PART, "augment": CROPPED, "test_sizes": SIDES}),
     plan=Ablation(
         arms={
             "APE": {"encoding": TABLE},
@@ -105,8 +107,7 @@ study = Study(
         "44 steps an epoch, ImageNet 626",
         "paper-base ends after the training at 192 pixels; the paper then fine-tunes ViT-B at 224 for 20 epochs, and a "
         "run here starts from a parent's weights of its own size alone",
-        "the paper's sizes from 144 to 512 are tested at paper; cpu asks three (for 144, 384 and 512); the README has "
-        "numbers of 224 and 384 alone",
+        "the README has numbers of 224 and 384 pixels alone",
         "the table of DeiT III has no row for the class token, ours has one",
         "left out: ViT-L (84.6, 84.7 and 84.8 at 224; 84.2, 85.1 and 85.6 at 384), Swin, detection, segmentation",
     ),

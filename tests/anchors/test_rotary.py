@@ -71,6 +71,25 @@ def test_queries_and_keys_are_timms(spec, grid, block):
         assert torch.allclose(left, right, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("grid", [Grid(3, 5), Grid(4, 2, prefix=1)], ids=str)
+def test_a_sequence_is_turned_as_su_et_al_have_it(grid):
+    """Pairs as complex numbers, times e^(i m theta) for the patch number m; a prefix token is number 0."""
+    made = build(Rotary(form="sequence"), WIDE, grid, 2)
+    q, k, v = torch.randn(3, 3, 2, grid.tokens, 8, generator=torch.Generator().manual_seed(1))
+    h = made.heads(Heads(q, k, v, None, grid), 1)
+    numbers = [0] * grid.prefix + [*range(1, grid.patches + 1)]
+    for mine, before in ((h.q, q), (h.k, k)):
+        pairs = torch.view_as_complex(before.double().reshape(3, 2, grid.tokens, 4, 2))
+        for token, number in enumerate(numbers):
+            for pair in range(4):
+                pairs[:, :, token, pair] *= complex(
+                    math.cos(angle := number * 10_000 ** (-2 * pair / 8)), math.sin(angle)
+                )
+        assert torch.allclose(mine.double(), torch.view_as_real(pairs).flatten(-2), rtol=0, atol=1e-5)
+    with pytest.raises(SpecError, match="normalize_coords must be null for patches in a sequence, got 'max'"):
+        Rotary(form="sequence", normalize_coords="max")
+
+
 def test_frequencies_start_as_timms():
     """Up to the random angle of each block and head, which both draw: lengths, right angles, spread."""
     made = build(MIXED, Widths(32, 2, 16), Grid(3, 5), 300)

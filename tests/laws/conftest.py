@@ -58,6 +58,7 @@ EXAMPLES: dict[str, tuple[EncodingSpec, ...]] = DEFAULTS | {
         encodings.Rotary(),
         encodings.Rotary(form="mixed", temperature=4.0),
         encodings.Rotary(normalize_coords="min"),
+        encodings.Rotary(form="sequence"),
         encodings.Composed(parts=(encodings.Learnable(), encodings.Rotary())),
         encodings.Composed(
             parts=(

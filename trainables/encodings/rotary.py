@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from trainables.encodings.declared_torch import Parameters, Positions
     from trainables.encodings.encoding_torch import Heads
 
-TEMPERATURES = {"axial": 100.0, "mixed": 10.0}
-"""The paper's temperatures."""
+TEMPERATURES = {"axial": 100.0, "mixed": 10.0, "sequence": 10_000.0}
+"""The papers' temperatures."""
 
 
 Side = Annotated[int, Field(gt=0)]
 
 
-def magnitudes(head_dim: int, temperature: float) -> list[float]:
-    """Returns the frequencies temperature^(-4k/E) for k = 0 ... E/4 - 1. Units: radians per patch."""
-    return [temperature ** (-4 * k / head_dim) for k in range(head_dim // 4)]
+def magnitudes(pairs: int, temperature: float) -> list[float]:
+    """Returns the frequencies temperature^(-k/pairs) for k = 0 ... pairs - 1. Units: radians per patch."""
+    return [temperature ** (-k / pairs) for k in range(pairs)]
 
 
 def turned(sizes: list[float]) -> Init:
@@ -48,7 +48,8 @@ class Rotary(HeadsSpec):
     """Rotates neighboring channel pairs of queries and keys, so that their products depend on the patches' offset.
 
     `axial`: fixed angles, the first half of the pairs by x, the second by y. `mixed`: each pair, head and block has a
-    learned frequency of x and one of y. Prefix tokens are not rotated, nor are channels that another part appended.
+    learned frequency of x and one of y. `sequence`: all pairs by the patch's number, row after row from 1, as in
+    language. Prefix tokens are not rotated, nor are channels that another part appended.
     Coordinates are columns and rows from 0. With `normalize_coords` they run from -1 to 1, the middle of a patch is its
     place, and 1 is a whole turn at the first frequency: each side by its own length (separate), or both by the longer
     (max) or the shorter (min) one. With `ref_feat_shape` they are scaled as if the grid had these rows and columns. In
@@ -67,9 +68,9 @@ class Rotary(HeadsSpec):
     modifies_qk: ClassVar[bool] = True
 
     kind: Literal["rotary"] = Field(default="rotary", init=False)
-    form: Literal["axial", "mixed"] = Field(default="axial", description="axial or mixed")
+    form: Literal["axial", "mixed", "sequence"] = Field(default="axial", description="axial, mixed or sequence")
     temperature: float | None = Field(
-        default=None, gt=0, description="a positive number, or null for the paper's (axial 100, mixed 10)"
+        default=None, gt=0, description="a positive number, or null: axial 100, mixed 10, sequence 10,000"
     )
     normalize_coords: Literal["separate", "max", "min"] | None = Field(
         default=None, description="separate, max or min, or null for patches"
@@ -85,6 +86,9 @@ class Rotary(HeadsSpec):
     def _one_scale(self) -> Rotary:
         fits = self.normalize_coords is None or self.ref_feat_shape is None
         require(fits, "ref_feat_shape", "null where normalize_coords is not", self.ref_feat_shape)
+        for name in ("normalize_coords", "ref_feat_shape", "shift_coords", "jitter_coords", "rescale_coords"):
+            value = getattr(self, name)
+            require(self.form != "sequence" or value is None, name, "null for patches in a sequence", value)
         return self
 
     @property
@@ -96,20 +100,23 @@ class Rotary(HeadsSpec):
         require(shape.widths.head_dim % 4 == 0, "model.embed_dim", must, shape.widths.head_dim)
 
     def params(self, widths: Widths, grid: Grid, depth: int) -> Params:
-        if self.form == "axial":
+        if self.form != "mixed":
             return {}
-        sizes = magnitudes(widths.head_dim, self.temperature or TEMPERATURES["mixed"])
+        sizes = magnitudes(widths.head_dim // 4, self.temperature or TEMPERATURES["mixed"])
         return {"freqs": Param((2, depth, widths.heads, widths.head_dim // 2), turned(sizes))}
 
     def terms(self, p: Parameters, at: Positions) -> tuple[Any, ...]:
         """Returns cosines and signed sines. Shapes: (N, E/2, 1) and (N, E/2, 2); mixed: each with (depth, H) before."""
         x, y = self.coordinates(at).mT[..., None]
-        if self.form == "axial":
-            sizes = at.tensor(magnitudes(at.widths.head_dim, self.temperature or TEMPERATURES["axial"]))
-            angles = at.cat(x * sizes, y * sizes)
-        else:
+        pairs, temperature = at.widths.head_dim // 2, self.temperature or TEMPERATURES[self.form]
+        if self.form == "mixed":
             of_x, of_y = p("freqs")[..., None, :]
             angles = x * of_x + y * of_y
+        elif self.form == "axial":
+            sizes = at.tensor(magnitudes(pairs // 2, temperature))
+            angles = at.cat(x * sizes, y * sizes)
+        else:
+            angles = (y * at.grid.columns + x + 1) * at.tensor(magnitudes(pairs, temperature))
         angles = at.prefixed(angles)
         return angles.cos()[..., None], at.stack(-angles.sin(), angles.sin())
 
@@ -128,7 +135,7 @@ class Rotary(HeadsSpec):
         return xy if self.normalize_coords is None else 2 * math.pi * xy
 
     def heads(self, h: Heads, terms: tuple[Any, ...], block: int) -> Heads:
-        cos, sin = terms if self.form == "axial" else (term[block] for term in terms)
+        cos, sin = (term[block] for term in terms) if self.form == "mixed" else terms
         return replace(h, q=rotated(h.q, cos, sin), k=rotated(h.k, cos, sin))
 
 
