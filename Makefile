@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Dozens of processes import the same files: they are compiled once, also where the shell says that nothing is to be kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test size lint types fast gate slow studies faults browser e2e gpu benchmark nightly steady processors mutants calibration golden install
+.PHONY: demo test size lint types fast gate slow studies faults browser e2e gpu benchmark nightly steady processors mutants calibration golden records install
 
 demo: install
 	$(BIN)/locus run fourier-gamma --budget smoke
@@ -69,6 +69,10 @@ benchmark: install
 # How large the rooms are, line by line of their kind, and which bars they miss.
 size: install
 	$(BIN)/python -m tests.house.size
+
+# Which results of the named studies are older than today's rules or code, and the hours that new ones take.
+records: install
+	$(BIN)/python -m tests.house.records
 
 # What 22 studies decide and find at their smallest size, beside the files of tests/golden: a change of the house must
 # change nothing. GOLDEN="--record" writes the files, GOLDEN="--only folds,stopped" runs some of them.
