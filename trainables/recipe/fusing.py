@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainables.data import ImagesSpec
-from trainables.data.augment import NoAugment
+from trainables.data.augment import NoAugment, Standard
 from trainables.recipe.init_from import FromTrial
 from trainables.recipe.losses import NoTeacher
 from trainables.recipe.optimizer import AdamW
@@ -30,7 +30,7 @@ def can_fuse(recipe: Recipe) -> bool:
         and spec.ema_decay is None
         and not isinstance(recipe.init, FromTrial)
         and isinstance(recipe.teacher, NoTeacher)
-        and isinstance(recipe.augment, NoAugment)
+        and isinstance(recipe.augment, NoAugment | Standard)
         and not (isinstance(data, ImagesSpec) and data.streamed)
         and not recipe.own_modules
     )

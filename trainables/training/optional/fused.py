@@ -193,12 +193,12 @@ class Fused:
         batches = torch.split(orders, self.spec.batch_size, dim=1)
         for step, numbers in enumerate(batches, (epoch - 1) * steps):
             set_rate(self.optimizer, rate(self.spec, step, steps * self.spec.epochs, cooling))
-            total += self._step(numbers, step)
+            total += self._step(numbers, epoch, step)
         return [float(loss) / count for loss in total.tolist()]
 
-    def _step(self, numbers: Tensor, step: int) -> Tensor:
+    def _step(self, numbers: Tensor, epoch: int, step: int) -> Tensor:
         """Takes one step of each; returns their summed losses. Shapes: numbers of images (R, N); to (R,)."""
-        images, targets = self._batch(numbers)
+        images, targets = self._batch(numbers, change=(epoch, step))
         inputs = self._inputs(numbers, step)
         self.optimizer.zero_grad()
         losses = []
@@ -252,19 +252,29 @@ class Fused:
         pairs = zip(self.trainings, numbers, strict=True)
         return _stacked([training.objective.loss_inputs(row, step) for training, row in pairs])
 
-    def _batch(self, numbers: Tensor, split: str = "train") -> tuple[Tensor, Tensor]:
-        """Returns the normalized images of each training, with their targets. Shapes: (R, N) to (R, N, C, S, S)."""
-        if self.shared:
+    def _batch(
+        self, numbers: Tensor, split: str = "train", change: tuple[int, int] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the normalized images of each training, with their targets. Shapes: (R, N) to (R, N, C, S, S).
+
+        `change`: the epoch and the step for which each training's augmentation changes them.
+        """
+        if self.shared and (change is None or self.first.augmentation is None):
             images, targets = self._images(self.first, numbers.flatten(), split)
             return images.view(*numbers.shape, *images.shape[1:]), targets.view(*numbers.shape, *targets.shape[1:])
-        pairs = [self._images(training, row, split) for training, row in zip(self.trainings, numbers, strict=True)]
+        rows = zip(self.trainings, numbers, strict=True)
+        pairs = [self._images(training, row, split, change) for training, row in rows]
         return torch.stack([images for images, _ in pairs]), torch.stack([targets for _, targets in pairs])
 
     @staticmethod
-    def _images(training: Training, numbers: Tensor, split_name: str) -> tuple[Tensor, Tensor]:
+    def _images(
+        training: Training, numbers: Tensor, split_name: str, change: tuple[int, int] | None = None
+    ) -> tuple[Tensor, Tensor]:
         split = getattr(training.splits, split_name)
         assert isinstance(split, Split)
         images, targets = split.batch(numbers, training.dtype)
+        if change is not None and training.augmentation is not None:
+            images, targets = training.augmentation.batch(images, targets, numbers, *change)
         return training.normalize(images), targets
 
 

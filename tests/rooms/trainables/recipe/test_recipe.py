@@ -295,7 +295,7 @@ def test_nothing_else_may(values):
         {"optimizer__precision": "float16"},
         {"encoding": toy("Spiral")},
         {"encoding": Composed(parts=(Learnable(), toy("Spiral")))},
-        {"data": {"kind": "cifar10"}, "model__patch_size": 4, "augment": {"kind": "standard"}},
+        {"data": {"kind": "cifar10"}, "model__patch_size": 4, "augment": {"kind": "three_augment"}},
         {"init": {"kind": "from_trial", "values": {"encoding.kind": "learnable"}}},
         {"model__pool": "distilled", "teacher": {"kind": "from_trial", "values": {"encoding.kind": "peg"}}},
     ],

@@ -81,6 +81,13 @@ def test_whatever_a_recipe_says(values, tmp_path):
     assert_as_alone([small(seed, **values, **EXACT) for seed in range(2)], tmp_path)
 
 
+def test_flipped_and_shifted_images_are_those_of_each_alone(tmp_path):
+    """Each seed has its own order, flips and shifts, also in the epochs of a cooldown."""
+    pictures = str(image_folder(tmp_path / "set", {"train": 20, "val": 5, "test": 5}))
+    values = {"data": {"kind": "folder", "path": pictures, "image_size": 16}, "augment__kind": "standard"}
+    assert_as_alone([small(seed, **LENGTHS, **values, **EXACT) for seed in range(3)], tmp_path)
+
+
 def test_every_backbone_computes_together_what_it_computes_alone(subtests, tmp_path):
     for kind in BACKBONES:
         with subtests.test(kind):
