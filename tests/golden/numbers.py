@@ -29,7 +29,9 @@ from tests.anchors.backbones import SPECS
 from tests.laws.conftest import TOYS
 from tests.rooms.trainables.backbones.test_own import NET
 from tests.rooms.trainables.data.own_data import SHAPES
+from trainables.probes.catalog import probe_run
 from trainables.recipe import Recipe, Run
+from trainables.recipe.findings import LOOKS, REVISIONS
 from trainables.recipe.kinds import nodes
 from trainables.recipe.revisions import code_of
 from trainables.spec import LocusError
@@ -113,8 +115,8 @@ def prepare(folder: Path) -> None:
     torch.save(build_model_with_weights(coded, 1).state_dict(), folder / "weights.pt")
 
 
-GROUPS = (*(node for node in nodes() if "." not in node), "further")
-"""The nodes of a recipe, and what is no kind of a node."""
+GROUPS = (*(node for node in nodes() if "." not in node), "further", "probes")
+"""The nodes of a recipe, what is no kind of a node, and the looks at a trained model."""
 
 
 def cases(group: str) -> Iterator[tuple[str, Recipe]]:
@@ -204,11 +206,32 @@ def numbers(run: Run, folder: Path) -> list[float]:
 
 def computed(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields each case of a group with today's revisions and numbers."""
+    if group == "probes":
+        yield from probed()
+        return
     with tempfile.TemporaryDirectory() as name, chdir(name), runtime(1, "float64"):
         prepare(Path())
         for number, (case, recipe) in enumerate(cases(group)):
             values = numbers(Run(recipe=recipe, seed=3), Path(name, str(number)))
             yield case, {"revisions": code_of(recipe).revisions, "numbers": values, "defaults": defaults(case)}
+
+
+def probed() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields each look at a trained model with its revision and numbers: of an array a sum with rising weights."""
+    learnable = {**SMALL, "encoding.kind": "learnable"}
+    more = {"further_images": {}, "image_classes": {"trainable": "position", "init": PARENT}}
+    with tempfile.TemporaryDirectory() as name, chdir(name), runtime(1, "float64"):
+        prepare(Path())
+        for look in LOOKS:
+            run = Run(recipe=Recipe().put(learnable | more.get(look, FOLDER)), seed=3)
+            folder = Path(name, look)
+            numbers(run, folder)
+            parent = folder / "init" / "weights.pt" if run.parents else None
+            found = probe_run(look, run, folder / "weights.pt", parent, None, {}).after
+            arrays = [np.nan_to_num(array).ravel() for array in found.arrays.values() if array.dtype.kind in "bif"]
+            values = [*found.values.values(), *(float(array @ np.linspace(1, 2, len(array))) for array in arrays)]
+            assert values, found.note
+            yield f"probes.{look}", {"revisions": {look: REVISIONS[look]}, "numbers": values, "defaults": {}}
 
 
 def defaults(case: str) -> dict[str, Any]:
@@ -230,7 +253,7 @@ def moved(then: dict[str, Any], now: dict[str, Any]) -> str:
     pairs = [*zip(then["numbers"], now["numbers"], strict=False)]
     same = len(then["numbers"]) == len(now["numbers"]) and all(isclose(*pair, rel_tol=TOLERANCE) for pair in pairs)
     if not same and then["revisions"] == now["revisions"]:
-        return "has other numbers, and the same revision: raise REVISION of the kinds that moved, or LOOP"
+        return "has other numbers, and the same revision: raise REVISION of the kinds that moved, or LOOP; of a probe REVISIONS"
     renewed = then["revisions"] != now["revisions"] or then["defaults"] != now["defaults"]
     return RECORD if renewed else ""
 
