@@ -253,7 +253,7 @@ def moved(then: dict[str, Any], now: dict[str, Any]) -> str:
     pairs = [*zip(then["numbers"], now["numbers"], strict=False)]
     same = len(then["numbers"]) == len(now["numbers"]) and all(isclose(*pair, rel_tol=TOLERANCE) for pair in pairs)
     if not same and then["revisions"] == now["revisions"]:
-        return "has other numbers, and the same revision: raise REVISION of the kinds that moved, or LOOP; of a probe REVISIONS"
+        return "has other numbers, and the same revision: raise REVISION of what moved, LOOP, or a probe's in REVISIONS"
     renewed = then["revisions"] != now["revisions"] or then["defaults"] != now["defaults"]
     return RECORD if renewed else ""
 
