@@ -44,7 +44,8 @@ class Row(Spec):
     """An arm, or the `best`, `first` or `random` of a search. `code`: the digest of the code that trained it.
 
     `values`: those that the search or the arm's tuning chose. `diverged`: how many seeds count at chance, as they
-    diverged. `test_sizes`: the scores at further sides of test images. Units: pixels; `time_s`, a run, in seconds.
+    diverged. `test_sizes`: the scores at further sides of test images. `lengths`: the validation scores at each length
+    of training, where there are several. Units: pixels, epochs; `time_s`, a run, in seconds.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Row(Spec):
     time_s: float | None
     test: Scored
     test_sizes: dict[int, Scored]
+    lengths: dict[int, Scored] = Field(default_factory=dict)
 
     def recipe(self, edition: Edition) -> Recipe:
         """Returns what the edition trains under this name, with these values."""

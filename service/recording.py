@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +16,7 @@ from search_spaces.leaves import is_of_data
 from search_spaces.record import RULES, Judged, Record, Row, Scored, defined
 from search_spaces.study import Edition
 from search_spaces.words import plural, without_sources
+from service.analysis.across_trials import length_scores
 from service.analysis.headline import headline
 from service.analysis.statistics import CONFIDENCE, Scores
 from service.analysis.study_result import StudyResult
@@ -150,10 +152,16 @@ def _row(result: StudyResult, name: str, row: TrialResult) -> Row:
     plan, chosen = result.edition.study.plan, without_sources(row.trial.values)
     if plan.arms:  # what an arm's tuning chose; of a search, the whole point
         chosen = {path: value for path, value in chosen.items() if plan.tune and path in plan.tune.paths}
+    lengths = {
+        length: replace(row.validation, values=dict(sorted(values.items())))
+        for length, values in length_scores(row).items()
+        if row.recipe.optimizer.lengths
+    }
     return Row(
         name=name, code=code, values=chosen, asked=row.test.asked, diverged=len(row.test.diverged),
         time_s=training_s(row), test=_scored(row.test),
         test_sizes={side: _scored(scores) for side, scores in row.test_sizes.items()},
+        lengths={length: _scored(scores) for length, scores in lengths.items()},
     )  # fmt: skip
 
 

@@ -257,6 +257,7 @@ def paragraphs(record: Record, since: Sequence[str] = ()) -> list[str]:
     for row in record.rows if len(record.rows) <= MOST_ROWS else ():
         scores = [_score(row.test)]
         scores += [finding("record.side", side=side, score=_score(other)) for side, other in row.test_sizes.items()]
+        scores += [finding("record.length", epochs=length, score=_score(at)) for length, at in row.lengths.items()]
         if row.diverged:
             scores.append(finding("record.diverged", diverged=row.diverged, seeds=row.asked))
         parts.append(finding("record.row", name=row.name, values=setting_words(row.values) or None, scores=scores))

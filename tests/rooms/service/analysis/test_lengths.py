@@ -1,12 +1,16 @@
 """What the length of training changes: who is ahead at which length, and whether scores still rise."""
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
+from search_spaces.record import Record
 from search_spaces.study import Ablation, Study
 from service.analysis.across_trials import length_scores
 from service.analysis.headline import details, headline
+from service.analysis.study_status import paragraphs
+from service.recording import of_result
 from service.reporting.figures.curves import length_curves
 from service.reporting.page import page
 from service.results import Result
@@ -75,6 +79,19 @@ def test_scores_are_taken_where_a_cooldown_ends_and_a_diverged_seed_is_at_chance
     assert [scores[length][1] for length in (4, 6)] == [0.5, 0.5]
     assert scores[2][1] == pytest.approx(TURNS["waves"][0], abs=0.01)
     assert result.named["waves"].validation.values[1] == 0.5
+
+
+def test_a_record_has_the_validation_scores_at_each_length(tmp_path) -> None:
+    result = studied(tmp_path, diverged="waves")
+    recorded = of_result(result)
+    scores = length_scores(result.named["waves"])
+    (waves,) = (row for row in recorded.rows if row.name == "waves")
+    assert {length: scored.seeds for length, scored in waves.lengths.items()} == scores
+    assert [waves.lengths[length].mean for length in (2, 4)] == [fmean(scores[length].values()) for length in (2, 4)]
+    assert waves.lengths[6].interval == result.named["waves"].validation.interval
+    assert Record.read_text(recorded.model_dump_json()) == recorded
+    (told,) = (text for text in paragraphs(recorded) if "waves" in text and "2 epochs" in text)
+    assert "; in validation after 2 epochs 0.6" in told
 
 
 def test_what_no_longer_rises_and_one_leader_are_not_said(tmp_path) -> None:
