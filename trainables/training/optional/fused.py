@@ -10,7 +10,7 @@ Source: HFTA (Wang et al. 2021) fuses models in this way. Differs: torch's `vmap
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,18 +44,22 @@ TRIED = 4
 """Images on which they are compared."""
 
 
+Wrap = Callable[[Any], Any]
+"""What makes a function of the joint loss that computes the same."""
+
+
 class NotFusedError(Exception):
     """Runs that cannot be trained as one; each can by itself."""
 
 
 class Fused:
-    """Several trainings that are computed together, from their first step on.
+    """Several trainings that are computed together, from their first step on. `wrap` may compile their joint loss.
 
     The parameters and buffers of each become views of the stacked ones: what changes the one changes the other.
     Raises: NotFusedError if together they would not compute what each computes by itself.
     """
 
-    def __init__(self, trainings: Sequence[Training]) -> None:
+    def __init__(self, trainings: Sequence[Training], wrap: Wrap) -> None:
         self.trainings, self.first, self.spec = [*trainings], trainings[0], trainings[0].spec
         first, *others = (_shapes(training) for training in trainings)
         if any(other != first for other in others):
@@ -71,6 +75,7 @@ class Fused:
         self.outputs: Any = vmap(output, randomness="error")
         self.shared = all(training.splits is self.first.splits for training in trainings)
         self._try()
+        self.losses = wrap(self.losses)
         self._stack()
 
     def _stack(self) -> None:
@@ -370,14 +375,14 @@ class Member:
 
 
 def train_together(
-    runs: Sequence[Run], folders: Sequence[Path], device: str, data: Path | None = None
+    runs: Sequence[Run], folders: Sequence[Path], device: str, data: Path | None = None, wrap: Wrap = lambda loss: loss
 ) -> Generator[dict[int, Measurement | Diverged]]:
     """Trains runs as one: what each measured, epoch by epoch, by its place in `runs`. Their folders must be empty.
 
     A run that diverges, or whose folder somebody has removed, is left out from then on. The checkpoints of all runs are
     written together: as often as one run writes its own, and when the iterator is closed. From its checkpoint each run
     goes on by itself (`loop.train`).
-    `time/epoch_s` is the time of all of them together, and `time/runs` how many they were.
+    `time/epoch_s` is the time of all of them together, and `time/runs` how many they were. `wrap`: as for `Fused`.
     Raises: NotFusedError before the first step; what `loop.train` raises.
     """
     with ExitStack() as savers:
@@ -385,7 +390,7 @@ def train_together(
         for index, (training, folder) in enumerate(zip(_trainings(runs, device, data), folders, strict=True)):
             training.record(folder)
             members[index] = Member(training, folder, savers.enter_context(closing(Saver(folder / CHECKPOINT))))
-        fused = Fused([member.training for member in members.values()])
+        fused = Fused([member.training for member in members.values()], wrap)
         last, saved, took = fused.spec.trained_epochs, time.monotonic(), 0.0
         for epoch in range(1, last + 1):
             begun = time.monotonic()

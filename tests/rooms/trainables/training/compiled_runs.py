@@ -17,6 +17,7 @@ from trainables.training.checkpoint import WEIGHTS, read
 from trainables.training.distributed import SINGLE, DataParallel
 from trainables.training.loop import train
 from trainables.training.optional.compiled import compiled, graphs
+from trainables.training.optional.fused import train_together
 
 COMPILED = DataParallel(wrap=partial(compiled, backend="aot_eager"))
 VALUES = {
@@ -39,7 +40,23 @@ def cut(run, folder, first, second):
     return numbers(train(run, folder, team=second))
 
 
+def as_one(root):
+    """Three runs that are trained as one, computed eagerly and compiled."""
+    found = {}
+    for label, more in {"eager": {}, "compiled": {"wrap": partial(compiled, backend="aot_eager")}}.items():
+        runs = [small(seed, encoding=Rotary(), model__depth=2) for seed in range(3)]
+        folders = [root / label / str(seed) for seed in range(3)]
+        for folder in folders:
+            folder.mkdir(parents=True)
+        told = [*train_together(runs, folders, "cpu", **more)]
+        found[label] = [numbers([epoch[seed] for epoch in told]) for seed in range(3)]
+    print(json.dumps(found | {"graphs": graphs()}))
+
+
 def main(name, root):
+    if name == "as one":
+        as_one(root)
+        return
     run = small(**VALUES[name])
     folder = root / "eager"
     folder.mkdir()

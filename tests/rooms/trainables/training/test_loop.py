@@ -279,6 +279,14 @@ def test_a_run_goes_on_compiled_or_not(name, graphs):
     assert found["names"][0] == found["names"][1] == found["names"][2]
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.slow
+def test_runs_are_trained_as_one_compiled_or_not():
+    found = outcome("as one")
+    assert found["compiled"] == found["eager"]
+    assert found["graphs"] == 2
+
+
 CPU = torch.device("cpu")
 
 
