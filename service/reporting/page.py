@@ -198,8 +198,8 @@ def write_figure(result: StudyResult, file: Path, *, force: bool = False) -> Non
         if not plots:
             raise LocusError(f"{result.edition.id} must have runs that ended, got none; so it has no figure yet")
         figure = drawn(next((plot for plot in plots if plot.name == file.stem), plots[0]))
-    colors = templates().get_template("colors.css").render()
-    content = figure.pdf if file.suffix == ".pdf" else inline(figure.svg, figure.caption, colors)
+    style = f"{templates().get_template('colors.css').render()} svg {{ background: var(--paper); }}"
+    content = figure.pdf if file.suffix == ".pdf" else inline(figure.svg, figure.caption, style)
     try:
         write_whole(file, content)
     except OSError as error:
