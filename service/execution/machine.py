@@ -29,9 +29,8 @@ def placement(options: RunOptions, run_gib: Callable[[], float]) -> Placement:
 
     Raises: SpecError for options that do not fit each other or the machine.
     """
-    for alone in ("compile", "grad_checkpointing"):
-        if getattr(options, alone) and options.fuse > 1:
-            raise SpecError(f"fuse must be 1 with --{alone.replace('_', '-')}, got {options.fuse}")
+    if options.grad_checkpointing and options.fuse > 1:
+        raise SpecError(f"fuse must be 1 with --grad-checkpointing, got {options.fuse}")
     if options.compile and options.grad_checkpointing:
         raise SpecError("grad-checkpointing must be left out with --compile, which chooses itself what it keeps")
     hardware = machine(options)

@@ -108,7 +108,6 @@ def test_runs_share_a_gpu_where_asked_for_as_memory_and_cores_allow(monkeypatch,
         ({"runs_per_gpu": "3"}, "runs_per_gpu"),
         ({"runs_per_gpu": "many"}, "runs_per_gpu"),
         ({"fuse": 4, "grad_checkpointing": True}, "^fuse must be 1 with --grad-checkpointing, got 4$"),
-        ({"fuse": 4, "compile": True}, "^fuse must be 1 with --compile, got 4$"),
         ({"compile": True, "grad_checkpointing": True}, "^grad-checkpointing must be left out with --compile"),
     ],
 )
