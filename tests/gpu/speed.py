@@ -1,17 +1,23 @@
 """Training speed on a GPU: ViT-S/16 at 224 pixels beside the loop that one writes with timm, images on the GPU.
 
 A program of its own, because shapes are checked under pytest, which torch cannot compile. `python -m tests.gpu.speed`
-prints a line for each precision; `python -m tests.gpu.speed encodings` one for each encoding.
+prints a line for each precision, `python -m tests.gpu.speed encodings` one for each encoding, and
+`python -m tests.gpu.speed packs` the images a second of small runs as one model, flipped and shifted, compiled or not;
+without a GPU of two of them.
 """
 
 import sys
+import tempfile
 import time
+from pathlib import Path
 
+import numpy as np
 import timm
 import torch
 from timm.optim import create_optimizer_v2
 from torch.nn.functional import cross_entropy
 
+from search_spaces.library import find
 from trainables.backbones import ViT
 from trainables.data import RedGreen
 from trainables.data.splits_torch import Reading
@@ -21,6 +27,8 @@ from trainables.launch.worker import member_of
 from trainables.recipe import AdamW, Recipe, Run
 from trainables.recipe.revisions import code_of
 from trainables.training.loop import Training
+from trainables.training.optional import compiled as compilation
+from trainables.training.optional.fused import train_together
 from trainables.training.optional.out_of_memory import free_memory
 from trainables.training.runtime import runtime
 
@@ -87,5 +95,25 @@ def encodings():
             print(f"{encoding.kind}{' compiled' * compiled}: {speed:.0f} images/s, {gib:.1f} GiB", flush=True)
 
 
+def packs():
+    """The small ViT of `cifar-encodings` with rotary positions, in a pack of 15 seeds; a GPU has more images."""
+    device, seeds, count = ("cuda", 15, 50_000) if torch.cuda.is_available() else ("cpu", 2, 256)
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as root, runtime(1, "tf32" if device == "cuda" else "float32"):
+        images = random.integers(0, 256, (count, 32, 32, 3), np.uint8)
+        np.savez(f"{root}/images.npz", images=images, labels=np.arange(count) % 10)
+        data = {"kind": "arrays", "path": f"{root}/images.npz", "val_size": 10, "test_size": 10}
+        more = {"data": data, "augment.kind": "standard", "optimizer.epochs": 3}
+        recipe = find("cifar-encodings").base.put({**more, "encoding.kind": "rotary"})
+        runs = [Run(recipe=recipe, seed=seed) for seed in range(seeds)]
+        for label, wrap in {"": {}, " compiled": {"wrap": compilation.compiled}}.items():
+            folders = [Path(root, label.strip() or "eager", str(seed)) for seed in range(seeds)]
+            for folder in folders:
+                folder.mkdir(parents=True)
+            told = [outcomes[0].values for outcomes in train_together(runs, folders, device, **wrap)]
+            speed = max(values["train/images_per_s"] for values in told[1:]) * seeds
+            print(f"{seeds} runs as one{label}, {device}: {speed:,.0f} images/s in all", flush=True)
+
+
 if __name__ == "__main__":
-    encodings() if sys.argv[1:] == ["encodings"] else beside_timm()
+    {"encodings": encodings, "packs": packs}.get(" ".join(sys.argv[1:]), beside_timm)()
