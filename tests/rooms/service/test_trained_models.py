@@ -242,7 +242,7 @@ def test_the_command_writes_the_model_that_it_names(home, result, tmp_path, monk
         ("--model", str(path)): f"{path} must be a new file, got one that is there; --force replaces it",
         ("--model", "x.gguf"): "the file of a model must end in .pt or .safetensors or .onnx, got 'x.gguf'",
         ("--model", str(tmp_path / "no/x.pt")): "the model must go to a file that can be written, got",
-        ("--model", str(path), "--csv"): "export must be told one of --csv, --latex, --model and --register",
+        ("--model", str(path), "--csv"): "export must be told one of --csv, --latex, --figure, --model and --register",
         ("--csv", "--arm", "near"): "--arm, --seed, --ema and --force must stand beside --model or --register",
         ("--csv", "--ema"): "--arm, --seed, --ema and --force must stand beside --model or --register",
         ("--csv", "--all-seeds"): "--all-seeds must stand beside --model, and without --seed",

@@ -154,7 +154,7 @@ def test_runs_that_are_trained_as_one_share_a_process_and_have_the_memory_of_all
     assert place(GPU, fuse=50).max_concurrent == 50
     assert place(GPU, fuse=50, runs_per_gpu=3).max_concurrent == 150
     assert place(GPU, fuse=50, max_concurrent=20).max_concurrent == 20
-    assert "50 as one model, compiled" in str(place(GPU, fuse=50, compile=True))
+    assert "50 as one model, compiled" in str(place(GPU, fuse=50).model_copy(update={"compile": True}))
     process = PROCESS_BYTES / 2**30
     assert fused_gib(process + 0.5, 1) == process + 0.5
     assert fused_gib(process + 0.5, 4) == pytest.approx(process + 2.0)
