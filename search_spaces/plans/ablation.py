@@ -278,8 +278,8 @@ class Ablation(Spec):
     def by_task(self, arms: Mapping[str, T]) -> dict[str, dict[str, T]]:
         """Returns what is known of arms, by task, then by the value of the other axis. `arms`: by the name of the arm.
 
-        Every task is there, in the order of the study; of arms, those that are given. A study without tasks has one
-        task, with an empty name.
+        All tasks of the study come in its order, each with the arms that are given. A study without tasks has one task,
+        with an empty name.
         """
         if not self.tasks:
             return {"": dict(arms)}

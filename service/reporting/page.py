@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -179,7 +179,11 @@ def _verdicts_note(result: StudyResult) -> str:
 def figures(result: StudyResult, kinds: Sequence[Callable[[StudyResult], Plot | None]]) -> list[Drawn]:
     """Draws the figures of `kinds` for which a result has the numbers, and returns them. Cost: about 0.3 s each."""
     with mpl.rc_context(STYLE):
-        return [drawn(plot) for kind in kinds if (plot := kind(result)) is not None]
+        return [drawn(plot) for plot in _plots(result, kinds)]
+
+
+def _plots(result: StudyResult, kinds: Sequence[Callable[[StudyResult], Plot | None]]) -> Iterator[Plot]:
+    return (plot for kind in kinds if (plot := kind(result)) is not None)
 
 
 def write_figure(result: StudyResult, file: Path, *, force: bool = False) -> None:
@@ -194,7 +198,7 @@ def write_figure(result: StudyResult, file: Path, *, force: bool = False) -> Non
         raise LocusError(f"{file} must be a new file, got one that is there; --force replaces it")
     kinds = (*FIGURES, *PROBE_FIGURES) if result.edition.study.probes else FIGURES
     with mpl.rc_context(STYLE):
-        plots = [plot for kind in kinds if (plot := kind(result)) is not None]
+        plots = [*_plots(result, kinds)]
         if not plots:
             raise LocusError(f"{result.edition.id} must have runs that ended, got none; so it has no figure yet")
         figure = drawn(next((plot for plot in plots if plot.name == file.stem), plots[0]))

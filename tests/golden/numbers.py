@@ -206,32 +206,29 @@ def numbers(run: Run, folder: Path) -> list[float]:
 
 def computed(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields each case of a group with today's revisions and numbers."""
-    if group == "probes":
-        yield from probed()
-        return
     with tempfile.TemporaryDirectory() as name, chdir(name), runtime(1, "float64"):
         prepare(Path())
+        if group == "probes":
+            yield from probed(Path(name))
+            return
         for number, (case, recipe) in enumerate(cases(group)):
             values = numbers(Run(recipe=recipe, seed=3), Path(name, str(number)))
             yield case, {"revisions": code_of(recipe).revisions, "numbers": values, "defaults": defaults(case)}
 
 
-def probed() -> Iterator[tuple[str, dict[str, Any]]]:
+def probed(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields each look at a trained model with its revision and numbers: of an array a sum with rising weights."""
     learnable = {**SMALL, "encoding.kind": "learnable"}
     more = {"further_images": {}, "image_classes": {"trainable": "position", "init": PARENT}}
-    with tempfile.TemporaryDirectory() as name, chdir(name), runtime(1, "float64"):
-        prepare(Path())
-        for look in LOOKS:
-            run = Run(recipe=Recipe().put(learnable | more.get(look, FOLDER)), seed=3)
-            folder = Path(name, look)
-            numbers(run, folder)
-            parent = folder / "init" / "weights.pt" if run.parents else None
-            found = probe_run(look, run, folder / "weights.pt", parent, None, {}).after
-            arrays = [np.nan_to_num(array).ravel() for array in found.arrays.values() if array.dtype.kind in "bif"]
-            values = [*found.values.values(), *(float(array @ np.linspace(1, 2, len(array))) for array in arrays)]
-            assert values, found.note
-            yield f"probes.{look}", {"revisions": {look: REVISIONS[look]}, "numbers": values, "defaults": {}}
+    for look in LOOKS:
+        run, folder = Run(recipe=Recipe().put(learnable | more.get(look, FOLDER)), seed=3), root / look
+        numbers(run, folder)
+        parent = folder / "init" / "weights.pt" if run.parents else None
+        found = probe_run(look, run, folder / "weights.pt", parent, None, {}).after
+        arrays = [np.nan_to_num(array).ravel() for array in found.arrays.values() if array.dtype.kind in "bif"]
+        values = [*found.values.values(), *(float(array @ np.linspace(1, 2, len(array))) for array in arrays)]
+        assert values, found.note
+        yield f"probes.{look}", {"revisions": {look: REVISIONS[look]}, "numbers": values, "defaults": {}}
 
 
 def defaults(case: str) -> dict[str, Any]:

@@ -75,12 +75,8 @@ class _Pack:
             folders = [Path(job.folder) for job, _ in local]
             data = None if first.data is None else Path(first.data)
             bound_memory(first, first.device)
-            more: dict[str, Any] = {}
-            if first.compile:
-                from trainables.training.optional.compiled import compiled
-
-                more = {"wrap": compiled}
-            training = train_together([job.run for job in jobs], folders, first.device, data, **more)
+            wrap = member_of(first).wrap
+            training = train_together([job.run for job in jobs], folders, first.device, data, wrap)
             with runtime(first.threads, first.run.recipe.optimizer.precision, first.deterministic), closing(training):
                 for outcomes in training:
                     messages = []

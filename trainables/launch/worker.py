@@ -25,8 +25,6 @@ from trainables.recipe.revisions import require_code
 from trainables.spec import SpecError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from trainables.training.distributed import DataParallel
 
 Report = Callable[[dict[str, Any]], bool]
@@ -73,10 +71,10 @@ def without_launcher() -> Iterator[None]:
 
 
 def member_of(job: Job, rank: int = 0, size: int = 1) -> DataParallel:
-    """Returns one of a job's workers: this process, and what wraps its objective, DDP outermost."""
+    """Returns one of a job's workers: this process, and what wraps its objective, or the joint loss of a pack."""
     from trainables.training.distributed import DataParallel
 
-    def wrap(module: nn.Module) -> nn.Module:
+    def wrap(module: Any) -> Any:
         if job.compile:
             from trainables.training.optional.compiled import compiled
 

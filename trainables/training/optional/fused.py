@@ -203,7 +203,7 @@ class Fused:
 
     def _step(self, numbers: Tensor, epoch: int, step: int) -> Tensor:
         """Takes one step of each; returns their summed losses. Shapes: numbers of images (R, N); to (R,)."""
-        images, targets = self._batch(numbers, change=(epoch, step))
+        images, targets = self._batch(numbers, change=None if self.first.augmentation is None else (epoch, step))
         inputs = self._inputs(numbers, step)
         self.optimizer.zero_grad()
         losses = []
@@ -264,7 +264,7 @@ class Fused:
 
         `change`: the epoch and the step for which each training's augmentation changes them.
         """
-        if self.shared and (change is None or self.first.augmentation is None):
+        if self.shared and change is None:
             images, targets = self._images(self.first, numbers.flatten(), split)
             return images.view(*numbers.shape, *images.shape[1:]), targets.view(*numbers.shape, *targets.shape[1:])
         rows = zip(self.trainings, numbers, strict=True)
@@ -278,7 +278,8 @@ class Fused:
         split = getattr(training.splits, split_name)
         assert isinstance(split, Split)
         images, targets = split.batch(numbers, training.dtype)
-        if change is not None and training.augmentation is not None:
+        if change is not None:
+            assert training.augmentation is not None, "those of a pack have one, or none has"
             images, targets = training.augmentation.batch(images, targets, numbers, *change)
         return training.normalize(images), targets
 
