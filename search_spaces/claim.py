@@ -1,9 +1,9 @@
 """A paper's sentence as a check: a closed form, judged SUPPORTED, REFUTED or INCONCLUSIVE.
 
-A claim names trials: an arm, or `best` for the confirmed best of a search; over tasks it names methods. It is judged
-over three seeds or more: on the test set, with images of the training's own side or of another one of
-`Recipe.test_sizes`, or on the value of a probe. Budgets with a `gap` and editions with own values judge nothing
-(`service/README.md` describes how claims are judged).
+A claim names trials: an arm, or `best` for the confirmed best of a search. It is judged over three seeds or more: on
+the test set, with images of the training's own side or of another one of `Recipe.test_sizes`, or on the value of a
+probe. Budgets with a `gap` and editions with own values judge nothing (`service/README.md` describes how claims are
+judged).
 """
 
 from __future__ import annotations
@@ -142,27 +142,6 @@ class Better(ClaimOfTwo, ClaimOfSeeds):
     def __str__(self) -> str:
         margin = f" by more than {self.margin:g}" if self.margin else ""
         return f"{self.seed} of {quoted(self.who)} is better than that of {quoted(self.than)}{margin}{self.where}"
-
-
-class BetterOverTasks(ClaimOfTwo):
-    """`who` scores higher than `than` by more than `margin`, in the mean over the tasks of an ablation, paired by seed.
-
-    The names are methods: values of the axis beside `Ablation.tasks`. Each family of tasks counts the same, and in it
-    each task. The tasks are the study's own, so nothing is said of others.
-    """
-
-    kind: Literal["better_over_tasks"] = Field(default="better_over_tasks", init=False)
-    margin: float = Field(default=0.0, ge=0, description="a margin of 0 or more")
-    source: str = ""
-
-    @property
-    def where(self) -> str:
-        """What the scores are taken over, in words."""
-        return " over these tasks"
-
-    def __str__(self) -> str:
-        margin = f" by more than {self.margin:g}" if self.margin else ""
-        return f"{quoted(self.who)} is better than {quoted(self.than)}{margin}{self.where}"
 
 
 class NoWorse(ClaimOfTwo, ClaimOfSeeds):
@@ -322,7 +301,6 @@ Claim = Annotated[
     AtLeast
     | AtChance
     | Better
-    | BetterOverTasks
     | NoWorse
     | Equivalent
     | KeepsMore

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from search_spaces.leaves import is_of_data, leaves
+from search_spaces.leaves import is_of_data
 from search_spaces.words import listed
 from trainables.backbones import MODELS, Model, ViT
 from trainables.data import KINDS, LISTED, ImagesSpec
@@ -155,12 +155,6 @@ def kept_size(settings: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
         if (limit := most[name]) and limit < count and f"data.{name}_size" not in settings:
             kept[f"data.{name}_size"] = limit
     return kept
-
-
-def replaced(values: Mapping[str, Any], images: Mapping[str, Any], base: Recipe) -> dict[str, Any]:
-    """Returns the values of an arm with other images in place of its own: their side, counts and scores stay."""
-    left = {path: value for path, value in leaves(values).items() if not is_of_data(path) or path in SCORES}
-    return {**left, **images, **kept_size(images, base.variant(values))}
 
 
 def has_patch(settings: Mapping[str, Any], model: Model) -> bool:

@@ -7,15 +7,15 @@ A file of `studies/` defines a `Study`. An `Edition` is a study at a budget with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from search_spaces.claim import AtChance, BetterOverTasks, Claim, ClaimOfProbe
-from search_spaces.fit import IMAGE_KINDS, has_patch, kept_size, replaced
+from search_spaces.claim import AtChance, Claim, ClaimOfProbe
 from search_spaces.fit import Fit as Fit
+from search_spaces.fit import has_patch, kept_size
 from search_spaces.leaves import is_of_data, leaves
 from search_spaces.own_arms import Arm, beside, own_arms
 from search_spaces.plans.ablation import Ablation as Ablation
@@ -30,7 +30,6 @@ from search_spaces.space import require_base_kept
 from search_spaces.trial import Score as Score
 from search_spaces.trial import Trial as Trial
 from search_spaces.words import placeless, rough_time, short, shortened
-from trainables.data import ImagesSpec
 from trainables.own import Values
 from trainables.recipe import Recipe
 from trainables.recipe.findings import ProbeNames
@@ -133,9 +132,9 @@ class Study(Spec):
         if self.plan.tune:
             check_tuning(self.plan.tune, self.base, self.plan.arms)
         for claim in self.claims:
-            known = self.methods() if isinstance(claim, BetterOverTasks) else self.names()
+            known = self.names()
             for who in claim.names:
-                require(who in known, "claims", f"about one of {', '.join(known) or 'the methods over tasks'}", who)
+                require(who in known, "claims", f"about one of {', '.join(known)}", who)
         for probe in (claim.probe for claim in self.claims if isinstance(claim, ClaimOfProbe)):
             require(probe in self.probes, "claims", "about a probe that `probes` names", probe)
         return self
@@ -155,7 +154,7 @@ class Study(Spec):
         if data.scale != base.scale:
             raise SpecError(
                 f"data must have the metric and the chance of the base ({base.scale}), as scores are compared, got "
-                f"{data.scale}; with data.skill true all tasks have the same"
+                f"{data.scale}; with data.skill true all data have the same"
             )
 
     def _require_untouched(self, recipe: Recipe) -> None:
@@ -173,10 +172,6 @@ class Study(Spec):
     def names(self) -> list[str]:
         """Returns what claims and published numbers may name: arms, or `best`, `first` and, with a rival, `random`."""
         return self.plan.names()
-
-    def methods(self) -> list[str]:
-        """Returns what claims over tasks may name: the values of the axis beside the tasks; nothing without tasks."""
-        return self.plan.methods()
 
     def paths(self) -> list[str]:
         """Returns the paths in which this study's trials differ."""
@@ -257,7 +252,7 @@ class Study(Spec):
             for name, size in self.budgets.items()
         }
         left = Study(**{**dict(self), "plan": plan, "budgets": budgets, "claims": (), "published": (), "usual": ()})
-        claims = tuple(claim for claim in self.claims if {*claim.names} <= {*left.names(), *left.methods()})
+        claims = tuple(claim for claim in self.claims if {*claim.names} <= {*left.names()})
         published = tuple(entry for entry in self.published if entry.who in known)
         return Study(**{**dict(left), "claims": claims, "published": published, "minutes": {}})
 
@@ -297,30 +292,15 @@ class Study(Spec):
     def _with(self, size: Budget, settings: dict[str, Any]) -> Study:
         base, plan = self.base.variant(size.values) if size.values else self.base, self.plan
         plan = plan.resized(size.arms) if size.arms else plan
-        photographs = settings.get("data.kind") in IMAGE_KINDS and not isinstance(base.data, ImagesSpec)
-        if photographs and (stored := plan.stored_images):
-            images = {path: value for path, value in settings.items() if is_of_data(path)}
-            settings = {path: value for path, value in settings.items() if path not in images}
-            plan = plan.resized({name: replaced(values, images, base) for name, values in stored.items()})
         fits = size.fit and has_patch(settings, base.model)
         any_side = {"model.patch_size": 1} if fits else {}  # a patch that fits the user's images
         if settings:
             base = base.variant(any_side | settings | ({} if size.fit else kept_size(settings, base)))
         if size.fit:
             base = base.variant(size.fit.values(base, settings))
-        try:
-            plan.check_own_paths(self.name, settings)
-        except SpecError as error:
-            raise SpecError(f"{error}{self._with_photographs(settings)}") from None
+        plan.check_own_paths(self.name, settings)
         plan = plan.pinned(settings, self.name)
         return Study(**{**dict(self), "base": base, "plan": plan, "score": Score(f"val/{base.data.reported}")})
-
-    def _with_photographs(self, settings: Mapping[str, Any]) -> str:
-        """Returns at which budgets the user's images take the place of an arm's photographs, in words."""
-        if settings.get("data.kind") not in IMAGE_KINDS:
-            return ""
-        budgets = [name for name, size in self.budgets.items() if self.plan.resized(size.arms).stored_images]
-        return f" (at --budget {' or '.join(budgets)} your images take the place of the photographs)" if budgets else ""
 
 
 class Edition(Spec):
@@ -355,8 +335,8 @@ class Edition(Spec):
     def definition(self) -> dict[str, Any]:
         """What can change a run or choose a trial; under one id it may not change."""
         plan = placeless(self.study.plan.identity())
-        # axes make arms, and the arms are in the definition; families group what was found
-        for free in ("trials", "baseline", "axes", "without", "families"):
+        # axes make arms, and the arms are in the definition
+        for free in ("trials", "baseline", "axes", "without"):
             plan.pop(free, None)
         return {"base": self.study.base.identity(), "plan": plan, "score": self.study.score.plain()}
 

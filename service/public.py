@@ -6,7 +6,6 @@ A name that is imported `as` itself counts as public for people and for type che
 from search_spaces.claim import AtChance as AtChance
 from search_spaces.claim import AtLeast as AtLeast
 from search_spaces.claim import Better as Better
-from search_spaces.claim import BetterOverTasks as BetterOverTasks
 from search_spaces.claim import Equivalent as Equivalent
 from search_spaces.claim import KeepsMore as KeepsMore
 from search_spaces.claim import NoWorse as NoWorse

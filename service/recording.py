@@ -29,7 +29,6 @@ from service.storage.history import History
 from service.storage.home import Home
 from service.storage.outcomes import Outcomes
 from service.terminal.views import run_command
-from trainables.data import ImagesSpec
 from trainables.spec import LocusError, Spec, SpecError
 from trainables.whole_files import require_writable, write_whole
 
@@ -69,16 +68,11 @@ def _own(edition: Edition) -> dict[str, Any]:
     images are returned, too.
     """
     study, size = edition.study, edition.study.budgets.get(edition.budget)
-    base, plan = study.base, study.plan
+    base = study.base
     values = {path: base.get(path) for path in edition.own_paths if not is_of_data(path) and path != "model.name"}
     if "model.name" in edition.own_paths:  # of timm's, where a recipe holds the numbers
         values |= {f"model.{field}": getattr(base.model, field) for field in base.model.fields()}
-    stored = plan.stored_images if not isinstance(base.data, ImagesSpec) else {}
-    if stored and "data.kind" in edition.own_paths:  # the images took the place of theirs
-        arm = next(iter(stored.values()))
-        sizes = {f"data.{name}_size" for name in ("image", "train", "val", "test")} - {*edition.own_paths}
-        values |= {path: value for path, value in arm.items() if is_of_data(path) and path not in sizes}
-    elif any(map(is_of_data, edition.own_paths)):
+    if any(map(is_of_data, edition.own_paths)):
         values |= {f"data.{field}": getattr(base.data, field) for field in base.data.fields()}
     if any(map(is_of_data, values)) and size and size.fit:
         values |= {path: base.get(path) for path in size.fit.values(base, values)}

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from search_spaces.fit import IMAGE_KINDS
-from search_spaces.leaves import leaves
 from search_spaces.plans.search import Halving
 from search_spaces.plans.tuning import Tuning
 from search_spaces.space import Space
@@ -24,7 +22,6 @@ from trainables.recipe.looked_up import looked_up
 from trainables.sentence import did_you_mean, look_alikes
 from trainables.spec import Spec, SpecError, digest, require
 
-T = TypeVar("T")
 Axes = dict[str, dict[str, Values]]
 Combination = dict[str, str]
 """A value of each axis, or of some, by name."""
@@ -38,10 +35,7 @@ class Ablation(Spec):
     `arms` are given, or made of `axes`: an arm for each combination, named by its values in the order of the axes.
     `baseline`: an arm; with axes, a value of one axis. `without`: combinations to leave out; an arm is left out where
     it has all values of an entry, which need not name every axis. `tune`: each arm is tuned first, by the same search.
-    `tasks`: of two axes, the one whose values are different tasks. No arm is best, as scores of different tasks say
-    nothing about each other. `families`: of tasks that ask nearly the same, or show nearly the same images, the family;
-    any other task is a family by itself. In means over tasks each family counts the same. `race`: an arm that is
-    clearly below the best one gets no further seed (`service/planning/stopping.py`).
+    `race`: an arm that is clearly below the best one gets no further seed (`service/planning/stopping.py`).
     """
 
     kind: Literal["ablation"] = Field(default="ablation", init=False)
@@ -52,8 +46,6 @@ class Ablation(Spec):
         default=(), strict=False, kw_only=True, description="a list of {axis: value}"
     )
     tune: Tuning | None = Field(default=None, kw_only=True)
-    tasks: str = Field(default="", kw_only=True, description="the name of the axis whose values are different tasks")
-    families: dict[str, str] = Field(default_factory=dict, kw_only=True, description="{task: family}")
     race: bool = Field(default=False, kw_only=True, description="true or false")
 
     noun: ClassVar[str] = "arm"
@@ -87,10 +79,6 @@ class Ablation(Spec):
     def whole(self, values: dict[str, Any]) -> dict[str, Any]:
         """Returns the values of an arm, which are whole already."""
         return values
-
-    def methods(self) -> list[str]:
-        """Returns what claims over tasks may name: the values of the axis beside the tasks; nothing without tasks."""
-        return [*self.named] if self.tasks else []
 
     def counted(self, trials: int | None, study: str, *, stop: bool) -> Ablation:
         """Returns the ablation with another number of trials that tune each arm, if one is given.
@@ -140,8 +128,6 @@ class Ablation(Spec):
         for names in look_alikes(self.arms):
             raise SpecError(f"arms must have names that differ to the eye, got {names}")
         if not self.axes:
-            require(not self.tasks, "tasks", "left out where there are no axes", self.tasks)
-            require(not self.families, "families", "left out where there are no tasks", [*self.families])
             require(not self.without, "without", "left out where there are no axes", list(self.without))
             require(self.baseline in self.arms, "baseline", f"one of the arms {', '.join(self.arms)}", self.baseline)
             return self
@@ -150,7 +136,6 @@ class Ablation(Spec):
         same = self.arms == _arms(self.axes, self.without)
         require(same, "arms", "left out beside axes, which make them", ", ".join(self.arms))
         self._check_without()
-        self._check_tasks()
         with_it = [axis for axis, values in self.axes.items() if self.baseline in values]
         every = ", ".join(value for values in self.axes.values() for value in values)
         got = f"{self.baseline} of {listed(with_it)}" if with_it else self.baseline
@@ -165,16 +150,6 @@ class Ablation(Spec):
             possible = any(entry.items() <= names.items() for names in whole)
             require(possible, "without", f"of values of the axes {', '.join(self.axes)}", entry)
 
-    def _check_tasks(self) -> None:
-        if self.tasks:
-            others = [axis for axis, values in self.axes.items() if self.baseline not in values]
-            valid = len(self.axes) == 2 and [self.tasks] == others
-            require(valid, "tasks", f"one of two axes, that without {self.baseline} ({listed(others)})", self.tasks)
-        require(not (self.tasks and self.race), "race", "false where arms learn different tasks", self.race)
-        tasks = self.axes[self.tasks] if self.tasks else {}
-        must = f"by task ({', '.join(tasks) or 'this study has none'})"
-        require({*self.families} <= {*tasks}, "families", must, [*self.families])
-
     def tuned_by(self, tune: Tuning) -> Ablation:
         """Returns the same arms, tuned in another way."""
         return Ablation(**{**dict(self), "tune": tune})
@@ -183,18 +158,6 @@ class Ablation(Spec):
     def parts(self) -> list[str]:
         """What a budget may give other values: the arms; with axes, the values of all axes. By name."""
         return [name for named in self.axes.values() for name in named] if self.axes else [*self.arms]
-
-    @property
-    def stored_images(self) -> dict[str, Values]:
-        """The values of the parts that name stored images, such as photographs beside generated ones, by name.
-
-        None where they name several sets: such an arm is the set that its name says.
-        """
-        named = {name: values for part in [*self.axes.values()] or [self.arms] for name, values in part.items()}
-        flat = {name: leaves(values) for name, values in named.items()}
-        stored = {name: values for name, values in flat.items() if values.get("data.kind") in IMAGE_KINDS}
-        sets = {(values["data.kind"], values.get("data.digest")) for values in stored.values()}
-        return {name: named[name] for name in stored} if len(sets) == 1 else {}
 
     def resized(self, values: Mapping[str, Values]) -> Ablation:
         """Returns the same arms, some with other values instead of their own. `values`: by the name of a part."""
@@ -274,20 +237,6 @@ class Ablation(Spec):
     def combination(self, arm: str) -> Combination:
         """Returns the value that an arm has on each axis; nothing if there are no axes."""
         return dict(zip(self.axes, arm.split(BETWEEN), strict=True)) if self.axes else {}
-
-    def by_task(self, arms: Mapping[str, T]) -> dict[str, dict[str, T]]:
-        """Returns what is known of arms, by task, then by the value of the other axis. `arms`: by the name of the arm.
-
-        All tasks of the study come in its order, each with the arms that are given. A study without tasks has one task,
-        with an empty name.
-        """
-        if not self.tasks:
-            return {"": dict(arms)}
-        tasks: dict[str, dict[str, T]] = {task: {} for task in self.axes[self.tasks]}
-        for arm, content in arms.items():
-            names = self.combination(arm)
-            tasks[names[self.tasks]][names[self.baseline_axis]] = content
-        return tasks
 
     def compared_with(self, arm: str) -> str | None:
         """Returns the arm that an arm is compared with.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,6 @@ from search_spaces.space import Space, probes
 from trainables.recipe import Recipe
 from trainables.spec import Spec, SpecError, require
 
-T = TypeVar("T")
 GRID_LIMIT = 10_000
 """How many points a grid may have: all are listed before the first one is tried."""
 
@@ -57,11 +56,8 @@ class Search(Spec):
     parts: ClassVar[list[str]] = []
     tune: ClassVar[Tuning | None] = None
     race: ClassVar[bool] = False
-    tasks: ClassVar[str] = ""
-    families: ClassVar[dict[str, str]] = {}
     baseline: ClassVar[str] = ""
     baseline_words: ClassVar[str] = "the baseline"
-    stored_images: ClassVar[dict[str, dict[str, Any]]] = {}
     """What only an ablation has, a search has as nothing, so that nobody needs to ask which of the two a plan is."""
     chooses: ClassVar[bool] = True
     """Whether validation scores choose what is tested."""
@@ -82,14 +78,6 @@ class Search(Spec):
     def whole(self, values: dict[str, Any]) -> dict[str, Any]:
         """Returns the values of a point with those that follow from them (`Space.carried`)."""
         return self.space.carried(values)
-
-    def methods(self) -> list[str]:
-        """Returns what claims over tasks may name: nothing, as a search has no tasks."""
-        return []
-
-    def by_task(self, trials: Mapping[str, T]) -> dict[str, dict[str, T]]:
-        """Returns what is known of trials, as of one task with an empty name: a search has no tasks."""
-        return {"": dict(trials)}
 
     def partners(self, names: Collection[str]) -> dict[str, str]:
         """Returns nothing: the points of a search have no baseline that they are compared with."""

@@ -18,11 +18,26 @@ from typing import Any
 from search_spaces.plans.tuning import Tuning
 from search_spaces.space import Choice, Space
 from search_spaces.studies._smoke import ARMS_GAP
-from search_spaces.studies.atlas import ENCODINGS
 from search_spaces.study import Ablation, Budget, Fit, Study
 from trainables.backbones import ViT
 from trainables.data import Digits
 from trainables.recipe import AdamW, Recipe
+
+ENCODINGS: dict[str, dict[str, Any]] = {
+    "none": {"encoding.kind": "none"},
+    "learnable": {},
+    "sinusoidal": {"encoding.kind": "sinusoidal"},
+    "learnable sinusoidal": {"encoding.kind": "learnable_sinusoidal"},
+    "fourier": {"encoding.kind": "fourier", "encoding.gamma": 2.5},
+    "gabor": {"encoding.kind": "gabor"},
+    "rotary": {"encoding.kind": "rotary"},
+    "relative": {"encoding.kind": "relative"},
+    "relative bias": {"encoding.kind": "relative_bias"},
+    "irpe": {"encoding.kind": "irpe"},
+    "alibi": {"encoding.kind": "alibi"},
+    "peg": {"encoding.kind": "peg", "encoding.places": [0]},
+}
+"""Every kind of encoding that we have, as its paper has it."""
 
 TODAY: dict[str, dict[str, Any]] = {
     "factorized": {"encoding.kind": "factorized"},

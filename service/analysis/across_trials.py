@@ -1,92 +1,21 @@
-"""What several trials show together: means over tasks, scores over the length of training, the tuning of each arm."""
+"""What several trials show together: scores over the length of training, the tuning of each arm."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from search_spaces.words import setting_words
 from service.analysis.findings import Finding, finding
-from service.analysis.format import fixed
-from service.analysis.statistics import Estimate, Scores, estimate
+from service.analysis.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
     from service.analysis.trial_result import TrialResult
     from service.storage.history import History
-
-MOST = 3
-"""A sentence names at most this many methods."""
-
-
-def mean_over_families(means: Mapping[str, float], families: Mapping[str, str]) -> float:
-    """Returns the mean over families of tasks: all families have equal weights, and so have the tasks of one family.
-
-    `means` has the mean of each task; `families` has the family of each task that is not a family by itself.
-    """
-    by_family: dict[str, list[float]] = {}
-    for task, mean in means.items():
-        by_family.setdefault(families.get(task, task), []).append(mean)
-    return fmean(map(fmean, by_family.values()))
-
-
-@dataclass(frozen=True)
-class Methods:
-    """The methods that an ablation compares on several tasks.
-
-    `names` has the methods in the order of the study. `tasks[task][method]` has the test scores of a method on a task;
-    a method is missing there if the study leaves it out. `families` has the family of each task that is not a family by
-    itself.
-    """
-
-    names: tuple[str, ...]
-    tasks: Mapping[str, Mapping[str, Scores]]
-    families: Mapping[str, str]
-
-    @cached_property
-    def counted(self) -> list[str]:
-        """The tasks over which means are taken: on each of them every method has the scores of all its seeds."""
-        return [
-            task
-            for task, scores in self.tasks.items()
-            if {*scores} == {*self.names} and all(of_task.complete and of_task.n > 0 for of_task in scores.values())
-        ]
-
-    @property
-    def in_families(self) -> bool:
-        """Whether two or more of the `counted` tasks share a family."""
-        return len({self.families.get(task, task) for task in self.counted}) < len(self.counted)
-
-    @cached_property
-    def means(self) -> dict[str, float]:
-        """The mean of each method over families and all seeds, the highest first; empty if `counted` is empty."""
-        means = {
-            name: mean_over_families({task: self.tasks[task][name].mean or 0.0 for task in self.counted}, self.families)
-            for name in self.names
-            if self.counted
-        }
-        return dict(sorted(means.items(), key=lambda item: -item[1]))
-
-
-def highest_mean(methods: Methods) -> Finding:
-    """Returns a finding that names the method with the highest mean, and the next one.
-
-    If several methods share the highest mean in the digits that are shown, it names these.
-    """
-    if not methods.means:
-        return finding("headline.tasks unfinished")
-    (best, *others) = [[*names] for _, names in groupby(methods.means, lambda name: fixed(methods.means[name]))]
-    mean = methods.means[best[0]]
-    if len(best) > 1:
-        names = [finding("part.arm", name=name) for name in best[:MOST]]
-        names += [finding("part.more methods", count=len(best) - MOST)] if len(best) > MOST else []
-        return finding("headline.task means", names=names, mean=mean)
-    after = others[0][0] if others else None
-    return finding("headline.task mean", name=best[0], mean=mean, next=after, next_mean=methods.means.get(after or ""))
 
 
 def length_scores(row: TrialResult) -> dict[int, dict[int, float]]:

@@ -55,11 +55,11 @@ class Best:
 def find_best(history: History) -> Best:
     """Returns the best trials of a study so far.
 
-    It returns no trial if the arms learn different tasks, whose scores are not compared; while an arm still gets seeds,
-    because means of unlike numbers of seeds are not compared; and if an arm that the race has ended is ahead.
+    It returns no trial while an arm still gets seeds, because means of unlike numbers of seeds are not compared; and if
+    an arm that the race has ended is ahead.
     """
     plan, trials = history.edition.study.plan, history.of("trial")
-    if plan.arms and (plan.tasks or any(history.answer(trial).status == "open" for trial in trials)):
+    if plan.arms and any(history.answer(trial).status == "open" for trial in trials):
         return Best()
     confirmations = history.confirmations("confirmation")
     if {trial.number for trial in confirmations} == {*history.confirms} and all(

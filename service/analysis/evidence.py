@@ -11,7 +11,6 @@ from search_spaces.claim import (
     AtChance,
     AtLeast,
     Better,
-    BetterOverTasks,
     Claim,
     ClaimOfMaps,
     ClaimOfProbe,
@@ -27,7 +26,7 @@ from search_spaces.claim import (
 )
 from service.analysis.findings import Finding, finding
 from service.analysis.multiple_testing import Adjusted, contrast, difference, slope_weights
-from service.analysis.scores import ScoresOverTasks, failures, group_words, most_that_fail, unseen_words
+from service.analysis.scores import group_words, most_that_fail, unseen_words
 from service.analysis.statistics import ALIKE_IMAGES, FEWEST, LEAST_IMAGES, Estimate, Scores
 
 Word = Literal["SUPPORTED", "REFUTED", "INCONCLUSIVE", "NOT JUDGED"]
@@ -93,12 +92,11 @@ class Evidence:
             return ""
         if len(self.scores) == 1:
             return unseen_words(self.scores[0], refuted=word == "REFUTED")
-        failed, runs = zip(*map(failures, self.scores), strict=True)
-        most = max(map(most_that_fail, failed, runs))
-        noun = "runs" if isinstance(self.scores[0], ScoresOverTasks) else "seeds"
+        failed, seeds = [len(scores.failed) for scores in self.scores], [scores.n for scores in self.scores]
+        most = max(map(most_that_fail, failed, seeds))
         if any(failed):
-            return str(finding("unseen.some failed", count=sum(runs), runs=noun, failed=sum(failed), most=most))
-        return str(finding("unseen.none failed", count=min(runs), runs=noun, most=most))
+            return str(finding("unseen.some failed", seeds=sum(seeds), failed=sum(failed), most=most))
+        return str(finding("unseen.none failed", seeds=min(seeds), most=most))
 
     def sentence(self, word: Word, test: Adjusted) -> Finding:
         """Returns the sentence on the estimate, with its interval: `“best” has test score 0.9500 (...)`."""
@@ -178,7 +176,7 @@ def gather(claim: Claim, scores: Mapping[str, Scores]) -> Evidence:
             return _of_mean(claim, scores, _between(low, high))
         case ProbeAsAlike(low=low, high=high):
             return _of_gap(claim, scores, _between(low, high))
-        case Better(margin=margin) | BetterOverTasks(margin=margin) | KeepsMore(margin=margin):
+        case Better(margin=margin) | KeepsMore(margin=margin):
             return _of_gap(claim, scores, Region(low=margin))
         case NoWorse(margin=margin):
             return _of_gap(claim, scores, Region(low=-margin))
@@ -205,7 +203,7 @@ def _of_mean(claim: Claim, scores: Mapping[str, Scores], region: Region) -> Evid
 
 
 def _of_gap(
-    claim: Better | BetterOverTasks | KeepsMore | NoWorse | Equivalent | ProbeAsAlike,
+    claim: Better | KeepsMore | NoWorse | Equivalent | ProbeAsAlike,
     scores: Mapping[str, Scores],
     region: Region,
 ) -> Evidence:
@@ -257,7 +255,7 @@ def _mean(claim: Claim, name: str, scores: Scores) -> Finding:
 
 
 def _where(kind: str, claim: Claim, **values: object) -> Finding:
-    """Returns a finding that names the images or tasks that a claim is about, if they are not the study's own."""
+    """Returns a finding that names the images that a claim is about, if they are not the study's own."""
     return finding(kind, **values, where=getattr(claim, "where", ""))
 
 

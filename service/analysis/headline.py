@@ -12,7 +12,6 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from search_spaces.roles import RIVALS
-from service.analysis.across_trials import highest_mean
 from service.analysis.best import chosen_by
 from service.analysis.evidence import score_and_spread
 from service.analysis.findings import Finding, finding
@@ -58,8 +57,6 @@ def _at_any_length(result: StudyResult) -> Finding:
     """Returns the finding of the first sentence, without the length of training."""
     study, ranking, missing = result.edition.study, result.ranking, missing_parts(result)
     plan = study.plan
-    if result.methods is not None:
-        return highest_mean(result.methods)
     if ranking.ended:
         return finding("headline.race ended the leader", name=ranking.ended.name)
     if not ranking.highest:
@@ -170,10 +167,7 @@ def further_findings(result: StudyResult) -> Iterator[Finding]:
     """Yields the findings that a reader must know beside the first one: scores, rivals, costs and missing trials."""
     plan, missing, best = result.edition.study.plan, missing_parts(result), result.best
     rows = result.compared
-    if result.methods is not None:
-        if result.methods.counted:
-            yield finding("detail.task count", tasks=len(result.methods.counted))
-    elif best is not None:
+    if best is not None:
         metric = result.edition.study.score.test
         fresh = " on fresh seeds" if result.ranking.confirmed else ""
         for row in result.winners[:MOST]:
@@ -199,7 +193,7 @@ def further_findings(result: StudyResult) -> Iterator[Finding]:
             yield finding("detail.raced", trials=raced)
         if best is not None:
             yield from _costs_and_sizes(result, best)
-    if missing and (result.ranking.highest or result.ranking.ended or result.methods or len(missing) > 2):
+    if missing and (result.ranking.highest or result.ranking.ended or len(missing) > 2):
         yield finding("detail.missing", missing=missing)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import fmean
 
 from search_spaces.study import Trial
@@ -51,41 +50,6 @@ def validation_scores(history: History, trial: Trial, answer: TrialAnswer | None
     return Scores(dict(answer.values), answer.asked, scale, diverged_seeds(history, trial))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoresOverTasks(Scores):
-    """The mean over tasks of one method's scores, by seed. `tasks` has its scores on each task."""
-
-    tasks: Mapping[str, Scores]
-
-
-def over_tasks(tasks: Mapping[str, Scores], families: Mapping[str, str]) -> ScoresOverTasks:
-    """Returns a method's mean scores over tasks: families have equal weights, and so have the tasks of one family.
-
-    `tasks` has its scores on each task; `families` has the family of each task that is not a family by itself.
-    """
-    names = [families.get(task, task) for task in tasks]
-    shares = [1 / len({*names}) / names.count(name) for name in names]
-    seeds = sorted(set.intersection(*({*scores.values} for scores in tasks.values())))
-    parts = [*zip(shares, tasks.values(), strict=True)]
-    scales = [(share, scores.scale) for share, scores in parts]
-    scale = Scale(
-        math.fsum(share * scale.chance for share, scale in scales),
-        math.fsum(share * scale.low for share, scale in scales),
-        math.fsum(share * scale.high for share, scale in scales),
-        math.hypot(*(share * scale.step for share, scale in scales)),
-        overlap=max(scale.overlap for _, scale in scales),
-    )
-    values = {seed: math.fsum(share * scores.values[seed] for share, scores in parts) for seed in seeds}
-    diverged = frozenset().union(*(scores.diverged for scores in tasks.values()))
-    return ScoresOverTasks(values, max(scores.asked for scores in tasks.values()), scale, diverged, tasks=tasks)
-
-
-def failures(scores: Scores) -> tuple[int, int]:
-    """Returns how many runs failed, and how many there are; of scores over tasks, it counts the runs on all tasks."""
-    runs = [*scores.tasks.values()] if isinstance(scores, ScoresOverTasks) else [scores]
-    return sum(len(of_task.failed) for of_task in runs), sum(of_task.n for of_task in runs)
-
-
 def most_that_fail(failed: int, seeds: int, level: float = ALPHA) -> float:
     """Returns the largest share of all possible seeds that may fail, if `failed` of `seeds` did, as a one-sided limit.
 
@@ -108,12 +72,11 @@ def unseen_words(scores: Scores, *, refuted: bool = False) -> str:
     If `refuted` is True, a claim came out false, so it says how many seeds may do better, as none did. It says the same
     of a trial that is not above guessing.
     """
-    failed, runs = failures(scores)
-    noun = "run" if isinstance(scores, ScoresOverTasks) else "seed"
+    failed, seeds = len(scores.failed), scores.n
     if refuted or not scores.above_chance:
-        return f"{plural(runs, noun)} seen; up to {whole_percent(most_that_fail(0, runs))} of all may do better"
+        return f"{plural(seeds, 'seed')} seen; up to {whole_percent(most_that_fail(0, seeds))} of all may do better"
     count = f"{failed} failed" if failed else "none failed"
-    return f"of {plural(runs, noun)} {count}; up to {whole_percent(most_that_fail(failed, runs))} may"
+    return f"of {plural(seeds, 'seed')} {count}; up to {whole_percent(most_that_fail(failed, seeds))} may"
 
 
 def group_words(scores: Scores) -> str:

@@ -9,23 +9,22 @@ from typing import Self
 
 from search_spaces.claim import (
     Better,
-    BetterOverTasks,
     Claim,
     ClaimOfMaps,
     ClaimOfProbe,
     KeepsMore,
     ProbeAsAlike,
 )
-from search_spaces.study import Ablation, Edition, Published, Trial
+from search_spaces.study import Edition, Published, Trial
 from search_spaces.words import plural, quoted
-from service.analysis.across_trials import Lengths, Methods, lengths
+from service.analysis.across_trials import Lengths, lengths
 from service.analysis.best import Best, best_rivals, confirmed_points, find_best, one_of
 from service.analysis.data_efficiency import Curve, by_size, curves
 from service.analysis.evidence import lacking
 from service.analysis.format import Lines
 from service.analysis.multiple_testing import Adjusted, Difference, Gap, compare_best, staying, subtracted
 from service.analysis.probes import alike, images_look, probe_scores
-from service.analysis.scores import kept, over_tasks
+from service.analysis.scores import kept
 from service.analysis.statistics import FEWEST, Scores
 from service.analysis.trial_result import Training, TrialResult, collect
 from service.analysis.verdicts import Agreement, Departure, Verdict, agreements, departure, judge_page
@@ -196,7 +195,7 @@ class StudyResult:
         """Returns the scores that a claim is judged on, by the name of the trial; empty if there is none yet.
 
         If a claim is about how alike the maps of two trials are, both trials have the same scores; for `ProbeAsAlike`,
-        `than` has how alike the maps of its own seeds are. A method that the study leaves out on a task has no scores.
+        `than` has how alike the maps of its own seeds are.
         """
         match claim:
             case ClaimOfMaps():
@@ -210,15 +209,6 @@ class StudyResult:
                 return {claim.who: between, claim.than: within}
             case ClaimOfProbe():
                 return self.probe_scores(claim.probe, claim.value, claim.when)
-            case BetterOverTasks():
-                plan = self.edition.study.plan
-                assert isinstance(plan, Ablation)
-                tasks = plan.by_task(self.scores)
-                return {
-                    name: over_tasks({task: scores[name] for task, scores in tasks.items()}, plan.families)
-                    for name in claim.names
-                    if all(name in scores for scores in tasks.values())
-                }
             case KeepsMore():
                 after = self.scores_at(claim.image_size)
                 return {name: kept(after[name], before) for name, before in self.scores.items() if name in after}
@@ -380,15 +370,6 @@ class StudyResult:
             return now
         before = self.previous.agreements
         return {index: before[index] if index in before and before[index].found else now[index] for index in now}
-
-    @cached_property
-    def methods(self) -> Methods | None:
-        """The methods of an ablation over tasks; None for a study without tasks."""
-        plan = self.edition.study.plan
-        if not isinstance(plan, Ablation) or not plan.tasks:
-            return None
-        tasks = plan.by_task({row.name: row.test for row in self.of("trial")})
-        return Methods(tuple(plan.axes[plan.baseline_axis]), tasks, plan.families)
 
     @cached_property
     def importances(self) -> dict[str, float]:

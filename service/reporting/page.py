@@ -31,7 +31,7 @@ from service.reporting.figures.plot import STYLE, Drawn, Plot, drawn, inline
 from service.reporting.latex import latex, paper_table
 from service.reporting.pages import FEW_ROWS, Table, frame_csv, templates
 from service.reporting.provenance import effort, surroundings
-from service.reporting.results_table import RESULTS, adjusted_words, measured, over_tasks
+from service.reporting.results_table import RESULTS, adjusted_words, measured
 from service.storage.editions import sources
 from service.storage.home import WRITTEN, content_digest
 from service.storage.home import written as written_before
@@ -117,7 +117,7 @@ def page(result: StudyResult, links: Mapping[str, str], *, running: bool = False
     """
     study = result.edition.study
     drawings = figures(result, FIGURES)
-    before = (over_tasks, measured, further.tuned, further.efficiency)
+    before = (measured, further.tuned, further.efficiency)
     after = (further.points, further.random_points, further.tuning_points, further.rungs, further.parents)
     by_source: dict[str, list[str]] = {}
     for entry in study.published:
@@ -202,12 +202,17 @@ def write_figure(result: StudyResult, file: Path, *, force: bool = False) -> Non
         if not plots:
             raise LocusError(f"{result.edition.id} must have runs that ended, got none; so it has no figure yet")
         figure = drawn(next((plot for plot in plots if plot.name == file.stem), plots[0]))
-    style = f"{templates().get_template('colors.css').render()} svg {{ background: var(--paper); }}"
-    content = figure.pdf if file.suffix == ".pdf" else inline(figure.svg, figure.caption, style)
+    content = figure.pdf if file.suffix == ".pdf" else svg_alone(figure)
     try:
         write_whole(file, content)
     except OSError as error:
         raise LocusError(f"a figure's file must be one that can be written, got {file} ({error.strerror})") from None
+
+
+def svg_alone(figure: Drawn) -> str:
+    """Returns the SVG of a figure for other pages than ours: light or dark, as its reader's browser is."""
+    style = f"{templates().get_template('colors.css').render()} svg {{ background: var(--paper); }}"
+    return inline(figure.svg, figure.caption, style)
 
 
 TIMM = "vit_tiny_patch16_224"

@@ -10,7 +10,7 @@ from service.analysis.across_trials import tunings
 from service.analysis.format import between, fixed, metric_words, p_text, signed, spread, whole_percent
 from service.analysis.headline import point_name
 from service.analysis.power import counted_images, fewest_tested, paired_spread, power_sentence, tests_together
-from service.analysis.scores import failures, group_words, most_that_fail, score_scale
+from service.analysis.scores import group_words, most_that_fail, score_scale
 from service.analysis.statistics import ALPHA, FEWEST, Scores
 from service.analysis.study_result import StudyResult
 from service.analysis.trial_result import TrialResult
@@ -47,10 +47,6 @@ LEGEND = (
 )
 """The text on how to read the table that a page shows with every table of results."""
 OTHER_IMAGES = "Other test images would move the scores."
-TASKS = (
-    "Means are over all seeds, also those that failed; in brackets: how many seeds there are, of how many. In the last "
-    "column each family counts the same, and in it each task. This table tests no difference."
-)
 
 
 def meanings(columns: Sequence[Column]) -> list[str]:
@@ -67,7 +63,7 @@ def measured(result: StudyResult) -> Table | None:
     score = result.edition.study.score
     failed = []
     for row in rows:
-        count, of = failures(row.test)
+        count, of = len(row.test.failed), row.test.n
         learned = of and row.test.above_chance
         failed.append(f"{count}, up to {whole_percent(most_that_fail(count, of))}" if learned else "")
     columns = [
@@ -263,32 +259,3 @@ def adjusted_words(result: StudyResult) -> str:
     number = f" (this is look {look})" if look > 1 else ""
     together = "; their 95 % intervals hold together" if count > 1 else ""
     return f"p is two-sided and adjusted for {tests}looks{number}{together}"
-
-
-def over_tasks(result: StudyResult) -> Table | None:
-    """Returns the table of each method's mean on each task and over all, the highest first; None without tasks."""
-    methods = result.methods
-    if methods is None or not any(score.n for scores in methods.tasks.values() for score in scores.values()):
-        return None
-    names, metric = [*(methods.means or methods.names)], metric_words(result.edition.study.score.test)
-    columns = [Column("method", names, words=True)]
-    for task, scores in methods.tasks.items():
-        cells = []
-        for name in names:
-            score = scores.get(name)
-            count = "" if score is None or score.complete else f" ({score.n}/{score.asked})"
-            cells.append(f"{fixed(score.mean)}{count}".strip() if score else "")
-        columns.append(Column(task, cells, metric))
-    if methods.means:
-        head = "mean over families" if methods.in_families else "mean over tasks"
-        columns.append(Column(head, [fixed(methods.means[name]) for name in names]))
-
-    notes = [TASKS]
-    if methods.in_families:
-        families: dict[str, list[str]] = {}
-        for task in methods.counted:
-            families.setdefault(methods.families.get(task, task), []).append(task)
-        notes += [f"Family {quoted(family)}: {listed(tasks)}." for family, tasks in families.items() if len(tasks) > 1]
-    if left_out := [task for task in methods.tasks if task not in methods.counted]:
-        notes.append(f"Not in a mean over tasks, as some method lacks a seed there: {', '.join(left_out)}.")
-    return Table("tasks", f"The mean {metric} of each method by task", columns, note=" ".join(notes))

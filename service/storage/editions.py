@@ -173,7 +173,7 @@ def resolve_edition(edition: Edition, home: Home) -> Edition:
         keep = edition.some_arms or before.some_arms
         changed: dict[str, Any] = {"plan": plan.following(plan_before, keep=keep)}
         if keep:
-            left = {*before.study.names(), *before.study.methods()} - {*study.names(), *study.methods()}
+            left = {*before.study.names()} - {*study.names()}
             claims = [claim for claim in before.study.claims if left & {*claim.names}]
             published = [entry for entry in before.study.published if entry.who in left]
             changed |= {"claims": (*study.claims, *claims), "published": (*study.published, *published)}

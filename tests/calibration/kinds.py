@@ -1,4 +1,4 @@
-"""Claims of each kind at their edge, published values, Welch's test, and methods over tasks."""
+"""Claims of each kind at their edge, published values, and Welch's test."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from search_spaces.claim import BetterOverTasks, Equivalent, KeepsMore, NoWorse, Rising
+from search_spaces.claim import Equivalent, KeepsMore, NoWorse, Rising
 from search_spaces.study import Published
 from service.analysis.comparison import unpaired
 from service.analysis.multiple_testing import together
-from service.analysis.scores import kept, over_tasks
+from service.analysis.scores import kept
 from service.analysis.verdicts import judge_published
 from tests.calibration.rows import Row
-from tests.calibration.seeds import Found, Kind, beta, decided, failing, normal, repeated, scored, supported
+from tests.calibration.seeds import Found, Kind, beta, decided, failing, normal, repeated, supported
 
 REPETITIONS = 2000
 MARGIN = 0.02
-TASKS = 7
-FAMILIES = {f"{task}": "alike" for task in range(TASKS - 1)}
-"""Seven tasks of two families, one of which is a single task: as the atlas has them."""
 
 
 def rows(repetitions: int) -> Iterator[Row]:
@@ -34,8 +31,6 @@ def rows(repetitions: int) -> Iterator[Row]:
         ("beta(.97, 30)", (beta(0.97, 30), beta(0.97, 30)), (5, 10)),
     ):
         yield from welch(f"{name}, {counts[0]} seeds beside {counts[1]}", repetitions, kinds, counts)
-    for name, kind in (("normal", normal()), ("a fifth of runs fails", failing(0.2, "chance"))):
-        yield from tasks(name, repetitions, kind)
 
 
 def edges(repetitions: int, n: int) -> Iterator[Row]:
@@ -83,15 +78,3 @@ def welch(what: str, repetitions: int, kinds: tuple[Kind, Kind], counts: tuple[i
         return {"told apart by Welch's test": together({"pair": (one, other, gap)})["pair"].significant}
 
     yield from repeated(what, repetitions, study, list(counts))
-
-
-def tasks(name: str, repetitions: int, kind: Kind) -> Iterator[Row]:
-    """Two methods that are equal on each task."""
-
-    def study(rng: np.random.Generator) -> Found:
-        methods = {
-            who: over_tasks({f"{task}": scored(kind.values(rng, 5)) for task in range(TASKS)}, FAMILIES) for who in "ab"
-        }
-        return {"BetterOverTasks of two equal methods decided": decided(BetterOverTasks("a", "b"), methods)}
-
-    yield from repeated(f"{TASKS} tasks, {name}, n  5", repetitions, study, len(name))

@@ -1,87 +1,206 @@
-"""The table of search_spaces/ATLAS.md, from the two records of the study: `python -m tests.house.atlas` prints it."""
+"""The numbers, the sentences and the figure of search_spaces/ATLAS.md, from the records of the study.
+
+`python -m tests.house.atlas` prints the page's numbers, `python -m tests.house.atlas figure` draws its figure.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from statistics import fmean
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from search_spaces.library import find, record_file
-from search_spaces.plans.ablation import BETWEEN
-from search_spaces.record import BEFORE, Record, Scored, read
-from service.analysis.across_trials import mean_over_families
-from service.analysis.study_status import standings
+from search_spaces.record import Record, Scored, read
+from search_spaces.words import listed
+from service.analysis.format import TRIAL_COLORS, p_text
+from service.analysis.multiple_testing import Difference, compare_best, subtracted, together
+from service.analysis.scores import score_scale
+from service.analysis.statistics import Scale, Scores
+from service.reporting.figures import plot
+from service.reporting.figures.curves import Line, draw_lines
+from service.reporting.page import svg_alone
+from tests.house.sources import ROOT
+from trainables.recipe import Recipe
 
-EDITIONS = {"cpu": "atlas@cpu", "images": "atlas@images~cifar10-03c6"}
-"""The records, by budget."""
-COLUMNS = {
-    "direction": ("cpu", "direction", None),
-    "direction, 12 x 12": ("cpu", "direction", 48),
-    "absolute place": ("cpu", "absolute place", None),
-    "quadrant": ("cpu", "quadrant", None),
-    "new colors": ("cpu", "new colors", None),
-    "few images": ("cpu", "few images", None),
-    "digits": ("cpu", "real images", None),
-    "photographs": ("images", "real images", None),
-    "photographs, 12 x 12": ("images", "real images", 48),
+EDITIONS = {
+    "direction": "atlas@cpu",
+    "place": "atlas@place",
+    "digits": "atlas@digits",
+    "photographs": "atlas@images",
 }
-"""The columns: a budget, a task, and the side of its test images if it is not that of training. Units: pixels."""
-APART = 0.1
-"""Above this standard deviation over seeds a mean has a star."""
+"""The records, by what they ask."""
+PAIRS = (("rotary", "sinusoidal"), ("learnable", "sinusoidal"))
+"""The encodings whose difference is followed over the lengths."""
+PAGE, FIGURE = ROOT / "search_spaces/ATLAS.md", ROOT / "deploy/pictures/atlas.svg"
+PANEL_IN = 2.9
 
 
-def ages() -> list[str]:
-    """How old the results of both budgets are, in the words of `locus studies`; the page has them in parentheses.
+@dataclass(frozen=True)
+class Task:
+    """What one record says. It computes from the scores of seeds alone."""
 
-    That other rules judged them is left out: no rule changes a mean.
+    name: str
+    record: Record
+
+    @cached_property
+    def scores(self) -> dict[int, dict[str, Scores]]:
+        """Validation scores, by length and encoding. Units: epochs."""
+        data = self._recipe.data
+        return {
+            length: {row.name: _scores(row.lengths[length], score_scale(data, "val")) for row in self.record.rows}
+            for length in self._recipe.optimizer.every_length
+        }
+
+    @cached_property
+    def test(self) -> dict[str, Scores]:
+        """Test scores at the longest length, by encoding."""
+        return {row.name: _scores(row.test, score_scale(self._recipe.data, "test")) for row in self.record.rows}
+
+    @property
+    def best(self) -> str:
+        """The encoding that validation chooses at the longest length."""
+        longest = self.scores[max(self.scores)]
+        return max(longest, key=lambda name: longest[name].mean or 0.0)
+
+    @cached_property
+    def level(self) -> set[str]:
+        """The encodings that no test tells apart from the best one, and itself."""
+        gaps = compare_best(self.best, self.test)
+        return {self.best} | {name for name, gap in gaps.items() if not gap.significant}
+
+    @cached_property
+    def gaps(self) -> dict[tuple[str, str], dict[int, Difference]]:
+        """The differences of `PAIRS` at each length, in validation scores; all of a task are tested together."""
+        pairs = {
+            f"{who}\n{than}\n{length}": (scores[who], scores[than])
+            for who, than in PAIRS
+            for length, scores in self.scores.items()
+        }
+        found = together(subtracted(pairs))
+        return {
+            (who, than): {length: found[f"{who}\n{than}\n{length}"] for length in self.scores} for who, than in PAIRS
+        }
+
+    def leaders(self) -> str:
+        """Who has the highest mean at which lengths, in words; all whose means have the same three digits."""
+        means = {
+            length: {name: round(one.mean or 0.0, 3) for name, one in scores.items()}
+            for length, scores in self.scores.items()
+        }
+        ahead = {
+            length: [name for name in by_name if by_name[name] == max(by_name.values())]
+            for length, by_name in means.items()
+        }
+        spans = [
+            f"{listed([f'`{name}`' for name in names])} at {listed([*map(str, lengths)])}"
+            for names, lengths in groupby(ahead, key=ahead.__getitem__)
+        ]
+        return f"On {self.name} {', then '.join(spans)} epochs"
+
+    def age(self) -> str:
+        """When, for how long and on what it was trained, and by which rules and code, in words."""
+        since = ", ".join(self.record.since(self.record.edition(find("atlas"))))
+        hours = f"{self.record.minutes / 60:.1f} hours"
+        return f"{self.name}: {self.record.date}, {hours} on {self.record.machine}{', ' * bool(since)}{since}"
+
+    @cached_property
+    def _recipe(self) -> Recipe:
+        return self.record.edition(find("atlas")).study.base
+
+
+def tasks() -> list[Task]:
+    """The tasks that have a record."""
+    found = {name: read(record_file("atlas", edition)) for name, edition in EDITIONS.items()}
+    return [Task(name, record) for name, record in found.items() if record]
+
+
+def table(found: list[Task]) -> str:
+    """The test skill of each encoding on each task at the longest length, and on a larger grid, in Markdown.
+
+    `=`: no test tells the encoding from the best one, or it is the best one.
     """
-    known = standings(find("atlas"), "atlas")
-    return [known[budget].rpartition(": ")[2].replace(f", {BEFORE}", "") for budget in EDITIONS]
-
-
-def records() -> dict[str, Record]:
-    """The records that there are, by budget."""
-    found = {budget: read(record_file("atlas", edition)) for budget, edition in EDITIONS.items()}
-    return {budget: record for budget, record in found.items() if record}
-
-
-def table(found: Mapping[str, Record]) -> str:
-    """The table in Markdown, the highest mean over families at `cpu` first. `found`: a record by budget."""
-    rows = {budget: {row.name: row for row in record.rows} for budget, record in found.items()}
-    names = ["mean", *COLUMNS, "seconds a run"]
-    lines = [f"| encoding | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
-    known = means(found["cpu"])
-    for encoding in sorted(known, key=lambda name: -known[name]):
-        cells = [_two(known[encoding])]
-        for budget, task, side in COLUMNS.values():
-            row = rows[budget][BETWEEN.join((encoding, task))]
-            cells.append(_cell(row.test if side is None else row.test_sizes[side]))
-        times = [row.time_s for name, row in rows["cpu"].items() if name.split(BETWEEN)[0] == encoding]
-        lines.append(f"| {encoding} | {' | '.join([*cells, f'{fmean(times):.1f}'])} |")
+    heads = []
+    for task in found:
+        side = min(task.record.rows[0].test_sizes)
+        heads += [f"{task.name}, {max(task.scores)} epochs", f"at {side} pixels"]
+    lines = [f"| encoding | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    for name in [row.name for row in found[0].record.rows]:
+        cells = []
+        for task in found:
+            (row,) = (row for row in task.record.rows if row.name == name)
+            mark = " =" if name in task.level else ""
+            cells += [f"{row.test.mean:.3f} ± {row.test.std or 0.0:.3f}{mark}"]
+            cells += [f"{scored.mean:.2f}" for _, scored in sorted(row.test_sizes.items())]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def means(record: Record) -> dict[str, float]:
-    """The mean test skill of each encoding over the families of tasks."""
-    plan = find("atlas").plan
-    tasks: dict[str, dict[str, float]] = {}
-    for row in record.rows:
-        encoding, task = row.name.split(BETWEEN)
-        tasks.setdefault(encoding, {})[task] = row.test.mean
-    return {encoding: mean_over_families(one, plan.families) for encoding, one in tasks.items()}
+def differences(found: list[Task]) -> str:
+    """The differences of `PAIRS` over the lengths, in Markdown; those that tests tell from 0 are bold."""
+    lines = ["| task | difference | shortest | twice | four times | eight times |", "|---|---|---:|---:|---:|---:|"]
+    for task in found:
+        for (who, than), by_length in task.gaps.items():
+            cells = [f"**{gap.mean:+.3f}**" if gap.significant else f"{gap.mean:+.3f}" for gap in by_length.values()]
+            lines.append(f"| {task.name} | {who} − {than} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
-def _cell(one: Scored) -> str:
-    return _two(one.mean) + "*" * (one.std is not None and one.std > APART)
+def verdicts(found: list[Task]) -> str:
+    """What each claim came out as on each task, on test images at the longest length, in Markdown."""
+    heads = [f"{task.name}, {max(task.scores)} epochs" for task in found]
+    lines = [f"| claim | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+    for judged in zip(*(task.record.verdicts for task in found), strict=True):
+        cells = [f"{one.word} (p {p_text(one.p)})" for one in judged]
+        lines.append(f"| {judged[0].claim} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
-def _two(mean: float) -> str:
-    return f"{round(mean, 2) + 0.0:.2f}"
+def figure(found: list[Task]) -> plot.Drawn:
+    """The validation skill over the length of training, a panel a task, a line an encoding."""
+
+    def draw() -> Figure:
+        fig = plot.empty_figure(PANEL_IN * -(-len(found) // 2))
+        for place, task in enumerate(found):
+            axes = fig.add_subplot(-(-len(found) // 2), 2, place + 1)
+            plot.quiet(axes)
+            lines = [
+                Line({length: [*scores[name].values.values()] for length, scores in task.scores.items()},
+                     plot.Look(color), name)
+                for name, color in zip(task.test, TRIAL_COLORS, strict=False)
+            ]  # fmt: skip
+            draw_lines(axes, lines, 0.0, PANEL_IN)
+            axes.set(xscale="log", xlabel="epochs of training", ylabel="validation skill")
+            axes.set_title(task.name, loc="left", fontsize=9.5)
+            axes.set_xticks([*task.scores], [*map(str, task.scores)])
+            axes.xaxis.set_minor_locator(NullLocator())
+        return fig
+
+    caption = f"Validation skill over the length of training: {listed([task.name for task in found])}"
+    return plot.drawn(plot.Plot("atlas", caption, draw))
+
+
+def _scores(scored: Scored, scale: Scale) -> Scores:
+    return Scores(dict(scored.seeds), len(scored.seeds), scale)
+
+
+def printed(found: list[Task]) -> Mapping[str, str]:
+    """All that the page takes from the records, by what it is."""
+    return {
+        "age": "; ".join(task.age() for task in found),
+        "table": table(found),
+        "differences": differences(found),
+        "leaders": ". ".join(task.leaders() for task in found),
+        "verdicts": verdicts(found),
+    }
 
 
 if __name__ == "__main__":
-    found = records()
-    lacks = [edition for budget, edition in EDITIONS.items() if budget not in found]
-    if lacks:
-        print(f"no record of {', '.join(lacks)}: locus record writes it")
+    if sys.argv[1:] == ["figure"]:
+        FIGURE.write_text(svg_alone(figure(tasks())))
     else:
-        print(f"({'), ('.join(ages())})\n\n{table(found)}")
+        print("\n\n".join(printed(tasks()).values()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
@@ -127,38 +127,24 @@ def _seeds_by_epoch(result: StudyResult, row: TrialResult) -> Values:
 
 
 def length_curves(result: StudyResult) -> plot.Plot | None:
-    """Returns the figure of scores over the length of training, a panel a task.
-
-    It is None where trials are measured at one length.
-    """
-    palette, plan = plot.Palette.of(result), result.edition.study.plan
-    lines: dict[str, Line] = {}
+    """Returns the figure of scores over the length of training; None where trials are measured at one length."""
+    palette, lines = plot.Palette.of(result), []
     for row in result.of("trial"):
         if row.recipe.optimizer.lengths and (scores := length_scores(row)):
             values = {length: [*by_seed.values()] for length, by_seed in scores.items()}
             end = "raced" if row.answer.raced else ""
-            lines[row.name] = Line(values, palette[row], row.name, row in result.winners, end)
-    panels = {
-        task: [replace(line, name=method) for method, line in of_task.items()]
-        for task, of_task in plan.by_task(lines).items()
-        if of_task
-    }
+            lines.append(Line(values, palette[row], row.name, row in result.winners, end))
 
     def draw() -> Figure:
-        height = max(map(height_of, panels.values()))
-        fig, grid = plot.panel_grid(len(panels), 1, height)
-        for axes, (task, named) in zip(grid, panels.items(), strict=True):
-            draw_lines(axes, named, result.edition.study.base.data.chance("val"), height)
-            axes.set(xscale="log", ylabel=metric_words(result.edition.study.score.metric))
-            axes.set_title(task, loc="left", fontsize=9.5)
-            for line in named:
-                x = [length for length, scores in line.values.items() for _ in scores]
-                y = [score for scores in line.values.values() for score in scores]
-                axes.plot(x, y, linestyle="", marker="o", markersize=2.5, color=line.look.color, alpha=0.6)
-            lengths = sorted({length for line in named for length in line.values})
-            axes.set_xticks(lengths, [str(length) for length in lengths])
-            axes.xaxis.set_minor_locator(NullLocator())
-        grid[-1].set(xlabel="epochs of training")
+        fig, axes = panel_of_lines(lines, result.edition.study.base.data.chance("val"))
+        axes.set(xscale="log", xlabel="epochs of training", ylabel=metric_words(result.edition.study.score.metric))
+        for line in lines:
+            x = [length for length, scores in line.values.items() for _ in scores]
+            y = [score for scores in line.values.values() for score in scores]
+            axes.plot(x, y, linestyle="", marker="o", markersize=2.5, color=line.look.color, alpha=0.6)
+        lengths = sorted({length for line in lines for length in line.values})
+        axes.set_xticks(lengths, [str(length) for length in lengths])
+        axes.xaxis.set_minor_locator(NullLocator())
         return fig
 
     return plot.Plot("lengths", LENGTHS, draw) if lines else None
@@ -184,20 +170,19 @@ def size_curves(result: StudyResult) -> plot.Plot | None:
     return plot.Plot("sides", SIDES, draw) if lines else None
 
 
-def height_of(lines: Sequence[Line]) -> float:
-    """Returns the height of a panel in which the names of these lines find room. Units: inches."""
-    return max(3.3, 0.19 * (sum(bool(line.name) for line in lines) + 1))
-
-
 def panel_of_lines(lines: Sequence[Line], chance: float) -> tuple[Figure, Axes]:
     """Returns a figure of one panel with these lines."""
-    fig, axes = plot.one_panel(height := height_of(lines))
+    height = max(3.3, 0.19 * (sum(bool(line.name) for line in lines) + 1))
+    fig, axes = plot.one_panel(height)
     draw_lines(axes, lines, chance, height)
     return fig, axes
 
 
 def draw_lines(axes: Axes, lines: Sequence[Line], chance: float, height_in: float) -> None:
-    """Draws lines with their names at their ends. Lines without a name, maybe hundreds, are drawn together."""
+    """Draws lines with their names at their ends. Lines without a name, maybe hundreds, are drawn together.
+
+    Units: `height_in`, the height of the panel, is in inches.
+    """
     named, gray = [line for line in lines if line.name], [line for line in lines if not line.name]
     means = [[(x, fmean(scores)) for x, scores in line.values.items()] for line in gray]
     if gray:

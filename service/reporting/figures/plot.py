@@ -122,17 +122,9 @@ class Palette:
     def of(cls, result: StudyResult) -> Palette:
         """Returns the looks of a study's trials. In a search without confirmations only the best so far has a color.
 
-        Arms that differ only in the number of training images share a color; each has its own dashes and marker. Arms
-        of an encoding on several tasks look alike.
+        Arms that differ only in the number of training images share a color; each has its own dashes and marker.
         """
         plan = result.edition.study.plan
-        if plan.tasks:
-            methods: dict[str, Look] = {}
-            by_task = plan.by_task({row.name: row.trial.number for row in result.of("trial")}).values()
-            for method in dict.fromkeys(method for numbers in by_task for method in numbers):
-                again, color = divmod(len(methods), len(TRIAL_COLORS))
-                methods[method] = Look(TRIAL_COLORS[color], DASHES[again % len(DASHES)])
-            return cls({number: methods[method] for numbers in by_task for method, number in numbers.items()})
         if plan.arms:
             curves = [[row.trial.number for row in rows] for rows in result.by_size]
             inside = {number for numbers in curves for number in numbers}

@@ -68,7 +68,7 @@ def test_a_file_a_class_and_an_object_are_the_same_arm(mine):
 
 
 def test_of_axes_it_stands_beside_the_baseline_with_every_other_value(subtests):
-    for name in ("absolute", "atlas", "data-efficiency"):
+    for name in ("absolute", "data-efficiency"):
         with subtests.test(name):
             plan = find(name).at("smoke", arms=["./mine.py:Ramp"]).study.plan
             names = [plan.combination(arm)[plan.baseline_axis] for arm in plan.arms]

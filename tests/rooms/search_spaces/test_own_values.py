@@ -22,7 +22,6 @@ def test_a_value_that_makes_an_arm_other_than_its_name_is_refused(subtests):
     ("direction", "encoding.kind", "rotary"),
     ("peg-kernel", "encoding.kernel", 5),
     ("concat-vs-add", "model.kind", "swin"),
-    ("atlas", "data.kind", "digits"),
     ("concat-vs-add", "encoding.injection.kind", "extend"),
 ]:  # fmt: skip
         with subtests.test(f"{name}, {path}, {value}"):
@@ -116,26 +115,6 @@ def test_arms_that_are_one_recipe_are_refused():
         Study(name="same", question="?", base=Recipe(encoding=Fourier(gamma=2.5)), plan=Ablation(arms, "none"))
 
 
-def test_own_images_take_the_place_of_photographs_among_the_arms(pets):
-    """Their side and their scores stay, and so do the counts where there are as many; all other arms are as before."""
-    edition = api.resolve("atlas", budget="images", data=pets)
-    before, arms = find("atlas").at("images").study, edition.study.plan.arms
-    for name, values in before.plan.arms.items():
-        mine, known = edition.study.recipe(arms[name]), before.recipe(values)
-        if not name.endswith("real images"):
-            assert mine == known
-            continue
-        data = mine.data
-        assert isinstance(data, Folder)
-        assert (data.path, data.image_size, data.skill, data.train_size) == (pets, 32, True, None)
-        assert mine.put({"data": known.data}) == known
-    assert edition.id.startswith("atlas@images~pets-")
-    with pytest.raises(SpecError, match="at --budget images your images take the place of the photographs"):
-        api.resolve("atlas", data=pets)
-    with pytest.raises(SpecError, match=r"write arms of your own$"):
-        api.resolve("concat-vs-add", set={"model.kind": "swin"})
-
-
 def test_a_study_keeps_its_side_and_its_counts_with_images_of_ones_own(pets):
     """Patches and time are for them. A side, a count or a patch that is given counts, and a small set is used whole."""
 
@@ -156,47 +135,17 @@ def test_a_study_keeps_its_side_and_its_counts_with_images_of_ones_own(pets):
 MADE = Recipe(data=RedGreen(skill=True))
 
 
-def beside(photographs: dict, **more) -> Study:
+def beside(photographs: dict) -> Study:
     """Generated images and stored ones among the arms."""
-    plan = Ablation({"made": {}, "photographs": photographs, **more}, "made")
+    plan = Ablation({"made": {}, "photographs": photographs}, "made")
     return Study(name="beside", question="?", base=MADE, plan=plan, score=Score("val/skill"))
 
 
-def photographs_of(study: Study, **own):
-    edition = study.at(set=own)
-    return edition.study.recipe(edition.study.plan.arms["photographs"]).data
-
-
-@pytest.mark.parametrize("node", [False, True])
-def test_images_of_an_arm_are_replaced_whole(pets, tmp_path, node):
-    """Nothing of the folder that it named is left: no digest and no splits; each folder is another edition."""
-    named = {"kind": "folder", "path": pets, "image_size": 16, "folds": 5, "skill": True, "data_seed": 3}
-    values = {"data": named} if node else {f"data.{name}": value for name, value in named.items()}
-    study = beside(values, small={"model.depth": 2})
-    others = [str(image_folder(tmp_path / name, {"train": count})) for name, count in (("b", 20), ("c", 30))]
-    found = [photographs_of(study, **{"data.kind": "folder", "data.path": path}) for path in others]
-    assert found == [Folder(path=path, image_size=16, skill=True) for path in others]
-    known = photographs_of(study, **{"data.kind": "cifar100"})
-    assert (known.kind, known.image_size, known.skill, known.folds) == ("cifar100", 16, True, None)
-    ids = {study.at(set={"data.kind": "folder", "data.path": path}).id for path in others}
-    assert len({*ids, study.at().id}) == 3
-
-
-def test_an_arm_is_what_its_name_says(pets):
-    """Own images replace one stored set. They replace nothing if arms have two sets, or if a generator makes them."""
-    cifar = {"data.kind": "cifar10", "data.skill": True}
-    several = beside(cifar, others={"data.kind": "cifar100", "data.skill": True})
-    for study, own in (
-        (several, {"data.kind": "folder", "data.path": pets}),
-        (beside(cifar), {"data.kind": "red_green", "data.task": "absolute"}),
-        (beside(cifar), {"data.kind": "digits"}),
-    ):
-        with pytest.raises(SpecError, match="would no longer be what its name says"):
+def test_own_images_replace_those_of_no_arm(pets, subtests):
+    study = beside({"data.kind": "cifar10", "data.skill": True})
+    for own in ({"data.kind": "folder", "data.path": pets}, {"data.kind": "red_green"}, {"data.kind": "digits"}):
+        with subtests.test(own["data.kind"]), pytest.raises(SpecError, match="would no longer be what its name says"):
             study.at(set=own)
-    one = beside(cifar, few={**cifar, "data.train_size": 90})
-    mine = one.at(set={"data.kind": "folder", "data.path": pets}).study
-    sizes = [mine.recipe(arm).data.train_size for arm in mine.plan.arms.values()]
-    assert sizes == [MADE.data.train_size, None, 90]
 
 
 def test_two_arms_whose_names_end_as_digests_and_paths_do_both_count():

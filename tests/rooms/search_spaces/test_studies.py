@@ -252,14 +252,3 @@ def test_a_size_of_photographs_has_no_claims_about_chance() -> None:
         )
         assert "at_chance" in position
         assert photographs == [kind for kind in position if kind != "at_chance"]
-
-
-def test_real_images_of_the_atlas_are_photographs_at_images_and_all_else_is_as_at_cpu() -> None:
-    study = library.find("atlas")
-    small, large = ({arm.name: arm.recipe for arm in study.at(budget).arms()} for budget in ("cpu", "images"))
-    for name in small:
-        if name.endswith("real images"):
-            assert (small[name].data.kind, large[name].data.kind) == ("digits", "cifar10")
-            assert (large[name].shapes[0].rows, large[name].data.skill) == (8, True)
-        else:
-            assert small[name] == large[name], "its answers are used again"

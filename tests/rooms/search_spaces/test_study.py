@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces.claim import AtLeast, Better, BetterOverTasks
+from search_spaces.claim import AtLeast, Better
 from search_spaces.space import Choice, Integer, Real, Space
 from search_spaces.study import Ablation, Budget, Edition, Halving, Score, Search, Study
 from search_spaces.words import short
@@ -197,10 +197,6 @@ def test_the_definition_is_what_changes_a_run_or_chooses_a_trial() -> None:
 def test_mistakes_are_told_in_one_sentence(subtests) -> None:
     for make, said in [
         (lambda: search(claims=(AtLeast("gamma", 0.9),)), r"claims must be about one of best, first, got 'gamma'"),
-        (
-            lambda: arms(claims=(BetterOverTasks("near", "far"),)),
-            "claims must be about one of the methods over tasks, got",
-        ),
         (lambda: search(claims=(Better("best", "random"),)), "claims must be about one of best, first, got 'random'"),
         (lambda: arms(claims=(Better("near", "fare"),)), r"claims must be about one of none, near, far, got 'fare'"),
         (lambda: search(score=Score("val/r2")), r"score\.metric must be 'val/accuracy' for red_green, got 'val/r2'"),
@@ -278,7 +274,7 @@ def test_where_a_file_of_weights_lies_is_no_part_of_the_definition() -> None:
 )
 def test_arms_whose_scores_cannot_be_compared_are_refused(values: dict, score: str) -> None:
     base = r"^arm 'far': data must have the metric and the chance of the base \(accuracy, 0\.5\)"
-    said = rf"{base}.*got {score}; with data\.skill true all tasks have the same$"
+    said = rf"{base}.*got {score}; with data\.skill true all data have the same$"
     with pytest.raises(SpecError, match=said):
         Study(name="mixed", question="?", base=Recipe(), plan=Ablation({"near": {}, "far": values}, "near"))
 

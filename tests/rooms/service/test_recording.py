@@ -54,20 +54,13 @@ plan = Ablation(study.plan.arms, "none", tune=Tuning(Space({{"optimizer.lr": Cho
 tuned = Study(name="tuned", question="Which, each at its rate?", base=short, plan=plan, seeds=1)
 kinds = {{kind: {{"encoding.kind": kind}} for kind in ("none", "peg", "gabor")}}
 tasks = {{task: {{"data.task": task}} for task in ("direction", "absolute", "color_shift")}}
-plan = Ablation(axes={{"encoding": kinds, "task": tasks}}, baseline="none", tasks="task")
+plan = Ablation(axes={{"encoding": kinds, "task": tasks}}, baseline="none")
 sized = Study(
     name="sized", question="Which, for any images?", base=base, plan=study.plan, seeds=2,
     budgets={{"smoke": Budget(fit=Fit(images=200, side=16))}},
 )
 again = study.model_copy(update={{"name": "again"}})
-tasks = Study(name="tasks", question="Which, over tasks?", base=base, plan=plan, seeds=1)
-photographs = {{"data.kind": "cifar10", "data.train_size": 20, "data.skill": True}}
-plan = Ablation(axes={{"encoding": kinds, "images": {{"made": {{}}, "photographs": photographs}}}}, baseline="none")
-both = base.put({{"data.skill": True}})
-beside = Study(
-    name="beside", question="Both?", base=both, plan=plan, seeds=2, score=Score("val/skill"),
-    budgets={{"cpu": Budget()}},
-)
+tasks = Study(name="tasks", question="Which, on each task?", base=base, plan=plan, seeds=1)
 """
 TESTS = {"near": (0.99, 0.97, 0.98, 0.5), "none": (0.5, 0.53, 0.502, 0.498)}
 LARGER = {"near": (0.9, 0.8, 0.7, 0.5), "none": (0.5, 0.5, 0.5, 0.5)}
@@ -230,7 +223,7 @@ def test_a_named_study_is_recorded_beside_its_file_and_listed(mine: Path, monkey
     monkeypatch.setattr(library, "folder", lambda name: mine / "studies")
     before = {row["name"]: row["found"] for row in catalog.study_rows()}
     assert before["irpe-index"]["cpu"] == "before these rules"
-    assert before["atlas"]["images"] == before["gap"]["paper"] == "not run"
+    assert before["encodings"]["8h"] == before["gap"]["paper"] == "not run"
     conduct(Home(mine / "home"), library.find("fourier-gamma").at("smoke"))
     path = service.record("fourier-gamma", home=str(mine / "home"))
     assert path == mine / "studies/records/fourier-gamma@smoke.json"
@@ -260,7 +253,7 @@ def test_what_is_no_finding_of_a_study_is_refused(mine: Path) -> None:
     refused("mine.py:tasks", r"a record must have all arms of its study, got tasks@base~\w+, which has")
 
 
-@pytest.mark.parametrize("name", ["mine", "sized", "beside", "timm"])
+@pytest.mark.parametrize("name", ["mine", "sized", "timm"])
 def test_own_values_are_recorded_under_their_own_name(mine: Path, name: str) -> None:
     """Of images whose folder is gone, too; where sizes follow from them, and where they are those of some arms.
 

@@ -72,12 +72,6 @@ def test_combinations_can_be_left_out() -> None:
     assert lonely.compared_with("fourier, mean pooling") is None
     assert lonely.compared_with("fourier, class token") == "none, class token"
     assert all("mean" not in arm for arm in crossed(without=[{"read-out": "mean pooling"}]).arms)
-    tasks = crossed(without=plan.without, tasks="read-out").by_task({arm: arm for arm in reversed(plan.arms)})
-    assert {task: sorted(found) for task, found in tasks.items()} == {
-        "class token": ["fourier", "none", "table"], "mean pooling": ["none", "table"],
-    }  # fmt: skip
-    assert list(tasks) == list(READ_OUT)
-    assert all(arm == f"{name}, {task}" for task, found in tasks.items() for name, arm in found.items())
 
 
 def test_it_travels_as_json() -> None:

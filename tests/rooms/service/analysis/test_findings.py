@@ -26,7 +26,6 @@ LONGEST: dict[str, object] = {
     "beside": finding("part.not above", partner="none"),
     "missing": [finding("part.not begun", count=6), finding("part.stale", count=5)],
     "trials": ["“A”", "“B”", "“C”", finding("part.more trials", count=2)],
-    "names": ["“A”", "“B”", "“C”", finding("part.more methods", count=2)],
 }
 """The longest parts of a first sentence."""
 OF_LENGTHS = {

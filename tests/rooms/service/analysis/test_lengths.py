@@ -11,7 +11,6 @@ from service.analysis.across_trials import length_scores
 from service.analysis.headline import details, headline
 from service.analysis.study_status import paragraphs
 from service.recording import of_result
-from service.reporting.figures.curves import length_curves
 from service.reporting.page import page
 from service.results import Result
 from service.storage.home import Home
@@ -106,23 +105,3 @@ def test_arms_are_compared_at_the_lengths_over_the_seeds_that_all_have(tmp_path)
     assert fewer.lengths is not None
     assert fewer.lengths.gain.n == 3
     assert studied(tmp_path / "b", got={"sines": 0}).lengths.gain.n == SEEDS
-
-
-def test_the_figure_has_a_panel_a_task_and_a_method_has_one_color_in_all(tmp_path) -> None:
-    lengths = {"optimizer.schedule": "wsd", "optimizer.epochs": 6, "optimizer.lengths": [2, 4]}
-    tasks = {"direction": {}, "place": {"data.task": "absolute"}}
-    plan = Ablation(axes={"encoding": ARMS, "task": tasks}, baseline="table", tasks="task")
-    study = Study(name="mine", question="?", base=base().put(lengths), plan=plan, seeds=2)
-    hand = AtLengths(tmp_path, study.at())
-    hand.ends = {arm: TURNS[arm.partition(",")[0]] for arm in plan.arms}
-    with hand.journal:
-        for trial, seed in hand.runs(plan.arms, 2):
-            hand.complete(trial, seed, 0.8, 0.8)
-    plot = length_curves(Result.open(Home(tmp_path), study.at().id))
-    assert plot is not None
-    panels = plot.draw().axes
-    assert [axes.get_title(loc="left") for axes in panels] == [*tasks]
-    colors = [{text.get_text(): text.get_color() for text in axes.texts} for axes in panels]
-    assert colors[0] == colors[1]
-    assert {*colors[0]} == {*ARMS, "chance"}
-    assert len({*colors[0].values()}) == len(ARMS) + 1

@@ -101,7 +101,7 @@ def test_the_spread_is_that_of_paired_differences_that_are_asked():
     pooled = (np.var([0.4, -0.2, 0.7], ddof=1) + own.var(ddof=1)) / 2
     assert paired_spread({"none": wild, "peg": A, "irpe": ALIKE}, plan) == pytest.approx(pooled**0.5)
     tasks = Ablation(axes={"encoding": ENCODINGS, "task": {"left": {}, "half": {"data.task": "absolute"}}},
-                     baseline="none", tasks="task")  # fmt: skip
+                     baseline="none")  # fmt: skip
     arms = {"none, left": A, "peg, left": ALIKE, "none, half": wild, "peg, half": wild}
     assert paired_spread(arms, tasks) == pytest.approx((own.var(ddof=1) / 2) ** 0.5)
 

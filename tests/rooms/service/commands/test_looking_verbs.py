@@ -168,10 +168,10 @@ def test_sizes_are_those_of_the_editions():
 
 
 def test_a_study_of_axes_shows_them_and_not_each_combination() -> None:
-    text = typed("show", "atlas")
-    for words in ("encoding (12)", "task (7)", "84 arms, one a combination"):
+    text = typed("show", "concat-vs-add")
+    for words in ("backbone (5)", "table (3)", "15 arms, one a combination"):
         assert words in text
-    assert "peg, direction" not in text.partition("base recipe")[0]
+    assert "vit, added, " not in text.partition("base recipe")[0]
     assert "without from scratch, cait; from scratch, convit;" in typed("show", "concat-transfer")
 
 
