@@ -34,6 +34,8 @@ STEPS = 80
 """The number of straight pieces with which the curve of a power law is drawn."""
 APART = 0.25
 """The marks of one size are spread over this share of the space between two sizes, so that they do not overlap."""
+LEAST_SPAN = 0.01
+"""An axis of scores shows more than this; else names at the ends of its lines would find no room."""
 
 BAND = "the mean over seeds, with a band from the lowest seed to the highest"
 CURVES = (
@@ -201,6 +203,9 @@ def draw_lines(axes: Axes, lines: Sequence[Line], chance: float, height_in: floa
         if line.end:
             axes.plot(x[-1:], y[-1:], marker=ENDS[line.end], markersize=5, color=color, zorder=4)
     plot.chance_line(axes, chance, named=False)
+    bottom, top = axes.get_ylim()
+    if top - bottom < LEAST_SPAN:  # all at chance
+        axes.set_ylim(bottom - LEAST_SPAN, top + LEAST_SPAN)
     _name_lines(axes, named, chance, height_in)
 
 

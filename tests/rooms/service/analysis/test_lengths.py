@@ -11,6 +11,8 @@ from service.analysis.across_trials import length_scores
 from service.analysis.headline import details, headline
 from service.analysis.study_status import paragraphs
 from service.recording import of_result
+from service.reporting.figures.curves import Line, panel_of_lines
+from service.reporting.figures.plot import Look
 from service.reporting.page import page
 from service.results import Result
 from service.storage.home import Home
@@ -105,3 +107,12 @@ def test_arms_are_compared_at_the_lengths_over_the_seeds_that_all_have(tmp_path)
     assert fewer.lengths is not None
     assert fewer.lengths.gain.n == 3
     assert studied(tmp_path / "b", got={"sines": 0}).lengths.gain.n == SEEDS
+
+
+def test_lines_that_all_lie_at_chance_have_names_inside_the_panel() -> None:
+    """The mean of such seeds may be 1e-17, and an axis that ends there showed how numbers are rounded."""
+    lines = [Line({1: [0.0, 0.0], 2: [0.0, 1e-17]}, Look("#000000"), name) for name in ARMS]
+    _, axes = panel_of_lines(lines, 0.0)
+    low, high = axes.get_ylim()
+    assert high - low > 0.01
+    assert [low < text.xy[1] < high for text in axes.texts] == [True] * (len(ARMS) + 1)
