@@ -33,7 +33,7 @@ def test_a_study_runs_at_smoke(terminal, name: str) -> None:
     edition = library.find(name).at("smoke")
     if isinstance(edition.study.base.data, ImagesSpec):
         pytest.skip(f"{name} needs the images of {edition.study.base.data.kind}")
-    ran = terminal.type("run", name, "--budget", "smoke", timeout_s=3600)  # atlas takes five minutes alone
+    ran = terminal.type("run", name, "--budget", "smoke", timeout_s=3600)
     assert ran.code == 0, ran.out + ran.err
     home = Home(terminal.home)
     assert (home.study(edition.id).report / "report.html").exists()
