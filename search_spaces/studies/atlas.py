@@ -60,7 +60,8 @@ study = Study(
         "place": Budget({"data.task": "absolute"}),
         "digits": Budget(
             {
-                "data": {"kind": "digits", "skill": True},
+                "data.kind": "digits",
+                "data.skill": True,
                 "model.patch_size": 1,
                 "test_sizes": [12],
                 **_measured_at(12, 24, 48, 96),
@@ -68,8 +69,8 @@ study = Study(
         ),
         "images": Budget(
             {
-                "data": {"kind": PART["data.kind"], "skill": True},
                 **PART,
+                "data.skill": True,
                 "model.patch_size": 4,
                 "optimizer.batch_size": 100,
                 "augment.kind": "standard",

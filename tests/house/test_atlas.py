@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from search_spaces.library import find
 from tests.house import atlas
 from tests.house.sources import ROOT
 
@@ -47,3 +48,10 @@ def test_a_difference_is_that_of_the_means_and_all_of_a_task_are_tested_together
                     means = [rows[name].lengths[length].mean for name in (who, than)]
                     assert gap.mean == pytest.approx(means[0] - means[1])
                     assert gap.adjusted.tests == len(task.scores) * len(atlas.PAIRS)
+
+
+def test_every_task_is_scored_in_skill() -> None:
+    study = find("atlas")
+    assert {budget: study.at(budget).study.score.metric for budget in study.budgets} == dict.fromkeys(
+        study.budgets, "val/skill"
+    )
