@@ -131,10 +131,9 @@ class Study(Spec):
             require_different({name: self.recipe(point).identity() for name, point in self.plan.arms.items()})
         if self.plan.tune:
             check_tuning(self.plan.tune, self.base, self.plan.arms)
-        for claim in self.claims:
-            known = self.names()
-            for who in claim.names:
-                require(who in known, "claims", f"about one of {', '.join(known)}", who)
+        names = self.names()
+        for who in (who for claim in self.claims for who in claim.names):
+            require(who in names, "claims", f"about one of {', '.join(names)}", who)
         for probe in (claim.probe for claim in self.claims if isinstance(claim, ClaimOfProbe)):
             require(probe in self.probes, "claims", "about a probe that `probes` names", probe)
         return self

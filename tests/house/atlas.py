@@ -6,26 +6,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from search_spaces.library import find, record_file
 from search_spaces.record import Record, Scored, read
+from search_spaces.study import Edition
 from search_spaces.words import listed
 from service.analysis.format import TRIAL_COLORS, p_text
 from service.analysis.multiple_testing import Difference, compare_best, subtracted, together
 from service.analysis.scores import score_scale
 from service.analysis.statistics import Scale, Scores
 from service.reporting.figures import plot
-from service.reporting.figures.curves import Line, draw_lines
+from service.reporting.figures.curves import Line, draw_lengths, draw_lines
 from service.reporting.page import svg_alone
 from tests.house.sources import ROOT
-from trainables.recipe import Recipe
 
 EDITIONS = {
     "direction": "atlas@cpu",
@@ -50,16 +49,23 @@ class Task:
     @cached_property
     def scores(self) -> dict[int, dict[str, Scores]]:
         """Validation scores, by length and encoding. Units: epochs."""
-        data = self._recipe.data
+        recipe = self._edition.study.base
+        scale = score_scale(recipe.data, "val")
         return {
-            length: {row.name: _scores(row.lengths[length], score_scale(data, "val")) for row in self.record.rows}
-            for length in self._recipe.optimizer.every_length
+            length: {row.name: _scores(row.lengths[length], scale) for row in self.record.rows}
+            for length in recipe.optimizer.every_length
         }
 
     @cached_property
     def test(self) -> dict[str, Scores]:
         """Test scores at the longest length, by encoding."""
-        return {row.name: _scores(row.test, score_scale(self._recipe.data, "test")) for row in self.record.rows}
+        scale = score_scale(self._edition.study.base.data, "test")
+        return {row.name: _scores(row.test, scale) for row in self.record.rows}
+
+    @property
+    def head(self) -> str:
+        """The task and its longest length, for the head of a column."""
+        return f"{self.name}, {max(self.scores)} epochs"
 
     @property
     def best(self) -> str:
@@ -104,13 +110,13 @@ class Task:
 
     def age(self) -> str:
         """When, for how long and on what it was trained, and by which rules and code, in words."""
-        since = ", ".join(self.record.since(self.record.edition(find("atlas"))))
+        since = ", ".join(self.record.since(self._edition))
         hours = f"{self.record.minutes / 60:.1f} hours"
         return f"{self.name}: {self.record.date}, {hours} on {self.record.machine}{', ' * bool(since)}{since}"
 
     @cached_property
-    def _recipe(self) -> Recipe:
-        return self.record.edition(find("atlas")).study.base
+    def _edition(self) -> Edition:
+        return self.record.edition(find("atlas"))
 
 
 def tasks() -> list[Task]:
@@ -124,49 +130,43 @@ def table(found: list[Task]) -> str:
 
     `=`: no test tells the encoding from the best one, or it is the best one.
     """
-    heads = []
+    heads, columns = ["encoding"], [[row.name for row in found[0].record.rows]]
     for task in found:
-        side = min(task.record.rows[0].test_sizes)
-        heads += [f"{task.name}, {max(task.scores)} epochs", f"at {side} pixels"]
-    lines = [f"| encoding | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
-    for name in [row.name for row in found[0].record.rows]:
-        cells = []
-        for task in found:
-            (row,) = (row for row in task.record.rows if row.name == name)
-            mark = " =" if name in task.level else ""
-            cells += [f"{row.test.mean:.3f} ± {row.test.std or 0.0:.3f}{mark}"]
-            cells += [f"{scored.mean:.2f}" for _, scored in sorted(row.test_sizes.items())]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        (side,) = task.record.rows[0].test_sizes
+        heads += [task.head, f"at {side} pixels"]
+        scored = [(row.test, " =" * (row.name in task.level)) for row in task.record.rows]
+        columns.append([f"{test.mean:.3f} ± {test.std or 0.0:.3f}{mark}" for test, mark in scored])
+        columns.append([f"{row.test_sizes[side].mean:.2f}" for row in task.record.rows])
+    return _markdown(heads, zip(*columns, strict=True))
 
 
 def differences(found: list[Task]) -> str:
     """The differences of `PAIRS` over the lengths, in Markdown; those that tests tell from 0 are bold."""
-    lines = ["| task | difference | shortest | twice | four times | eight times |", "|---|---|---:|---:|---:|---:|"]
+    rows = []
     for task in found:
         for (who, than), by_length in task.gaps.items():
             cells = [f"**{gap.mean:+.3f}**" if gap.significant else f"{gap.mean:+.3f}" for gap in by_length.values()]
-            lines.append(f"| {task.name} | {who} − {than} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append([task.name, f"{who} − {than}", *cells])
+    return _markdown(["task", "difference", "shortest", "twice", "four times", "eight times"], rows, words=2)
 
 
 def verdicts(found: list[Task]) -> str:
     """What each claim came out as on each task, on test images at the longest length, in Markdown."""
-    heads = [f"{task.name}, {max(task.scores)} epochs" for task in found]
-    lines = [f"| claim | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
-    for judged in zip(*(task.record.verdicts for task in found), strict=True):
-        cells = [f"{one.word} (p {p_text(one.p)})" for one in judged]
-        lines.append(f"| {judged[0].claim} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        [judged[0].claim, *(f"{verdict.word} (p {p_text(verdict.p)})" for verdict in judged)]
+        for judged in zip(*(task.record.verdicts for task in found), strict=True)
+    ]
+    return _markdown(["claim", *(task.head for task in found)], rows, words=1 + len(found))
 
 
 def figure(found: list[Task]) -> plot.Drawn:
     """The validation skill over the length of training, a panel a task, a line an encoding."""
 
     def draw() -> Figure:
-        fig = plot.empty_figure(PANEL_IN * -(-len(found) // 2))
-        for place, task in enumerate(found):
-            axes = fig.add_subplot(-(-len(found) // 2), 2, place + 1)
+        rows = -(-len(found) // 2)
+        fig = plot.empty_figure(PANEL_IN * rows)
+        for place, task in enumerate(found, 1):
+            axes = fig.add_subplot(rows, 2, place)
             plot.quiet(axes)
             lines = [
                 Line({length: [*scores[name].values.values()] for length, scores in task.scores.items()},
@@ -174,14 +174,19 @@ def figure(found: list[Task]) -> plot.Drawn:
                 for name, color in zip(task.test, TRIAL_COLORS, strict=False)
             ]  # fmt: skip
             draw_lines(axes, lines, 0.0, PANEL_IN)
-            axes.set(xscale="log", xlabel="epochs of training", ylabel="validation skill")
+            axes.set(ylabel="validation skill")
             axes.set_title(task.name, loc="left", fontsize=9.5)
-            axes.set_xticks([*task.scores], [*map(str, task.scores)])
-            axes.xaxis.set_minor_locator(NullLocator())
+            draw_lengths(axes, task.scores)
         return fig
 
     caption = f"Validation skill over the length of training: {listed([task.name for task in found])}"
     return plot.drawn(plot.Plot("atlas", caption, draw))
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table of these cells, whose first columns are words; the other ones are numbers."""
+    rule = "|" + "---|" * words + "---:|" * (len(heads) - words)
+    return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(cells)} |" for cells in rows)])
 
 
 def _scores(scored: Scored, scale: Scale) -> Scores:

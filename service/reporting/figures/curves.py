@@ -7,7 +7,7 @@ diverged, it is drawn at chance, so that the line ends at the trial's score.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -139,17 +139,22 @@ def length_curves(result: StudyResult) -> plot.Plot | None:
 
     def draw() -> Figure:
         fig, axes = panel_of_lines(lines, result.edition.study.base.data.chance("val"))
-        axes.set(xscale="log", xlabel="epochs of training", ylabel=metric_words(result.edition.study.score.metric))
+        axes.set(ylabel=metric_words(result.edition.study.score.metric))
+        draw_lengths(axes, {length for line in lines for length in line.values})
         for line in lines:
             x = [length for length, scores in line.values.items() for _ in scores]
             y = [score for scores in line.values.values() for score in scores]
             axes.plot(x, y, linestyle="", marker="o", markersize=2.5, color=line.look.color, alpha=0.6)
-        lengths = sorted({length for line in lines for length in line.values})
-        axes.set_xticks(lengths, [str(length) for length in lengths])
-        axes.xaxis.set_minor_locator(NullLocator())
         return fig
 
     return plot.Plot("lengths", LENGTHS, draw) if lines else None
+
+
+def draw_lengths(axes: Axes, lengths: Collection[int]) -> None:
+    """Gives axes a scale of lengths of training, on which each doubling is as long. Units: epochs."""
+    axes.set(xscale="log", xlabel="epochs of training")
+    axes.set_xticks(sorted(lengths), [str(length) for length in sorted(lengths)])
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def size_curves(result: StudyResult) -> plot.Plot | None:
