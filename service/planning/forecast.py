@@ -20,7 +20,7 @@ from search_spaces.study import Edition, Trial
 from service.planning.placement import Placement, one_of_fused_gib
 from service.planning.schedule import Done, next_action, unplanned
 from service.planning.stopping import ended_answer
-from service.storage.facts import FailedWith
+from service.storage.facts import FailedWith, RunState
 from service.storage.history import History, ancestors
 from service.storage.outcomes import Outcomes
 from trainables.recipe import Recipe, Run
@@ -180,7 +180,9 @@ TIMELESS = (
 
 @dataclass(frozen=True)
 class RunTime:
-    """How many seconds an epoch of one run took. `work` is that of `work_of`; `epochs` counts the whole run's."""
+    """How many seconds an epoch of one run took, as a median: the first may take much longer, and so does the last,
+    which has the tests. `work` is that of `work_of`; `epochs` counts the whole run's.
+    """
 
     work: str
     epochs: int
@@ -195,17 +197,11 @@ def work_of(recipe: Recipe) -> str:
 
 
 def run_time(
-    recipe: Recipe, curve: Iterable[Mapping[str, float]], ended: bool, work: Callable[[Recipe], str] = work_of
+    recipe: Recipe, curve: Iterable[Mapping[str, float]], work: Callable[[Recipe], str] = work_of
 ) -> RunTime | None:
-    """Returns the time of a run's epochs from the metrics that they measured; None if no epoch was measured.
-
-    For a run that has `ended` it is the mean, because the last epoch also takes the time of the tests. For a run that
-    goes on it is the median, because the first epoch may take much longer than the next ones.
-    """
+    """Returns the time of a run's epochs from the metrics that they measured; None if no epoch was measured."""
     seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
-    if not seconds:
-        return None
-    return RunTime(work(recipe), recipe.optimizer.trained_epochs, fmean(seconds) if ended else median(seconds))
+    return RunTime(work(recipe), recipe.optimizer.trained_epochs, median(seconds)) if seconds else None
 
 
 class EpochTimes:
@@ -250,7 +246,9 @@ class Left:
 
 @dataclass(frozen=True)
 class Span:
-    """When a run began and ended, and how long it took beside its epochs. Units: seconds."""
+    """When a run began and ended, and how long it took beside its usual epochs: its start, its tests and what its
+    first epoch prepares. Units: seconds.
+    """
 
     begun: float
     end: float
@@ -261,7 +259,8 @@ class Forecast:
     """Predicts how much of a study is left, before it runs and while it runs. It reads each ended trial only once.
 
     An epoch is predicted to take as long as in runs of the same work so far, or in all runs of the study on average. To
-    this come the start of a run and the wait for its place, which take as long as in the runs that have ended.
+    this come the start and the tests of a run and the wait for its place, which take as long as in the runs that have
+    ended.
     Runs that train together are assumed to finish equally many epochs. `earlier` are the times of epochs in other
     studies, for use before the first epoch of this one. Without them no time is predicted before costs were measured
     or two runs have ended: one run says little of the others.
@@ -298,7 +297,7 @@ class Forecast:
         epoch_times = EpochTimes(times, self._work)
         if self._earlier and epoch_times.usual is None:
             epoch_times = self._earlier
-        start = max(median(span.beside for span in spans), 0.0) if spans else 0.0
+        usual = median([span.beside for span in spans] or [0.0])
         # How long a place stays empty between two runs. A study that was interrupted for a night changes no median.
         ends = sorted(span.end for span in spans)
         earlier_ends = [(span.begun, bisect_right(ends, span.begun)) for span in spans]
@@ -306,15 +305,12 @@ class Forecast:
 
         todo = [run for run in runs.values() if not history.state(run).answered and run.key not in reused]
         ahead = unproposed(history).recipes
-        left: list[tuple[Recipe, int, float]] = []
-        for run in todo:
-            state = history.state(run)
-            beside = start + wait if state.status != "running" else 0.0 if state.curve else start
-            left.append((run.recipe, run.recipe.optimizer.trained_epochs - state.epoch, beside))
-        left += [(recipe, recipe.optimizer.trained_epochs, start + wait) for recipe in ahead]
-        seconds = [
-            epochs * time + beside for recipe, epochs, beside in left if (time := epoch_times(recipe)) is not None
-        ]
+        left = [(run.recipe, history.state(run)) for run in todo] + [(recipe, RunState()) for recipe in ahead]
+        seconds: list[float] = []
+        for recipe, state in left:
+            if (epoch_s := epoch_times(recipe)) is not None:
+                beside = max(usual - _beside(state, epoch_s), 0.0) if state.status == "running" else usual + wait
+                seconds.append((recipe.optimizer.trained_epochs - state.epoch) * epoch_s + beside)
         is_known = not left or len(spans) > 1 or history.costs.arms or self._earlier
         return Left(
             done=sum(self._runs.values()) + len(runs) - len(todo),
@@ -347,12 +343,10 @@ class Forecast:
         times, spans = [], []
         for run in runs:
             state = self.history.state(run)
-            if time := run_time(run.recipe, (each.values for each in state.curve.values()), state.answered, self._work):
-                times.append(time)
+            time = run_time(run.recipe, (each.values for each in state.curve.values()), self._work)
+            times += [time] if time else []
             if state.answered and not state.reused and state.begun is not None and state.last is not None:
-                epochs = [each for each in state.curve.values() if each.time >= state.begun]
-                trained = sum([epoch.values.get("time/epoch_s", 0.0) for epoch in epochs])
-                spans.append(Span(state.begun, state.last, state.last - state.begun - trained))
+                spans.append(Span(state.begun, state.last, _beside(state, time.epoch_s if time else 0.0)))
         return times, spans
 
     def _costs(self) -> Iterator[RunTime]:
@@ -370,6 +364,14 @@ class Forecast:
         if id(recipe) not in self._works:
             self._works[id(recipe)] = (recipe, work_of(recipe))
         return self._works[id(recipe)][1]
+
+
+def _beside(state: RunState, epoch_s: float) -> float:
+    """Returns how many seconds a run has taken since it last began, without `epoch_s` for each of its epochs."""
+    if state.begun is None or state.last is None:
+        return 0.0
+    epochs = sum(each.time >= state.begun for each in state.curve.values())
+    return max(state.last - state.begun - epochs * epoch_s, 0.0)
 
 
 def run_peaks(history: History) -> list[float]:
@@ -392,9 +394,7 @@ def measured_times_and_peaks(
     model and kind of device (CPU or GPU).
     """
     states = [(run.recipe, history.state(run)) for run in known_runs(history)]
-    times = EpochTimes(
-        run_time(recipe, (epoch.values for epoch in state.curve.values()), state.answered) for recipe, state in states
-    )
+    times = EpochTimes(run_time(recipe, (epoch.values for epoch in state.curve.values())) for recipe, state in states)
     if times.usual is not None:
         return times, run_peaks(history)
     base = history.edition.study.base
@@ -406,7 +406,7 @@ def measured_times_and_peaks(
             device = answer.environment.get("device", "cpu")
             if placement is None or (device == "cpu") == (placement.device == "cpu"):
                 curves.append((answer.run.recipe, [epoch.values for epoch in answer.outcome.curve]))
-    times = EpochTimes(run_time(recipe, curve, ended=True) for recipe, curve in curves)
+    times = EpochTimes(run_time(recipe, curve) for recipe, curve in curves)
     return times, [peak for _, curve in curves for peak in _peaks(curve)]
 
 

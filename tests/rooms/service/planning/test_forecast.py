@@ -39,8 +39,8 @@ NEAR = Recipe(encoding=Fourier(gamma=1.0))
 FAR = NEAR.put({"encoding.gamma": 5.0})
 
 
-def of_epochs(recipe, *seconds, ended=True):
-    return run_time(recipe, [{"time/epoch_s": one} for one in seconds], ended)
+def of_epochs(recipe, *seconds):
+    return run_time(recipe, [{"time/epoch_s": one} for one in seconds])
 
 
 def test_an_epoch_takes_as_long_as_in_runs_of_the_same_work() -> None:
@@ -66,12 +66,12 @@ SHORT, LONG = NEAR.put({"optimizer.epochs": 1}), FAR.put({"optimizer.epochs": 20
     [
         ([None], None),
         ([of_epochs(NEAR)], None),
-        # 12 epochs of 2.5 s with tests of 4 s at the end take 34 s, so an epoch takes 2.83 s and not 2.5 or 6.5.
-        ([of_epochs(NEAR, *[2.5] * 11, 6.5)], 34 / 12),
+        # 12 epochs of 2.5 s with tests of 4 s at the end: an epoch takes 2.5 s, and not 2.83 or 6.5.
+        ([of_epochs(NEAR, *[2.5] * 11, 6.5)], 2.5),
         # After 60 s of preparation and nine epochs of 1 s a run that goes on has epochs of 1 s, and not of 6.9 s.
-        ([of_epochs(NEAR, 60.0, *[1.0] * 9, ended=False)], 1.0),
-        # One epoch with its tests takes 5 s, 20 epochs of another run 22 s: an epoch of a third one 27 / 21 s.
-        ([of_epochs(SHORT, 5.0), *[of_epochs(LONG, *[1.0] * 19, 3.0)] * 2], 27 / 21),
+        ([of_epochs(NEAR, 60.0, *[1.0] * 9)], 1.0),
+        # One epoch with its tests takes 5 s, each of 20 epochs of another run 1 s: an epoch of a third one 25 / 21 s.
+        ([of_epochs(SHORT, 5.0), *[of_epochs(LONG, *[1.0] * 19, 3.0)] * 2], 25 / 21),
     ],
     ids=["none", "no epochs", "tests at the end", "a slow first epoch", "by their epochs"],
 )
@@ -179,8 +179,10 @@ def test_the_plan_names_arms_and_parents(home):
 
 def test_the_time_between_runs_counts_as_it_was(home):
     """Runs begin 30 s before their first epoch, 5 s after the run before; a night between two of them is none of it.
-    Of an ended run the mean of its epochs counts, the last with the tests; of one that goes on the median."""
-    plan = Ablation({f"arm {number}": {"encoding.gamma": 1.0 + number} for number in range(6)}, "arm 0")
+    The last epoch has tests of 6 s; a longer run has them once, too, and not a sixth of them with each epoch."""
+    values = {f"arm {number}": {"encoding.gamma": 1.0 + number} for number in range(6)}
+    values["arm 5"]["optimizer.epochs"] = 12
+    plan = Ablation(values, "arm 0")
     edition = Study(name="arms", question="?", base=BASE, plan=plan, seeds=1).at()
     hand, moment = ByHand(home.root, edition), 0.0
     with hand.journal:
@@ -194,22 +196,23 @@ def test_the_time_between_runs_counts_as_it_was(home):
         begun = moment + 5 + night
         history.add(Started(**known, attempt=1, seed=0, label=trial.label, time=begun))
         for epoch in range(1, 7):
-            moment = begun + 30 + epoch * 2.0
+            moment = begun + 30 + epoch + 6 * (epoch == 6)
             seconds = {"time/epoch_s": 7.0 if epoch == 6 else 1.0}
             history.add(Measured(**known, epoch=epoch, values=seconds, time=moment))
         history.add(Ended(**known, outcome="completed", epoch=6, time=moment))
-    whole = 5 + 30 + 6 * 2.0
-    assert Forecast(history)(1) == Left(4, 6, pytest.approx(2 * whole))
-    assert Forecast(history)(2) == Left(4, 6, pytest.approx(whole))
+    short, long = 5 + 30 + 6 + 6, 5 + 30 + 12 + 6
+    assert Forecast(history)(1) == Left(4, 6, pytest.approx(short + long))
+    assert Forecast(history)(2) == Left(4, 6, pytest.approx(long))
     started = trials[4].run(0)
     known = {"run": started.key, "code": history.code(started)}
     history.add(Started(**known, attempt=1, seed=0, label=trials[4].label, time=moment + 5))
-    assert Forecast(history)(1).seconds == pytest.approx(2 * whole - 5), "its place is taken"
-    history.add(Measured(**known, epoch=1, values={"time/epoch_s": 2.0}, time=moment + 37))
-    assert Forecast(history)(1).seconds == pytest.approx(2 * whole - 5 - 30 - 2)
+    assert Forecast(history)(1).seconds == pytest.approx(short + long - 5), "its place is taken"
+    history.add(Measured(**known, epoch=1, values={"time/epoch_s": 1.0}, time=moment + 36))
+    assert Forecast(history)(1).seconds == pytest.approx(short + long - 36), "its tests are still to come"
     for epoch, seconds in ((2, 2.0), (3, 60.0)):
-        history.add(Measured(**known, epoch=epoch, values={"time/epoch_s": seconds}, time=moment + 100))
-    assert Forecast(history)(1).seconds == pytest.approx(whole + 3 * 2.0)
+        history.add(Measured(**known, epoch=epoch, values={"time/epoch_s": seconds}, time=moment + 98))
+    usual = (4 * 1.0 + 2.0) / 5  # of five kinds of work; one slow epoch of 60 s is not usual
+    assert Forecast(history)(1).seconds == pytest.approx(long + 12 * (usual - 1.0) + 3 * 2.0)
 
 
 def test_plan_status_and_the_live_table_count_the_same_runs(home):
