@@ -3,7 +3,7 @@
 Source: ours; none of the five papers asks it. Six encodings and none at all are measured at four lengths of training.
 A budget says on which images: `cpu` asks for the direction between two squares, `place` in which half they lie,
 `digits` has digits of 8 x 8 pixels, `images` photographs of CIFAR-10. All are also tested on a larger grid, as CPVT
-does. No number published. Cost: smoke 2 min, cpu 47 min, place 50 min (an estimate), digits 49 min, images 2 h (an
+does. No number published. Cost: smoke 2 min, cpu 47 min, place 50 min (an estimate), digits 49 min, images 1.6 h (an
 estimate) on 2 cores.
 Expected: every encoding is better than `none`. With more training a table comes near to sines, and rotary passes them.
 On a larger grid a table that is resampled keeps its score, a PEG loses some, and sines lose most, as in `resolution`.
@@ -35,7 +35,7 @@ study = Study(
     question="Which position encoding is best, and does training longer change the answer?",
     family="atlas",
     paper="ours",
-    minutes={"smoke": 2, "cpu": 47, "place": 50, "digits": 49, "images": 120},
+    minutes={"smoke": 2, "cpu": 47, "place": 50, "digits": 49, "images": 98},
     not_run=("place", "images"),
     expected="every encoding is better than `none`; with more training a table comes near to sines, and rotary passes "
     "them; on a larger grid a table keeps its score, a PEG and sines lose some; no number published",

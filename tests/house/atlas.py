@@ -30,7 +30,7 @@ EDITIONS = {
     "direction": "atlas@cpu",
     "place": "atlas@place",
     "digits": "atlas@digits",
-    "photographs": "atlas@images",
+    "photographs": "atlas@images~cifar10-8b4c",
 }
 """The records, by what they ask."""
 PAIRS = (("rotary", "sinusoidal"), ("learnable", "sinusoidal"))
@@ -163,10 +163,9 @@ def figure(found: list[Task]) -> plot.Drawn:
     """The validation skill over the length of training, a panel a task, a line an encoding."""
 
     def draw() -> Figure:
-        rows = -(-len(found) // 2)
-        fig = plot.empty_figure(PANEL_IN * rows)
+        fig = plot.empty_figure(PANEL_IN)
         for place, task in enumerate(found, 1):
-            axes = fig.add_subplot(rows, 2, place)
+            axes = fig.add_subplot(1, len(found), place)
             plot.quiet(axes)
             lines = [
                 Line({length: [*scores[name].values.values()] for length, scores in task.scores.items()},
