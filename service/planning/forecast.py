@@ -180,9 +180,7 @@ TIMELESS = (
 
 @dataclass(frozen=True)
 class RunTime:
-    """How many seconds an epoch of one run took, as a median: the first may take much longer, and so does the last,
-    which has the tests. `work` is that of `work_of`; `epochs` counts the whole run's.
-    """
+    """How many seconds an epoch of one run took. `work` is that of `work_of`; `epochs` counts the whole run's."""
 
     work: str
     epochs: int
@@ -197,11 +195,18 @@ def work_of(recipe: Recipe) -> str:
 
 
 def run_time(
-    recipe: Recipe, curve: Iterable[Mapping[str, float]], work: Callable[[Recipe], str] = work_of
+    recipe: Recipe,
+    curve: Iterable[Mapping[str, float]],
+    work: Callable[[Recipe], str] = work_of,
+    average: Callable[[Sequence[float]], float] = median,
 ) -> RunTime | None:
-    """Returns the time of a run's epochs from the metrics that they measured; None if no epoch was measured."""
+    """Returns the time of a run's epochs from the metrics that they measured; None if no epoch was measured.
+
+    It is the median, because the first epoch may take much longer, and so does the last, which has the tests. Where
+    nothing else counts the tests, the `average` of a whole run is the mean.
+    """
     seconds = [values["time/epoch_s"] for values in curve if "time/epoch_s" in values]
-    return RunTime(work(recipe), recipe.optimizer.trained_epochs, median(seconds)) if seconds else None
+    return RunTime(work(recipe), recipe.optimizer.trained_epochs, average(seconds)) if seconds else None
 
 
 class EpochTimes:
@@ -406,7 +411,7 @@ def measured_times_and_peaks(
             device = answer.environment.get("device", "cpu")
             if placement is None or (device == "cpu") == (placement.device == "cpu"):
                 curves.append((answer.run.recipe, [epoch.values for epoch in answer.outcome.curve]))
-    times = EpochTimes(run_time(recipe, curve) for recipe, curve in curves)
+    times = EpochTimes(run_time(recipe, curve, average=fmean) for recipe, curve in curves)
     return times, [peak for _, curve in curves for peak in _peaks(curve)]
 
 
